@@ -1,0 +1,117 @@
+// The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved, frozen.
+// The zod schemas in schema.ts produce exactly this.
+
+/** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
+export interface Price {
+  readonly input: bigint
+  readonly output: bigint
+  readonly cachedInput: bigint
+  readonly request: bigint
+}
+
+export interface Target {
+  /** Label in metrics and logs: position in the model's list, never the URL. */
+  readonly name: string
+  /** `demo` for the built-in model. */
+  readonly url: string
+  /** The backend's name of the model; the client's id where not given. */
+  readonly model: string
+  readonly key?: string
+  /** Header that carries the key; default `authorization` with `Bearer `. */
+  readonly keyHeader?: string
+  readonly ca?: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly priority: number
+  readonly weight: number
+  readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
+  readonly includeUsage: boolean
+}
+
+export type Endpoint = 'chat' | 'completions' | 'embeddings' | 'rerank' | 'moderations'
+
+export interface Model {
+  readonly id: string
+  readonly aliases: readonly string[]
+  readonly targets: readonly Target[]
+  readonly price: Price
+  readonly contextWindow: number
+  readonly maxOutputTokens: number
+  readonly accepts: readonly string[]
+  readonly endpoints: readonly Endpoint[]
+  readonly bytesPerToken: number
+  readonly timeouts: {
+    readonly connectMs: number
+    readonly firstTokenMs: number
+    readonly idleMs: number
+    readonly totalMs: number
+  }
+  readonly completeWhen: 'finish_reason' | 'done'
+  readonly forwardHeaders: readonly string[]
+}
+
+export interface Plan {
+  readonly name: string
+  readonly requestsPerMinute: number
+  readonly tokensPerMinute: number
+  readonly concurrency: number
+  /** `*` allows all. */
+  readonly models: readonly string[]
+}
+
+export type RedisConfig =
+  | { readonly kind: 'embedded' }
+  | {
+      readonly kind: 'single'
+      readonly host: string
+      readonly port: number
+      readonly path?: string
+      readonly username?: string
+      readonly password?: string
+      readonly db: number
+      readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+    }
+
+export interface Listen {
+  readonly host: string
+  readonly port: number
+  /** PEM texts. */
+  readonly tls?: { readonly cert: string; readonly key: string }
+  /** CIDRs whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[]
+}
+
+export interface Limits {
+  readonly jsonApiBytes: number
+  readonly jsonV1Bytes: number
+  readonly sseLineBytes: number
+  readonly answerBytes: number
+  /** All bodies in flight together. */
+  readonly bodiesBytes: number
+  readonly heartbeatMs: number
+  readonly readerStallMs: number
+  readonly jsonBodyMs: number
+  readonly headersMs: number
+  readonly keepAliveMs: number
+  /** How long the first content is waited for before 200 is committed. */
+  readonly firstByteMs: number
+}
+
+export interface Config {
+  /** The file it came from, for messages; '' for built-in defaults. */
+  readonly file: string
+  readonly listen: Listen
+  readonly admin: { readonly listen: Listen; readonly token: string; readonly hosts: readonly string[] }
+  /** Absolute path. */
+  readonly data: string
+  readonly redis: RedisConfig
+  /** `{disk: {path}}`: absolute. */
+  readonly store: { readonly disk: { readonly path: string } }
+  /** By id; aliases are not keys of it. */
+  readonly models: ReadonlyMap<string, Model>
+  readonly plans: ReadonlyMap<string, Plan>
+  /** Each plugin's parsed block by name; absent where switched off. */
+  readonly plugins: ReadonlyMap<string, unknown>
+  readonly limits: Limits
+  readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'; readonly format: 'json' | 'pretty' }
+  readonly drainMs: number
+}

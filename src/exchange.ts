@@ -1,0 +1,101 @@
+// One request from arrival to settlement: what every plugin may know of it. What only one plugin needs
+// is a local variable of that plugin's `begin`, not a field here.
+
+import type { IncomingHttpHeaders } from 'node:http'
+import type { GatewayError } from './errors.ts'
+import type { Model } from './config/config.ts'
+import type { Route } from './plugin.ts'
+
+export interface Exchange {
+  /** `req_…`; goes out as X-Request-Id and finds the log line. */
+  readonly id: string
+  readonly route: Route
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly params: Readonly<Record<string, string | undefined>>
+  readonly headers: IncomingHttpHeaders
+  /** The client's address, behind trusted proxies the forwarded one. */
+  readonly ip: string
+  /** `performance.now()` at arrival. */
+  readonly arrivedAt: number
+  /** Fires on drain's end, and on disconnect where the route says so. `reason` is a GatewayError, or undefined for a client that left. */
+  readonly signal: AbortSignal
+  /** Go out with every answer, refusals too. */
+  readonly replyHeaders: Record<string, string>
+  /** The whole body, once read; empty where the route takes none. */
+  body: Buffer
+  /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */
+  caller?: Caller
+  /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
+  want?: Want
+  /** What metering's `admit` granted. */
+  granted?: Granted
+  /** For the log line and the metrics; filled along the way. */
+  readonly facts: Facts
+}
+
+export interface Caller {
+  /** The 12 characters of the account that stand in the key. */
+  readonly ref: string
+  /** HMAC-SHA-256 of the key, base64url. */
+  readonly hmac: string
+  keyId?: string
+  accountId?: string
+  plan?: string
+}
+
+/** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */
+export interface Want {
+  readonly model: Model
+  readonly promptTokens: number
+  /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
+  readonly outputTokens: number
+  /** How many choices the output is divided over: n × prompts. */
+  readonly choices: number
+  readonly sessionId?: string
+  readonly messageId?: string
+}
+
+export interface Granted {
+  readonly holdId: string
+  /** Balance tokens. */
+  readonly amount: number
+  /** Output tokens for each choice that the amount affords; ≤ what was wanted. */
+  readonly outputPerChoice: number
+}
+
+export interface Facts {
+  model?: string
+  target?: string
+  promptTokens?: number
+  cachedTokens?: number
+  completionTokens?: number
+  cost?: number
+  shortfall?: number
+  estimated?: boolean
+  basis?: 'reported' | 'counted' | 'none'
+  finishReason?: string
+  stream?: boolean
+  /** ms from arrival to the backend request sent. */
+  overheadMs?: number
+  /** ms from the backend request sent to the first content. */
+  firstTokenMs?: number
+  upstreamMs?: number
+}
+
+/** How an exchange ended; handed to every `done`. */
+export interface Outcome {
+  /** The status that went out, 499 where the client left before one did. */
+  readonly status: number
+  readonly error?: GatewayError
+  /** The client closed before the answer was complete. */
+  readonly clientLeft: boolean
+  /** Whether a backend request was fully sent; with `clientLeft` it costs at least the prompt. */
+  readonly backendAsked: boolean
+  /** The backend's answer was complete: JSON whole, or every choice finished. */
+  readonly complete: boolean
+  /** The output ran into the end of its money. */
+  readonly cut: boolean
+}
