@@ -1,0 +1,87 @@
+// A redis-server as a child that never outlives this process: in a session of its own, so that Ctrl-C does not reach it,
+// and ended by SIGTERM when the pipe from here closes, however this process ends (kill -9 too).
+// It does not restart anything: redis-embedded.ts and the tests decide that.
+
+import { spawn } from 'node:child_process'
+import type { ChildProcessByStdio } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Readable, Writable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
+
+export type RedisChild = ChildProcessByStdio<Writable, Readable, null>
+
+// The shell becomes the server by exec, so the child's pid and exit are the server's own. What it leaves behind is a
+// subshell blocked in `read`: end of file there means that the parent has gone; a line means that the server has.
+const watched = `
+exec 3<&0 </dev/null
+server=$$
+{ read -r word <&3; [ -n "$word" ] || kill -TERM $server; } >/dev/null 2>&1 &
+exec "$@" 2>&1 3<&-
+`
+
+/** Starts the server; resolves at once. `args` are redis-server's. */
+export function spawnRedis(server: string, args: readonly string[]): RedisChild {
+  const child = spawn('/bin/sh', ['-c', watched, 'sh', server, ...args], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, LC_ALL: 'C' },
+  })
+  child.stdin.on('error', () => undefined) // EPIPE: the watching subshell was killed before it was told
+  child.once('exit', () => child.stdin.end('gone\n'))
+  return child
+}
+
+export function hasEnded(child: RedisChild): boolean {
+  return child.exitCode !== null || child.signalCode !== null
+}
+
+/** Sends the signal and waits for the end; SIGKILL follows after `patienceMs`. */
+export async function endRedis(
+  child: RedisChild,
+  signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM',
+  patienceMs = 10_000,
+): Promise<void> {
+  if (hasEnded(child)) return
+  const ended = once(child, 'exit')
+  const last = setTimeout(() => child.kill('SIGKILL'), patienceMs)
+  child.kill(signal)
+  await ended
+  clearTimeout(last)
+}
+
+/** Resolves when the server answers on its socket and has loaded its data; rejects when it ends before, or by time. */
+export async function redisAnswers(
+  child: RedisChild,
+  socket: string,
+  timeoutMs: number,
+): Promise<void> {
+  let said = ''
+  const hear = (chunk: Buffer) => void (said = (said + chunk.toString()).slice(-2000))
+  child.stdout.on('data', hear)
+  try {
+    const deadline = performance.now() + timeoutMs
+    while (!(await ping(socket))) {
+      if (hasEnded(child)) throw new Error(`redis-server ended at once. It said:\n${said.trim()}`)
+      if (performance.now() > deadline) throw new Error('redis-server did not get ready in time')
+      await wait(10)
+    }
+  } finally {
+    child.stdout.off('data', hear)
+  }
+}
+
+/** Does a server listen there that is not loading? A refusal for want of a password counts as yes. */
+export function ping(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const connection = connect(socket)
+    connection.setTimeout(1000, () => connection.destroy())
+    connection.once('connect', () => connection.write('PING\r\n'))
+    connection.once('data', (reply) => {
+      resolve(!reply.toString('latin1').startsWith('-LOADING'))
+      connection.destroy()
+    })
+    connection.on('error', () => undefined)
+    connection.once('close', () => resolve(false))
+  })
+}
