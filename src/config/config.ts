@@ -100,7 +100,11 @@ export interface Config {
   /** The file it came from, for messages; '' for built-in defaults. */
   readonly file: string
   readonly listen: Listen
-  readonly admin: { readonly listen: Listen; readonly token: string; readonly hosts: readonly string[] }
+  readonly admin: {
+    readonly listen: Listen
+    readonly token: string
+    readonly hosts: readonly string[]
+  }
   /** Absolute path. */
   readonly data: string
   readonly redis: RedisConfig
@@ -112,6 +116,9 @@ export interface Config {
   /** Each plugin's parsed block by name; absent where switched off. */
   readonly plugins: ReadonlyMap<string, unknown>
   readonly limits: Limits
-  readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'; readonly format: 'json' | 'pretty' }
+  readonly log: {
+    readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+    readonly format: 'json' | 'pretty'
+  }
   readonly drainMs: number
 }

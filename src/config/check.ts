@@ -1,0 +1,142 @@
+// What no single key can tell: clashes of ids, ports and headers, references to nothing. Works on the values as they
+// stand in the file, so that it finds its faults also where another part of the file is wrong.
+
+import type { Finding } from './explain.ts'
+import { defaultContextWindow } from './model-keys.ts'
+import { didYouMean, formatPath, type Path } from './problem.ts'
+import { defaultSizes } from './keys.ts'
+import { bytes } from './schema.ts'
+import { parseHostPort } from './words.ts'
+
+type Block = Readonly<Record<string, unknown>>
+
+export function crossCheck(file: unknown): readonly Finding[] {
+  const { models, plans, limits } = block(file)
+  const names = namesOf(models)
+  return [
+    ...checkPorts(block(file)),
+    ...names.clashes,
+    ...Object.entries(block(models)).flatMap(([id, model]) => checkModel(model, ['models', id])),
+    ...Object.entries(block(plans)).flatMap(([name, plan]) =>
+      checkPlan(plan, ['plans', name], [...names.taken.keys()]),
+    ),
+    ...checkLimits(block(limits)),
+  ]
+}
+
+function checkPorts({ listen = 8080, admin }: Block): readonly Finding[] {
+  const open = typeof listen === 'number' ? listen : (block(listen).port ?? 8080)
+  const own = portOf(block(admin).listen ?? 9090)
+  if (open !== own || own === 0) return []
+  const message = `the public and the admin listener both have port ${own}; give one of them another`
+  return [fault(block(admin).listen === undefined ? ['listen'] : ['admin', 'listen'], message)]
+}
+
+function portOf(listen: unknown): unknown {
+  if (typeof listen === 'string') return parseHostPort(listen)?.port
+  return typeof listen === 'number' ? listen : (block(listen).port ?? 9090)
+}
+
+/** Every id and alias with the place that took it first. */
+function namesOf(models: unknown): {
+  readonly taken: ReadonlyMap<string, Path>
+  readonly clashes: readonly Finding[]
+} {
+  const taken = new Map<string, Path>(Object.keys(block(models)).map((id) => [id, ['models', id]]))
+  const clashes: Finding[] = []
+  for (const [id, model] of Object.entries(block(models))) {
+    for (const [i, alias] of list(block(model).aliases).entries()) {
+      const path = ['models', id, 'aliases', i]
+      const owner = typeof alias === 'string' ? taken.get(alias) : undefined
+      if (owner) clashes.push(fault(path, `is taken by ${formatPath(owner)}; choose another`))
+      else if (typeof alias === 'string') taken.set(alias, path)
+    }
+  }
+  return { taken, clashes }
+}
+
+function checkModel(model: unknown, path: Path): readonly Finding[] {
+  const {
+    targets,
+    context_window: window = defaultContextWindow,
+    max_output_tokens: output,
+  } = block(model)
+  const tooMuch = typeof window === 'number' && typeof output === 'number' && output > window
+  const message = `${output} is more than context_window, ${window}`
+  return [
+    ...(tooMuch ? [fault([...path, 'max_output_tokens'], message)] : []),
+    ...list(targets).flatMap((target, i) => checkTarget(target, [...path, 'targets', i])),
+  ]
+}
+
+function checkTarget(target: unknown, path: Path): readonly Finding[] {
+  if (!isBlock(target)) return []
+  const { url, demo, key, key_header: keyHeader } = target
+  const found: Finding[] = []
+  if (url === undefined && demo === undefined) {
+    found.push(fault([...path, 'url'], "is missing; write the backend's URL, or demo: true"))
+  }
+  for (const name of demo === undefined ? [] : ['url', 'key', 'ca']) {
+    const message = `the demo model takes no ${name}; remove it, or demo`
+    if (target[name] !== undefined) found.push(fault([...path, name], message))
+  }
+  if (keyHeader !== undefined && key === undefined) {
+    found.push(fault([...path, 'key_header'], 'is of no use without key; add key or remove it'))
+  }
+  const owned = key === undefined ? undefined : String(keyHeader ?? 'authorization').toLowerCase()
+  return [...found, ...checkHeaders(target.headers, [...path, 'headers'], owned)]
+}
+
+function checkHeaders(headers: unknown, path: Path, owned: string | undefined): readonly Finding[] {
+  const seen = new Set<string>()
+  return Object.keys(block(headers)).flatMap((name) => {
+    const plain = name.toLowerCase()
+    if (plain === owned) return [keyFault([...path, name], 'carries the key already; remove one')]
+    if (seen.has(plain)) return [keyFault([...path, name], 'is there twice; remove one')]
+    seen.add(plain)
+    return []
+  })
+}
+
+function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonly Finding[] {
+  return list(block(plan).models).flatMap((name, i) => {
+    if (typeof name !== 'string' || name === '*' || names.includes(name)) return []
+    const help = didYouMean(name, names) || `; write "*" or one of ${names.join(', ')}`
+    return [fault([...path, 'models', i], `there is no such model${help}`)]
+  })
+}
+
+function checkLimits(limits: Block): readonly Finding[] {
+  const size = (key: keyof typeof defaultSizes) =>
+    bytes().safeParse(limits[key] ?? defaultSizes[key]).data
+  const all = size('bodies') ?? Infinity
+  const tooLarge = (['json_v1', 'json_api'] as const).filter((key) => (size(key) ?? 0) > all)
+  return tooLarge.map((key) =>
+    limits[key] === undefined
+      ? fault(
+          ['limits', 'bodies'],
+          `is less than ${key}, ${defaultSizes[key]}, what one body may have`,
+        )
+      : fault(['limits', key], 'is more than bodies, what all bodies together may have'),
+  )
+}
+
+function fault(path: Path, message: string): Finding {
+  return { path, message, atKey: false }
+}
+
+function keyFault(path: Path, message: string): Finding {
+  return { path, message, atKey: true }
+}
+
+export function isBlock(value: unknown): value is Block {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function block(value: unknown): Block {
+  return isBlock(value) ? value : {}
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}

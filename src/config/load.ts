@@ -1,0 +1,193 @@
+// Reads gateway.yaml: all of its problems, each with its place, or a frozen Config. Reads the file and the files it
+// names, and changes nothing; never throws for what a file can hold.
+
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { crossCheck, isBlock } from './check.ts'
+import type { Config } from './config.ts'
+import { explain, findings, type Finding } from './explain.ts'
+import { gatewayKeys, type PluginKeys } from './keys.ts'
+import { readPems } from './pem.ts'
+import { effectiveOf } from './print.ts'
+import { suggest, type Path, type Problem } from './problem.ts'
+import { resolveConfig } from './resolve.ts'
+import { z } from './schema.ts'
+import { fit } from './shape.ts'
+import { substitute, whyUnreadable } from './substitute.ts'
+import { parseTree, placeAt, treeAt, type Found, type Tree } from './tree.ts'
+
+export interface LoadOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** Imports an operator's own plugin, named by its path under `plugins:`. Its failure is a problem of that key. */
+  readonly loadPlugin?: (absolutePath: string) => Promise<PluginKeys>
+}
+
+export type Loaded =
+  | {
+      readonly config: Config
+      /** For printConfig: the file's notation with defaults, secrets masked. */
+      readonly effective: unknown
+    }
+  | { readonly problems: readonly Problem[] }
+
+export async function loadConfig(
+  file: string,
+  plugins: readonly PluginKeys[],
+  { env = process.env, loadPlugin }: LoadOptions = {},
+): Promise<Loaded> {
+  const folder = dirname(resolve(file))
+  const text = await readText(file)
+  if ('fault' in text)
+    return { problems: [{ file, line: 1, column: 1, path: [], message: text.fault }] }
+  const parsed = parseTree(text.text)
+  const { tree, problems: unset } = await substitute(parsed.tree, { env, folder })
+  const report = new Report(file, tree)
+  report.add(parsed.problems)
+  // A file that is no YAML has no keys to judge.
+  if (parsed.problems.some(({ path }) => path.length === 0)) return { problems: report.sorted() }
+  report.add(unset)
+
+  const own = await ownPlugins(tree, plugins, { folder, loadPlugin })
+  report.addFindings(own.findings)
+  const all = new Map([...plugins.map((plugin) => [plugin.name, plugin] as const), ...own.loaded])
+  const schema = gatewayKeys([...all].map(([name, plugin]) => ({ name, schema: plugin.schema })))
+
+  const fitted = fit(schema, tree, (path) => resolve(folder, path))
+  report.add(fitted.problems)
+  const pems = await readPems(fitted.files)
+  const value = withDefaultPlan(fitted.value)
+  const result = await parseKeys(schema, value, tree)
+  report.addFindings(result.findings)
+  report.addFindings(pems.findings)
+  report.addFindings(crossCheck(value))
+  const problems = report.sorted()
+  if (problems.length > 0 || !result.keys) return { problems }
+  return {
+    config: resolveConfig(result.keys, { file, pems: pems.texts, plugins: all }),
+    effective: effectiveOf(schema, value),
+  }
+}
+
+/** Accounts that name no plan are on `default`, described or not. */
+function withDefaultPlan(value: unknown): unknown {
+  if (!isBlock(value) || (value.plans !== undefined && !isBlock(value.plans))) return value
+  return { ...value, plans: { default: {}, ...value.plans } }
+}
+
+async function readText(file: string): Promise<{ text: string } | { fault: string }> {
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file)) }
+  } catch (error) {
+    return { fault: `the file cannot be read: ${whyUnreadable(error)}` }
+  }
+}
+
+type Keys = Parameters<typeof resolveConfig>[0]
+
+async function parseKeys(
+  schema: ReturnType<typeof gatewayKeys>,
+  value: unknown,
+  tree: Tree,
+): Promise<{ readonly keys?: Keys; readonly findings: readonly Finding[] }> {
+  const hidden = replacedValues(tree)
+  const error = explain((value) => typeof value !== 'object' && hidden.has(String(value)))
+  try {
+    const result = await schema.safeParseAsync(value, { error })
+    return result.success
+      ? { keys: result.data, findings: [] }
+      : { findings: findings(result.error.issues) }
+  } catch (thrown) {
+    // Only an operator's plugin brings schemas that can throw.
+    const message = `a plugin's schema failed: ${thrown instanceof Error ? thrown.message : 'it threw'}`
+    return { findings: [{ path: ['plugins'], message, atKey: true }] }
+  }
+}
+
+/** Texts that came from the environment or a file: possibly secrets wherever they stand. */
+function replacedValues(tree: Tree): ReadonlySet<string> {
+  if (tree.kind === 'scalar') return new Set(tree.replaced ? [String(tree.value)] : [])
+  const children = tree.kind === 'list' ? tree.items : tree.entries.map(({ value }) => value)
+  return new Set(children.flatMap((child) => [...replacedValues(child)]))
+}
+
+async function ownPlugins(
+  tree: Tree,
+  builtIn: readonly PluginKeys[],
+  {
+    folder,
+    loadPlugin,
+  }: { readonly folder: string; readonly loadPlugin: LoadOptions['loadPlugin'] },
+): Promise<{
+  readonly loaded: ReadonlyMap<string, PluginKeys>
+  readonly findings: readonly Finding[]
+}> {
+  const block = treeAt(tree, ['plugins'])
+  const loaded = new Map<string, PluginKeys>()
+  const findings: Finding[] = []
+  const names = new Set(builtIn.map(({ name }) => name))
+  for (const { key } of block?.kind === 'map' ? block.entries : []) {
+    if (!/^(\.{1,2})?\//.test(key)) continue
+    const value = treeAt(tree, ['plugins', key])
+    if (value?.kind === 'scalar' && value.value === false) {
+      loaded.set(key, { name: key, schema: z.literal(false) })
+      continue
+    }
+    try {
+      if (!loadPlugin) throw new Error('plugins of your own cannot be loaded here')
+      const plugin = await loadPlugin(resolve(folder, key))
+      if (names.has(plugin.name)) throw new Error(`there is a plugin "${plugin.name}" already`)
+      names.add(plugin.name)
+      loaded.set(key, plugin)
+    } catch (thrown) {
+      const message = `cannot be loaded: ${thrown instanceof Error ? thrown.message : String(thrown)}`
+      findings.push({ path: ['plugins', key], message, atKey: true })
+    }
+  }
+  return { loaded, findings }
+}
+
+/** Collects problems, the first at each path: what follows from it would only distract. */
+class Report {
+  readonly #file: string
+  readonly #tree: Tree
+  readonly #problems = new Map<string, Problem>()
+
+  constructor(file: string, tree: Tree) {
+    this.#file = file
+    this.#tree = tree
+  }
+
+  add(found: readonly Found[]): void {
+    for (const { line, column, path, message } of found) {
+      const key = JSON.stringify(path.length > 0 ? path : [line, column, message])
+      if (!this.#problems.has(key)) {
+        this.#problems.set(key, { file: this.#file, line, column, path, message })
+      }
+    }
+  }
+
+  addFindings(found: readonly Finding[]): void {
+    for (const { path, message, atKey } of found) {
+      const there = treeAt(this.#tree, path) !== undefined
+      if (!there && this.#isMisspelt(path)) continue
+      const missing = !there && !message.startsWith('is missing')
+      const place = placeAt(this.#tree, path, atKey ? 'key' : 'value')
+      this.add([{ ...place, path, message: missing ? `is missing; ${message}` : message }])
+    }
+  }
+
+  sorted(): readonly Problem[] {
+    return [...this.#problems.values()].toSorted((a, b) => a.line - b.line || a.column - b.column)
+  }
+
+  /** `prise:` is reported as unknown; that `price` is missing then says nothing new. */
+  #isMisspelt(path: Path): boolean {
+    const [key, parent] = [String(path.at(-1)), JSON.stringify(path.slice(0, -1))]
+    return [...this.#problems.values()].some(
+      (problem) =>
+        problem.message.startsWith('unknown key') &&
+        JSON.stringify(problem.path.slice(0, -1)) === parent &&
+        suggest(String(problem.path.at(-1)), [key]) === key,
+    )
+  }
+}

@@ -1,0 +1,154 @@
+// What may stand under `models:` and `plans:` of gateway.yaml: each key with its default and its sentence.
+
+import { decimal, duration, pemFile, withLater, z } from './schema.ts'
+import {
+  backendKey,
+  backendUrl,
+  forwardedHeader,
+  headerName,
+  headerValue,
+  modelId,
+} from './words.ts'
+
+const count = () => z.int().min(1)
+
+const targetBlock = withLater(
+  z.strictObject({
+    url: backendUrl()
+      .optional()
+      .describe("The backend's OpenAI-compatible base URL, ending in /v1; it may carry a query."),
+    demo: z
+      .literal(true)
+      .optional()
+      .describe('In place of `url`: the built-in model, which needs no key.'),
+    model: modelId()
+      .optional()
+      .describe("The backend's name of the model; the client's id where not given."),
+    key: backendKey().optional().describe('Credential for the backend, best as `${NAME}`.'),
+    key_header: headerName()
+      .optional()
+      .describe('Header that carries the key as it is; otherwise `authorization: Bearer <key>`.'),
+    ca: pemFile('certificate file')
+      .optional()
+      .describe('PEM file of the authority that signed the backend, if no public one did.'),
+    headers: z
+      .record(headerName(), headerValue())
+      .default({})
+      .describe('More headers for the backend; their values are masked when printed.'),
+    weight: count()
+      .max(1000)
+      .default(1)
+      .describe('Share of the requests among targets of the same priority.'),
+    priority: count()
+      .max(1000)
+      .default(1)
+      .describe('The lowest is tried first; higher ones while no content was sent to the client.'),
+    max_tokens_field: z
+      .enum(['max_tokens', 'max_completion_tokens'])
+      .optional()
+      .describe(
+        "The field for the output limit that the backend knows; the client's where not given.",
+      ),
+    include_usage: z
+      .boolean()
+      .default(true)
+      .describe('Ask for usage in streams; false for a backend that refuses `stream_options`.'),
+  }),
+  ['proxy', 'max_concurrency', 'breaker', 'queue'],
+)
+
+const target = z.union([z.literal('demo'), targetBlock], {
+  error: 'write demo, or a block such as {url: http://127.0.0.1:8000/v1}',
+})
+
+const price = z.strictObject({
+  input: decimal().prefault(1).describe('Balance tokens for a token of the prompt.'),
+  output: decimal().prefault(1).describe('Balance tokens for a generated token.'),
+  cached_input: decimal()
+    .optional()
+    .describe(
+      "Balance tokens for a prompt token that the backend had cached; `input`'s price where not given.",
+    ),
+  request: decimal().prefault(0).describe('Balance tokens for each request, besides its tokens.'),
+})
+
+const timeouts = z.strictObject({
+  connect: duration().prefault('10s').describe('Until the connection to the backend stands.'),
+  first_token: duration().prefault('600s').describe('Until the first content has come.'),
+  idle: duration().prefault('300s').describe('Between two chunks of content.'),
+  total: duration().prefault('1800s').describe('For the whole generation.'),
+})
+
+export const defaultContextWindow = 128_000
+
+const model = withLater(
+  z.strictObject({
+    aliases: z
+      .array(modelId())
+      .default([])
+      .describe('Other ids under which clients may ask for it.'),
+    targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
+    price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
+    context_window: count()
+      .max(1_000_000_000)
+      .default(defaultContextWindow)
+      .describe('Tokens of prompt and output together.'),
+    max_output_tokens: count()
+      .max(1_000_000_000)
+      .default(4096)
+      .describe('Output limit of a request that names none; never more than context_window.'),
+    accepts: z
+      .array(z.enum(['text', 'image', 'audio', 'file']))
+      .min(1)
+      .default(['text'])
+      .describe('Kinds of content that may be sent to it.'),
+    endpoints: z
+      .array(z.enum(['chat', 'completions', 'embeddings', 'rerank', 'moderations']))
+      .min(1)
+      .default(['chat'])
+      .describe('What of /v1 it serves.'),
+    timeouts: timeouts.prefault({}).describe('How long the backend may take.'),
+    complete_when: z
+      .enum(['finish_reason', 'done'])
+      .default('finish_reason')
+      .describe('What marks a stream as complete; `done` for a backend without finish reasons.'),
+    forward_headers: z
+      .array(forwardedHeader())
+      .default([])
+      .describe("Headers of the client's that are let through to the backend."),
+    bytes_per_token: z
+      .number()
+      .min(0.1)
+      .max(100)
+      .default(2.5)
+      .describe('For the estimate of the prompt before it is served.'),
+  }),
+  ['retry_on_timeout', 'breaker', 'extra_parameters', 'max_concurrency', 'queue'],
+)
+
+const plan = withLater(
+  z.strictObject({
+    requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
+    tokens_per_minute: count().default(400_000).describe('Model tokens a minute of one account.'),
+    concurrency: count().default(20).describe('Generations of one account at the same time.'),
+    models: z
+      .array(z.string().min(1))
+      .default(['*'])
+      .describe('Models that the plan may use, by id or alias; `*` is all.'),
+  }),
+  ['storage'],
+)
+
+const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {
+  error: 'write a plan name of 1 to 64 letters, digits, _ . -',
+})
+
+export const models = z
+  .record(modelId(), model)
+  .refine((all) => Object.keys(all).length > 0, { error: 'is empty; name at least one model' })
+
+export const plans = z.record(planName, plan)
+
+export type ModelKeys = z.output<typeof model>
+export type TargetKeys = z.output<typeof target>
+export type PlanKeys = z.output<typeof plan>

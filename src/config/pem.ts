@@ -1,0 +1,67 @@
+// Reads the certificate and key files that a configuration names and looks into them: a wrong one is a problem of the
+// file's line now, not a failed handshake later.
+
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { Finding } from './explain.ts'
+import type { Path } from './problem.ts'
+import type { FileAt } from './shape.ts'
+import { whyUnreadable } from './substitute.ts'
+
+export interface Pems {
+  /** By absolute path. */
+  readonly texts: ReadonlyMap<string, string>
+  readonly findings: readonly Finding[]
+}
+
+export async function readPems(files: readonly FileAt[]): Promise<Pems> {
+  const texts = new Map<string, string>()
+  const findings: Finding[] = []
+  for (const at of files) {
+    const { text, fault } = await readPem(at)
+    if (fault !== undefined) findings.push({ path: at.path, message: fault, atKey: false })
+    else texts.set(at.file, text)
+  }
+  return { texts, findings: [...findings, ...checkPairs(files, texts)] }
+}
+
+async function readPem(at: FileAt): Promise<{ readonly text: string; readonly fault?: string }> {
+  let text: string
+  try {
+    text = await readFile(at.file, 'utf8')
+  } catch (error) {
+    return { text: '', fault: `${at.kind} cannot be read: ${whyUnreadable(error)}` }
+  }
+  try {
+    if (at.kind === 'certificate file') new X509Certificate(text)
+    else createPrivateKey(text)
+    return { text }
+  } catch {
+    const what =
+      at.kind === 'certificate file' ? 'PEM certificate' : 'PEM private key without a password'
+    return { text, fault: `the file holds no ${what}` }
+  }
+}
+
+/** A key beside a certificate in one block must be that certificate's. */
+function checkPairs(
+  files: readonly FileAt[],
+  texts: ReadonlyMap<string, string>,
+): readonly Finding[] {
+  return files.flatMap(({ path, kind, file }) => {
+    const key = kind === 'private key file' ? texts.get(file) : undefined
+    const beside = files.find((other) => last(other.path) === 'cert' && sameBlock(other.path, path))
+    const cert = beside && texts.get(beside.file)
+    if (key === undefined || cert === undefined) return []
+    if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return []
+    return [{ path, message: 'is not the key of the certificate in cert', atKey: false }]
+  })
+}
+
+function last(path: Path): string | number | undefined {
+  return path.at(-1)
+}
+
+function sameBlock(a: Path, b: Path): boolean {
+  return JSON.stringify(a.slice(0, -1)) === JSON.stringify(b.slice(0, -1))
+}

@@ -1,0 +1,58 @@
+// The effective configuration, for `tollgate check --print`: the file's own notation with every default filled in
+// and every secret masked. What it prints is a valid gateway.yaml again, but for the secrets.
+
+import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
+import type { Schema } from './schema.ts'
+import { printYaml } from './tree.ts'
+
+export const mask = '********'
+
+/** `effective` is loadConfig's. */
+export function printConfig(effective: unknown): string {
+  return printYaml(effective)
+}
+
+/** A file's values with defaults, secrets masked. */
+export function effectiveOf(schema: Schema, given: unknown): unknown {
+  const value = given === undefined ? defaultOf(schema) : given
+  const options = optionsOf(schema)
+  const kind = options.find((option) => option.kind !== undefined)?.kind
+  if (kind === 'secret') return value === '' || value === undefined ? value : mask
+  if (typeof value === 'string') return kind === 'url' ? maskUrl(value) : value
+  if (typeof value !== 'object' || value === null) return value
+  const cores = options.map(({ core }) => core)
+  if (Array.isArray(value)) {
+    const element = cores.map(elementOf).find((found) => found)
+    return element ? value.map((item) => effectiveOf(element, item)) : value
+  }
+  return effectiveBlock(
+    value,
+    cores.find((core) => ['object', 'record'].includes(core._zod.def.type)),
+  )
+}
+
+function effectiveBlock(value: object, core: Parameters<typeof shapeOf>[0] | undefined): unknown {
+  if (!core) return value
+  const shape = shapeOf(core)
+  const inner = valueOf(core)
+  const given = new Map<string, unknown>(Object.entries(value))
+  const keys = inner ? given.keys() : Object.keys(shape)
+  const out: [string, unknown][] = []
+  for (const key of keys) {
+    const schema = inner ?? shape[key]
+    const shown = schema && effectiveOf(schema, given.get(key))
+    if (shown !== undefined) out.push([key, shown])
+  }
+  return Object.fromEntries(out)
+}
+
+/** A password, and what may be a key in the query: everything there but the API's version. */
+function maskUrl(text: string): string {
+  const url = URL.parse(text)
+  if (!url) return text
+  const shown = [...url.searchParams].filter(([name]) => name !== 'api-version' && name !== 'db')
+  if (!url.password && shown.length === 0) return text
+  if (url.password) url.password = mask
+  for (const [name] of shown) url.searchParams.set(name, mask)
+  return url.href
+}

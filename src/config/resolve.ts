@@ -1,0 +1,181 @@
+// From the file's keys to the Config that the gateway reads: names in the house's case, shorthands spelt out, file
+// names replaced by their texts. Everything in it was checked before; nothing here can fail. The result is frozen.
+
+import { join } from 'node:path'
+import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
+import type { GatewayKeys, PluginKeys } from './keys.ts'
+import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
+import { parseHostPort, parseRedisUrl } from './words.ts'
+
+export interface Origin {
+  readonly file: string
+  /** Texts of PEM files by absolute path. */
+  readonly pems: ReadonlyMap<string, string>
+  /** By the key that the file has for each. */
+  readonly plugins: ReadonlyMap<string, PluginKeys>
+}
+
+export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
+  const models = new Map(
+    Object.entries(keys.models).map(([id, model]) => [id, resolveModel(id, model, origin)]),
+  )
+  return deepFreeze({
+    file: origin.file,
+    listen: resolveListen(keys.listen, origin),
+    admin: {
+      listen: resolveAdminListen(keys.admin.listen),
+      token: keys.admin.token,
+      hosts: keys.admin.hosts.map((host) => host.toLowerCase()),
+    },
+    data: keys.data,
+    redis: resolveRedis(keys.redis, origin),
+    store: {
+      disk: { path: keys.store === 'disk' ? join(keys.data, 'store') : keys.store.disk.path },
+    },
+    models,
+    plans: resolvePlans(keys.plans, models),
+    plugins: resolvePlugins(keys.plugins, origin),
+    limits: resolveLimits(keys.limits),
+    log: keys.log,
+    drainMs: keys.drain,
+  })
+}
+
+function resolveListen(keys: GatewayKeys['listen'], { pems }: Origin): Listen {
+  if (typeof keys === 'number') return { host: '0.0.0.0', port: keys, trustedProxies: [] }
+  const { host, port, tls, trusted_proxies: trustedProxies } = keys
+  if (!tls) return { host, port, trustedProxies }
+  return { host, port, tls: { cert: pem(pems, tls.cert), key: pem(pems, tls.key) }, trustedProxies }
+}
+
+function resolveAdminListen(keys: GatewayKeys['admin']['listen']): Listen {
+  const defaults = { host: '127.0.0.1', port: 9090, trustedProxies: [] }
+  if (typeof keys === 'number') return { ...defaults, port: keys }
+  return { ...defaults, ...(typeof keys === 'string' ? parseHostPort(keys) : keys) }
+}
+
+function resolveRedis(keys: GatewayKeys['redis'], { pems }: Origin): RedisConfig {
+  if (keys === 'embedded') return { kind: 'embedded' }
+  const { url, tls, ...login } = typeof keys === 'string' ? { url: keys, tls: undefined } : keys
+  const { secure, ...address } = parseRedisUrl(url) ?? { host: '', port: 0, db: 0, secure: false }
+  const files = Object.entries(tls ?? {}).map(([name, file]) => [name, pem(pems, file)])
+  return {
+    kind: 'single',
+    ...address,
+    ...login,
+    ...((secure || tls) && { tls: Object.fromEntries(files) }),
+  }
+}
+
+function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
+  const { price, timeouts } = keys
+  return {
+    id,
+    aliases: keys.aliases,
+    targets: keys.targets.map((target, i) => resolveTarget(target, `${i + 1}`, { id, origin })),
+    price: {
+      input: price.input,
+      output: price.output,
+      cachedInput: price.cached_input ?? price.input,
+      request: price.request,
+    },
+    contextWindow: keys.context_window,
+    maxOutputTokens: Math.min(keys.max_output_tokens, keys.context_window),
+    accepts: keys.accepts,
+    endpoints: keys.endpoints,
+    bytesPerToken: keys.bytes_per_token,
+    timeouts: {
+      connectMs: timeouts.connect,
+      firstTokenMs: timeouts.first_token,
+      idleMs: timeouts.idle,
+      totalMs: timeouts.total,
+    },
+    completeWhen: keys.complete_when,
+    forwardHeaders: keys.forward_headers.map((name) => name.toLowerCase()),
+  }
+}
+
+function resolveTarget(
+  keys: TargetKeys,
+  name: string,
+  { id, origin }: { readonly id: string; readonly origin: Origin },
+): Target {
+  const plain = { name, headers: {}, priority: 1, weight: 1, includeUsage: true }
+  if (keys === 'demo') return { ...plain, url: 'demo', model: id }
+  return {
+    ...plain,
+    url: keys.url ?? 'demo',
+    model: keys.model ?? id,
+    // An empty one is `key: "${NAME:-}"` without NAME: no key.
+    ...(keys.key && { key: keys.key }),
+    ...(keys.key && keys.key_header && { keyHeader: keys.key_header.toLowerCase() }),
+    ...(keys.ca && { ca: pem(origin.pems, keys.ca) }),
+    headers: lowerCased(keys.headers),
+    priority: keys.priority,
+    weight: keys.weight,
+    ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
+    includeUsage: keys.include_usage,
+  }
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, v]) => [name.toLowerCase(), v]))
+}
+
+function resolvePlans(
+  keys: GatewayKeys['plans'],
+  models: ReadonlyMap<string, Model>,
+): ReadonlyMap<string, Plan> {
+  const idOf = (name: string) =>
+    [...models.values()].find(({ aliases }) => aliases.includes(name))?.id ?? name
+  const resolvePlan = (name: string, plan: PlanKeys): Plan => ({
+    name,
+    requestsPerMinute: plan.requests_per_minute,
+    tokensPerMinute: plan.tokens_per_minute,
+    concurrency: plan.concurrency,
+    models: plan.models.map(idOf),
+  })
+  return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(name, plan)]))
+}
+
+function resolvePlugins(
+  blocks: GatewayKeys['plugins'],
+  { plugins }: Origin,
+): ReadonlyMap<string, unknown> {
+  const used = [...plugins].filter(([key]) => blocks[key] !== false)
+  return new Map(used.map(([key, { name }]) => [name, deepFreeze(blocks[key])]))
+}
+
+function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
+  return {
+    jsonApiBytes: keys.json_api,
+    jsonV1Bytes: keys.json_v1,
+    sseLineBytes: keys.sse_line,
+    answerBytes: keys.answer,
+    bodiesBytes: keys.bodies,
+    heartbeatMs: keys.heartbeat,
+    readerStallMs: keys.reader_stall,
+    jsonBodyMs: keys.json_body,
+    headersMs: keys.headers,
+    keepAliveMs: keys.keep_alive,
+    firstByteMs: keys.first_byte,
+  }
+}
+
+function pem(texts: ReadonlyMap<string, string>, file: string): string {
+  return texts.get(file) ?? ''
+}
+
+/** Blocks, lists and what maps hold. Other objects (a plugin's RegExp) stay as they are; a Map can't be frozen. */
+function deepFreeze<T>(value: T): T {
+  if (value instanceof Map) {
+    for (const inner of value.values()) deepFreeze(inner)
+    return value
+  }
+  const prototype: unknown =
+    typeof value === 'object' && value !== null ? Object.getPrototypeOf(value) : undefined
+  if (prototype !== Object.prototype && prototype !== Array.prototype && prototype !== null)
+    return value
+  for (const inner of Object.values(value as object)) deepFreeze(inner)
+  return Object.freeze(value)
+}

@@ -1,0 +1,184 @@
+// Walks a zod schema and a value side by side, for what zod alone does not do: name unknown keys at their place, keep
+// a price's source text, take numbers from the environment's text, find the files, and show values with secrets masked.
+
+import { didYouMean, type Path } from './problem.ts'
+import { kinds, type Kind, type Schema, z } from './schema.ts'
+import type { Found, MapTree, ScalarTree, Tree } from './tree.ts'
+
+/** One thing that a schema accepts, with unions, defaults and the like taken off. */
+interface Option {
+  readonly core: z.core.$ZodTypes
+  readonly kind: Kind['kind'] | undefined
+  readonly later: readonly string[]
+}
+
+export interface FileAt {
+  readonly path: Path
+  readonly kind: 'certificate file' | 'private key file'
+  /** Absolute. */
+  readonly file: string
+  /** As the file has it, for messages. */
+  readonly written: string
+}
+
+export interface Fitted {
+  /** Ready for the schema's `safeParse`: unknown and empty keys left out, texts turned where the schema wants numbers. */
+  readonly value: unknown
+  readonly problems: readonly Found[]
+  readonly files: readonly FileAt[]
+}
+
+/** What a value of `schema` may be, each alternative with its kind. */
+export function optionsOf(schema: Schema, outer: Partial<Kind> = {}): readonly Option[] {
+  const core = schema as z.core.$ZodTypes
+  const meta = { ...outer, ...kinds.get(schema) }
+  const def = core._zod.def
+  switch (def.type) {
+    case 'optional':
+    case 'nullable':
+    case 'default':
+    case 'prefault':
+    case 'nonoptional':
+    case 'readonly':
+    case 'catch':
+      return optionsOf(def.innerType, meta)
+    case 'lazy':
+      return optionsOf(def.getter(), meta)
+    case 'pipe':
+      return optionsOf(isTransform(def.in) ? def.out : def.in, meta)
+    case 'union':
+      return def.options.flatMap((option) => optionsOf(option, meta))
+    default:
+      return [{ core, kind: meta.kind, later: meta.later ?? [] }]
+  }
+}
+
+/** The value that stands for a key that is not given, in the file's own notation; undefined where there is none. */
+export function defaultOf(schema: Schema): unknown {
+  const def = (schema as z.core.$ZodTypes)._zod.def
+  if (def.type === 'default' || def.type === 'prefault') return def.defaultValue
+  return 'innerType' in def ? defaultOf(def.innerType) : undefined
+}
+
+export function fit(schema: Schema, tree: Tree, absolute: (path: string) => string): Fitted {
+  const problems: Found[] = []
+  const files: FileAt[] = []
+  const visit = (at: Schema | undefined, node: Tree, path: Path): unknown => {
+    const options = at ? optionsOf(at) : []
+    if (node.kind === 'list') {
+      const element = options.map(({ core }) => elementOf(core)).find((found) => found)
+      return node.items.map((item, i) => visit(element, item, [...path, i]))
+    }
+    if (node.kind === 'map') {
+      const out: Record<string, unknown> = Object.create(null)
+      for (const [key, child, value] of knownEntries(options, node, { path, problems })) {
+        out[key] = visit(child, value, [...path, key])
+      }
+      return out
+    }
+    const kind = options.find((option) => option.kind !== undefined)?.kind
+    if (typeof node.value !== 'string') return kind === 'decimal' ? sourceOf(node) : node.value
+    if (!isFileKind(kind) || node.value === '') return fromText(options, node)
+    const file = absolute(node.value)
+    if (kind !== 'path') files.push({ path, kind, file, written: node.value })
+    return file
+  }
+  return { value: visit(schema, tree, []), problems, files }
+}
+
+type Entry = readonly [key: string, schema: Schema | undefined, value: Tree]
+
+function knownEntries(
+  options: readonly Option[],
+  node: MapTree,
+  { path, problems }: { readonly path: Path; readonly problems: Found[] },
+): readonly Entry[] {
+  const block = options.find(({ core }) => ['object', 'record'].includes(core._zod.def.type))
+  const known = block ? Object.keys(shapeOf(block.core)) : []
+  const entries: Entry[] = []
+  for (const { key, at, value } of node.entries) {
+    const child = block && childSchema(block.core, key)
+    if (block && !child) {
+      const message = block.later.includes(key)
+        ? 'is not supported yet; remove it'
+        : `unknown key${didYouMean(key, known) || listOf(known)}`
+      problems.push({ ...at, path: [...path, key], message })
+      continue
+    }
+    if (child && isNull(value) && !takesNull(child)) {
+      problems.push({
+        ...at,
+        path: [...path, key],
+        message: 'is empty; give a value or remove the key',
+      })
+      continue
+    }
+    entries.push([key, child, value])
+  }
+  return entries
+}
+
+function childSchema(core: z.core.$ZodTypes, key: string): Schema | undefined {
+  const def = core._zod.def
+  if (def.type === 'record') return def.valueType
+  if (def.type !== 'object') return undefined
+  if (Object.hasOwn(def.shape, key)) return def.shape[key]
+  // z.strictObject's catch-all is z.never(), and z.object has none: both mean "no other keys" here.
+  return def.catchall && def.catchall._zod.def.type !== 'never' ? def.catchall : undefined
+}
+
+export function shapeOf(core: z.core.$ZodTypes): Readonly<Record<string, Schema>> {
+  const def = core._zod.def
+  return def.type === 'object' ? def.shape : {}
+}
+
+export function elementOf(core: z.core.$ZodTypes): Schema | undefined {
+  const def = core._zod.def
+  return def.type === 'array' ? def.element : undefined
+}
+
+export function valueOf(core: z.core.$ZodTypes): Schema | undefined {
+  const def = core._zod.def
+  return def.type === 'record' ? def.valueType : undefined
+}
+
+/** Text from the environment is a number or a boolean where the schema takes that and no text. */
+function fromText(options: readonly Option[], { value, replaced }: ScalarTree): unknown {
+  const takes = (type: string) => options.some(({ core }) => typeName(core) === type)
+  if (!replaced || typeof value !== 'string' || takes('string')) return value
+  const text = value.trim()
+  if (takes('number') && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text)
+  if (takes('boolean') && (text === 'true' || text === 'false')) return text === 'true'
+  return value
+}
+
+/** JSON type of what one option accepts. */
+function typeName(core: z.core.$ZodTypes): string {
+  const def = core._zod.def
+  return def.type === 'literal' ? typeof def.values[0] : def.type
+}
+
+function isFileKind(kind: Kind['kind'] | undefined): kind is 'path' | FileAt['kind'] {
+  return kind === 'path' || kind === 'certificate file' || kind === 'private key file'
+}
+
+function takesNull(schema: Schema): boolean {
+  if ((schema as z.core.$ZodTypes)._zod.def.type === 'nullable') return true
+  return optionsOf(schema).some(({ core }) => ['null', 'any', 'unknown'].includes(typeName(core)))
+}
+
+function isNull(tree: Tree): boolean {
+  return tree.kind === 'scalar' && tree.value === null
+}
+
+function sourceOf(node: ScalarTree): unknown {
+  return typeof node.value === 'number' ? node.source : node.value
+}
+
+function isTransform(schema: Schema): boolean {
+  return (schema as z.core.$ZodTypes)._zod.def.type === 'transform'
+}
+
+function listOf(known: readonly string[]): string {
+  return known.length > 0 && known.length <= 16 ? `; known here: ${known.join(', ')}` : ''
+}

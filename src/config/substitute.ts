@@ -1,0 +1,97 @@
+// Replaces ${NAME}, ${NAME:-default} and ${file:PATH} inside a tree's string values. It runs after parsing, so that no
+// value can add keys, change types or close quotes. Keys are never touched, replaced text is not looked at again.
+
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Path } from './problem.ts'
+import type { Found, ScalarTree, Tree } from './tree.ts'
+
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Relative paths start here. */
+  readonly folder: string
+}
+
+export async function substitute(
+  tree: Tree,
+  around: Surroundings,
+): Promise<{ readonly tree: Tree; readonly problems: readonly Found[] }> {
+  const problems: Found[] = []
+  const visit = async (node: Tree, path: Path): Promise<Tree> => {
+    if (node.kind === 'list') {
+      const items = await Promise.all(node.items.map((item, i) => visit(item, [...path, i])))
+      return { ...node, items }
+    }
+    if (node.kind === 'map') {
+      const fill = async (entry: (typeof node.entries)[number]) => ({
+        ...entry,
+        value: await visit(entry.value, [...path, entry.key]),
+      })
+      return { ...node, entries: await Promise.all(node.entries.map(fill)) }
+    }
+    if (typeof node.value !== 'string' || !node.value.includes('${')) return node
+    const { text, faults } = await replaceIn(node.value, around)
+    problems.push(...faults.map((message) => ({ ...node.at, path, message })))
+    // A scalar with a fault keeps its place but has no value that could be judged.
+    return faults.length > 0 ? { ...node, value: null } : replaced(node, text)
+  }
+  return { tree: await visit(tree, []), problems }
+}
+
+function replaced(node: ScalarTree, text: string): ScalarTree {
+  return { ...node, value: text, replaced: true }
+}
+
+async function replaceIn(
+  value: string,
+  around: Surroundings,
+): Promise<{ readonly text: string; readonly faults: readonly string[] }> {
+  const faults: string[] = []
+  const parts: string[] = []
+  let end = 0
+  for (const match of value.matchAll(/\$\$\{|\$\{([^}]*)\}|\$\{/g)) {
+    const part = match[0] === '$${' ? { text: '${' } : await lookUp(match[1], around)
+    if (part.fault !== undefined) faults.push(part.fault)
+    parts.push(value.slice(end, match.index), part.text ?? '')
+    end = match.index + match[0].length
+  }
+  return { text: parts.join('') + value.slice(end), faults }
+}
+
+type Part = { readonly text?: string; readonly fault?: string }
+
+async function lookUp(inside: string | undefined, { env, folder }: Surroundings): Promise<Part> {
+  const file = /^file:(.+)$/s.exec(inside ?? '')?.[1]
+  if (file !== undefined) return readText(resolve(folder, file), file)
+  const [, name, fallback] = /^([A-Za-z_]\w*)(?::-(.*))?$/s.exec(inside ?? '') ?? []
+  if (name === undefined) {
+    return { fault: 'write ${NAME}, ${NAME:-default} or ${file:PATH}; a literal "${" is "$${"' }
+  }
+  const value = Object.hasOwn(env, name) ? env[name] : undefined
+  if (fallback !== undefined) return { text: value || fallback }
+  if (value === undefined) {
+    return { fault: `the environment has no ${name}; set it, or write \${${name}:-default}` }
+  }
+  return { text: value }
+}
+
+async function readText(absolute: string, asWritten: string): Promise<Part> {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(absolute))
+    // Editors and `echo` end a file with a line feed that no secret has.
+    return { text: text.replace(/\r?\n$/, '') }
+  } catch (error) {
+    return { fault: `\${file:${asWritten}} cannot be read: ${whyUnreadable(error)}` }
+  }
+}
+
+/** Node's message would repeat the absolute path; the code says enough. */
+export function whyUnreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'ENOENT') return 'there is no such file'
+  if (code === 'EACCES') return 'permission denied'
+  if (code === 'EISDIR') return 'it is a folder'
+  return code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+    ? 'it is not UTF-8 text'
+    : String(code ?? error)
+}

@@ -1,0 +1,212 @@
+// A YAML document as a tree that knows where each of its keys and values stands, and what text a number had.
+// The only file that imports `yaml`. Reads YAML 1.2 only; expands aliases, but not into a bomb.
+
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  stringify,
+  type Document,
+  type YAMLMap,
+} from 'yaml'
+import type { Path, Place, Problem } from './problem.ts'
+
+export interface MapTree {
+  readonly kind: 'map'
+  readonly at: Place
+  readonly entries: readonly { readonly key: string; readonly at: Place; readonly value: Tree }[]
+}
+
+export interface ListTree {
+  readonly kind: 'list'
+  readonly at: Place
+  readonly items: readonly Tree[]
+}
+
+export interface ScalarTree {
+  readonly kind: 'scalar'
+  readonly at: Place
+  readonly value: string | number | boolean | null
+  /** As it stands in the file. */
+  readonly source: string
+  /** Set where `value` came from the environment or a file, and then may be a secret. */
+  readonly replaced?: boolean
+}
+
+export type Tree = MapTree | ListTree | ScalarTree
+
+export type Found = Omit<Problem, 'file'>
+
+/** Far above any real file, far below what an alias bomb makes. */
+const maxNodes = 100_000
+const maxDepth = 64
+
+export function parseTree(text: string): {
+  readonly tree: Tree
+  readonly problems: readonly Found[]
+} {
+  const lines = new LineCounter()
+  const start: Place = { line: 1, column: 1 }
+  const empty: Tree = { kind: 'map', at: start, entries: [] }
+  let doc: Document.Parsed
+  try {
+    doc = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      version: '1.2',
+      schema: 'core',
+      uniqueKeys: false,
+      logLevel: 'silent',
+    })
+  } catch {
+    // The parser recurses: some thousand brackets end its stack.
+    return { tree: empty, problems: [{ ...start, path: [], message: 'is nested too deeply' }] }
+  }
+  const faults = [...doc.errors, ...doc.warnings].map((fault) => ({
+    ...placeOf(lines, fault.pos[0]),
+    path: [],
+    message: `not valid YAML: ${firstLine(fault.message)}`,
+  }))
+  if (faults.length > 0) return { tree: empty, problems: faults }
+  if (doc.contents === null) return { tree: empty, problems: [] }
+  const reader = new Reader(lines)
+  const tree = reader.read(doc.contents, [], 0)
+  return { tree, problems: reader.problems }
+}
+
+export function printYaml(value: unknown): string {
+  return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+/** The place of the value at `path`, or of the deepest thing around it that exists. `key`: of its key, where it has one. */
+export function placeAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Place {
+  let node = tree
+  let place = node.at
+  for (const [depth, step] of path.entries()) {
+    const child = childOf(node, step)
+    if (!child) return place
+    const last = depth === path.length - 1
+    place = !last || want === 'key' ? child.at : child.value.at
+    node = child.value
+  }
+  return place
+}
+
+/** The tree's node at `path`, if there is one. */
+export function treeAt(tree: Tree, path: Path): Tree | undefined {
+  let node: Tree | undefined = tree
+  for (const step of path) node = node && childOf(node, step)?.value
+  return node
+}
+
+function childOf(tree: Tree, step: string | number): { at: Place; value: Tree } | undefined {
+  if (tree.kind === 'map') return tree.entries.find((entry) => entry.key === String(step))
+  const item = tree.kind === 'list' ? tree.items[Number(step)] : undefined
+  return item && { at: item.at, value: item }
+}
+
+class Reader {
+  readonly problems: Found[] = []
+  readonly #lines: LineCounter
+  readonly #anchors = new Map<string, Tree | undefined>()
+  #nodes = 0
+
+  constructor(lines: LineCounter) {
+    this.#lines = lines
+  }
+
+  read(node: unknown, path: Path, depth: number): Tree {
+    const at = placeOf(this.#lines, rangeStart(node))
+    if (depth > maxDepth) return this.#refuse(at, path, 'is nested too deeply')
+    if (isAlias(node)) return this.#alias(node.source, at, path)
+    const anchor = (isMap(node) || isSeq(node) || isScalar(node)) && node.anchor
+    // An alias inside of what it names finds `undefined` here: it would never end.
+    if (anchor) this.#anchors.set(anchor, undefined)
+    const before = this.#nodes++
+    const tree = this.#plain(node, at, { path, depth })
+    if (anchor) {
+      this.#anchors.set(anchor, tree)
+      this.#sizes.set(tree, this.#nodes - before)
+    }
+    return tree
+  }
+
+  readonly #sizes = new Map<Tree, number>()
+
+  #alias(name: string, at: Place, path: Path): Tree {
+    const tree = this.#anchors.get(name)
+    if (!tree) return this.#refuse(at, path, `*${name} refers to nothing before it, or to itself`)
+    this.#nodes += this.#sizes.get(tree) ?? 1
+    if (this.#nodes > maxNodes) return this.#refuse(at, path, 'aliases make the file too large')
+    return tree
+  }
+
+  #plain(node: unknown, at: Place, { path, depth }: { path: Path; depth: number }): Tree {
+    if (isMap(node)) return this.#map(node, at, { path, depth })
+    if (isSeq(node)) {
+      const items = node.items.map((item, i) => this.read(item, [...path, i], depth + 1))
+      return { kind: 'list', at, items }
+    }
+    const value: unknown = isScalar(node) ? node.value : null
+    const source = isScalar(node) ? (node.source ?? '') : ''
+    return { kind: 'scalar', at, value: isPlainScalar(value) ? value : source, source }
+  }
+
+  #map(node: YAMLMap, at: Place, { path, depth }: { path: Path; depth: number }): Tree {
+    const entries: { key: string; at: Place; value: Tree }[] = []
+    for (const pair of node.items) {
+      const keyAt = placeOf(this.#lines, rangeStart(pair.key) ?? rangeStart(node))
+      const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined
+      if (key === undefined || key === '__proto__') {
+        this.#refuse(keyAt, path, 'has a key that is not a name')
+        continue
+      }
+      const value = this.read(pair.value, [...path, key], depth + 1)
+      const first = entries.find((entry) => entry.key === key)
+      if (first) {
+        this.#refuse(keyAt, [...path, key], `is there twice; first in line ${first.at.line}`)
+        continue
+      }
+      // `key:` with nothing after it has no node of its own.
+      const placed = pair.value === null || isEmpty(value) ? { ...value, at: keyAt } : value
+      entries.push({ key, at: keyAt, value: placed })
+    }
+    return { kind: 'map', at, entries }
+  }
+
+  #refuse(at: Place, path: Path, message: string): Tree {
+    this.problems.push({ ...at, path, message })
+    return { kind: 'scalar', at, value: null, source: '' }
+  }
+}
+
+function isEmpty(tree: Tree): boolean {
+  return tree.kind === 'scalar' && tree.value === null && tree.source === ''
+}
+
+function isPlainScalar(value: unknown): value is string | number | boolean | null {
+  return value === null || ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+function keyText(value: unknown, source: string | undefined): string | undefined {
+  if (typeof value === 'string') return value
+  return value === null ? undefined : source
+}
+
+function rangeStart(node: unknown): number | undefined {
+  const range =
+    typeof node === 'object' && node !== null && 'range' in node ? node.range : undefined
+  return Array.isArray(range) && typeof range[0] === 'number' ? range[0] : undefined
+}
+
+function placeOf(lines: LineCounter, offset: number | undefined): Place {
+  const { line, col } = lines.linePos(offset ?? 0)
+  return { line: Math.max(1, line), column: Math.max(1, col) }
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? ''
+}

@@ -1,0 +1,171 @@
+// The small values of gateway.yaml that are more than text or a number: ports, addresses, header names, model ids,
+// backend and Redis URLs. Each with the sentence that says what would be right.
+
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { isIP } from 'node:net'
+import { kinds, z } from './schema.ts'
+
+export const port = () => z.int({ error: 'write a port number' }).min(0).max(65_535)
+
+export const host = () =>
+  z.string().regex(/^[^\s/[\]@]+$/, { error: 'write a host name or an address without brackets' })
+
+const hostPortPattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
+
+/** `host:port`, `[::1]:port`, `:port` for every address. */
+export const hostPort = () =>
+  z.string().refine((text) => parseHostPort(text) !== undefined, {
+    error: 'write host:port, such as 127.0.0.1:9090 or [::1]:9090',
+  })
+
+export function parseHostPort(text: string): { host: string; port: number } | undefined {
+  const [, inBrackets, plain, digits] = hostPortPattern.exec(text) ?? []
+  const number = Number(digits)
+  if (digits === undefined || number > 65_535) return undefined
+  return { host: (inBrackets ?? plain) || '0.0.0.0', port: number }
+}
+
+export const cidr = () =>
+  z.string().refine(isCidr, { error: 'write an address range, such as 10.0.0.0/8 or fd00::/8' })
+
+function isCidr(text: string): boolean {
+  const [address = '', bits, rest] = text.split('/')
+  const version = isIP(address)
+  if (version === 0 || rest !== undefined) return false
+  return (
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
+  )
+}
+
+/** What clients send as `model`, and what a backend calls it. */
+export const modelId = () =>
+  z.string().refine((text) => /^[^\p{C}\p{Z}]{1,200}$/u.test(text) && text !== '*', {
+    error: 'write a model id of 1 to 200 printable characters without spaces',
+  })
+
+/** Set by the gateway or meant for one connection only: never to be configured. */
+const ownHeaders = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/** Of a client's: they would give its credential away, spoof its address, or hide the answer from the meter. */
+const keptBack =
+  /^(authorization|cookie2?|x-api-key|api-key|accept-encoding|forwarded|x-forwarded-.*|x-real-ip)$/i
+
+export const headerName = () =>
+  z
+    .string()
+    .refine(isHeaderName, { error: 'is not a valid header name' })
+    .refine((name) => !ownHeaders.has(name.toLowerCase()), {
+      error: 'the gateway sets this header itself; remove it',
+    })
+
+export const forwardedHeader = () =>
+  headerName().refine((name) => !keptBack.test(name), {
+    error: "a client's credentials, cookies and addresses are never forwarded; remove it",
+  })
+
+export const headerValue = () =>
+  headerText('is not a valid header value: no line breaks or control characters')
+
+/** A backend's credential: goes out in a header. */
+export const backendKey = () => headerText('has line breaks or control characters; a key has none')
+
+function headerText(error: string) {
+  return z.string().refine(isHeaderValue, { error }).register(kinds, { kind: 'secret' })
+}
+
+function isHeaderName(name: string): boolean {
+  return succeeds(() => validateHeaderName(name))
+}
+
+function isHeaderValue(value: string): boolean {
+  return succeeds(() => validateHeaderValue('x', value))
+}
+
+function succeeds(check: () => void): boolean {
+  try {
+    check()
+    return true
+  } catch {
+    return false
+  }
+}
+
+export const backendUrl = () =>
+  z
+    .string()
+    .superRefine((text, ctx) => {
+      const fault = urlFault(text)
+      if (fault) ctx.addIssue({ code: 'custom', message: fault, input: text })
+    })
+    .register(kinds, { kind: 'url' })
+
+function urlFault(text: string): string | undefined {
+  const url = URL.parse(text)
+  const help = 'write the http:// or https:// URL that ends in /v1'
+  if (!url || /[\s\p{C}]/u.test(text)) return `is not a URL; ${help}`
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return `is not an HTTP URL; ${help}`
+  if (url.username || url.password) return 'has a credential in it; give it as `key`'
+  if (url.hash) return 'has a "#" part, which is never sent; remove it'
+  return undefined
+}
+
+export interface RedisAddress {
+  readonly host: string
+  readonly port: number
+  readonly path?: string
+  readonly username?: string
+  readonly password?: string
+  readonly db: number
+  readonly secure: boolean
+}
+
+const redisHelp =
+  'write embedded, redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/redis.sock'
+
+/** The messages never repeat the URL: it may hold the password. */
+export const redisUrl = () =>
+  z
+    .string({ error: redisHelp })
+    .refine((text) => parseRedisUrl(text) !== undefined, { error: redisHelp })
+    .register(kinds, { kind: 'url' })
+
+export function parseRedisUrl(text: string): RedisAddress | undefined {
+  const url = URL.parse(text)
+  if (!url || url.hash || /\s/.test(text)) return undefined
+  const unix = url.protocol === 'unix:'
+  const secure = url.protocol === 'rediss:'
+  if (!unix && !secure && url.protocol !== 'redis:') return undefined
+  const db = unix ? (url.searchParams.get('db') ?? '0') : url.pathname.replace(/^\//, '') || '0'
+  if (!/^\d{1,5}$/.test(db) || (unix ? url.pathname.length < 2 : !url.hostname)) return undefined
+  return {
+    host: unix ? 'localhost' : url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port || 6379),
+    ...(unix && { path: decode(url.pathname) }),
+    ...(url.username && { username: decode(url.username) }),
+    ...(url.password && { password: decode(url.password) }),
+    db: Number(db),
+    secure,
+  }
+}
+
+/** A password with a bare `%` is no escape: taken as it stands. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
