@@ -1,0 +1,50 @@
+// Top-ups and adjustments: checked here, made by credit.lua, refused in the words of the contract.
+
+import { createHash } from 'node:crypto'
+import { GatewayError } from '../errors.ts'
+import { refusal } from './door.ts'
+import type { CreditOrder } from './orders.ts'
+import type { Reply } from './scripts.ts'
+
+export interface CreditRequest {
+  readonly ref: string
+  /** Repeating it answers the same; with other content it is refused. */
+  readonly idempotencyId: string
+  /** Signed; a top-up is greater than 0. */
+  readonly amount: number
+  readonly type: 'topup' | 'adjustment'
+  readonly note?: string
+}
+
+export function creditOrder(
+  { ref, idempotencyId, amount, type, note }: CreditRequest,
+  at: number,
+): CreditOrder {
+  if (!Number.isSafeInteger(amount) || amount === 0 || (type === 'topup' && amount < 0)) {
+    throw new GatewayError('invalid_parameter', {
+      param: 'amount',
+      message: `"amount" must be a whole number${type === 'topup' ? ' greater than' : ' other than'} 0, at most 2^53-1.`,
+    })
+  }
+  const meta = JSON.stringify({ note })
+  const hash = createHash('sha256')
+    .update(JSON.stringify([ref, amount, type, note]))
+    .digest('base64url')
+  return { kind: 'credit', ref, id: idempotencyId, hash, amount, type, meta, at: Math.floor(at) }
+}
+
+export function creditRefusal(reply: Reply): GatewayError {
+  if (reply.word === 'insufficient_balance') {
+    return new GatewayError('insufficient_balance', {
+      status: 409,
+      message: 'The account has less than that available. Lower the amount.',
+    })
+  }
+  if (reply.word === 'invalid_parameter') {
+    return new GatewayError('invalid_parameter', {
+      param: 'amount',
+      message: 'With this amount the account would have been given more than 2^53-1 tokens.',
+    })
+  }
+  return refusal(reply)
+}

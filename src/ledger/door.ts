@@ -1,0 +1,203 @@
+// The two scripts that a request waits for, identify and admit, asked again until they have the keys, the plan and
+// the reaping they need. What they refuse is thrown as the error of that code; anything unclear is ledger_unavailable.
+
+import type { Plan } from '../config/config.ts'
+import { GatewayError, errorTable } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
+import { keys } from '../redis.ts'
+import type { RedisClock } from './clock.ts'
+import { Hold } from './hold.ts'
+import { amount, tokens } from './leases.ts'
+import { limitError, limitsOf, planArgument } from './limits.ts'
+import { dayOf, hourOfHold } from './orders.ts'
+import { createPlanGuesses } from './plan-guesses.ts'
+import { numberAt, textAt, unavailable } from './scripts.ts'
+import type { Reply, ScriptName, Scripts } from './scripts.ts'
+
+export interface IdentifyRequest {
+  readonly ref: string
+  readonly hmac: string
+  /** '' asks for none. */
+  readonly scope: string
+}
+
+export interface Identity {
+  readonly accountId: string
+  readonly accountName: string
+  readonly plan: string
+  readonly keyId: string
+  /** The models that the key may use; `*` allows all. */
+  readonly models: readonly string[]
+  readonly granted: number
+  readonly spent: number
+  readonly reserved: number
+  readonly nowMs: number
+}
+
+export interface AdmitRequest extends IdentifyRequest {
+  /** A UUIDv7 as 32 hex digits, new for each request. */
+  readonly holdId: string
+  /** Balance tokens. */
+  readonly want: number
+  /** Below this the request is refused. */
+  readonly min: number
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** Model id as configured. */
+  readonly model: string
+  readonly meta: HoldMeta
+}
+
+/** What a transaction says of its request. */
+export interface HoldMeta {
+  readonly requestId: string
+  readonly sessionId?: string
+  readonly messageId?: string
+}
+
+export interface Door {
+  identify(request: IdentifyRequest): Promise<Identity>
+  /** Reaps, and answers what the account has then. For operators: no key is asked for. */
+  look(ref: string): Promise<Identity>
+  admit(request: AdmitRequest): Promise<Hold>
+  /** Answers false where the hold can't be opened again. */
+  openAgain(hold: Hold): Promise<boolean>
+}
+
+export interface DoorOptions {
+  readonly scripts: Scripts
+  readonly clock: RedisClock
+  readonly leaseMs: number
+  readonly plans: () => ReadonlyMap<string, Plan>
+  readonly onReaped: (count: number) => void
+}
+
+interface Question {
+  readonly script: ScriptName
+  readonly ref: string
+  readonly hmac: string
+  readonly holdId?: string
+  /** The script's ARGV after the first. */
+  readonly args: () => readonly string[]
+}
+
+/** Each `again` has reaped 100 holds. */
+const maxRounds = 120
+const askAgain = new Set(['clock', 'hours', 'plan', 'again'])
+
+export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOptions): Door {
+  const guesses = createPlanGuesses()
+  const planFor = (ref: string, model: string) => {
+    const name = guesses.get(ref)
+    return planArgument(name, plans().get(name) ?? plans().get('default'), model)
+  }
+  const ask = async ({ script, ref, hmac, holdId, args }: Question): Promise<Reply> => {
+    const hours = new Set(holdId ? [hourOfHold(holdId)] : [])
+    for (let round = 0; round < maxRounds; round++) {
+      const hour = clock.hour()
+      const settled = [...hours.add(hour).add(hour - 1)]
+      const names = [...doorKeys(ref, hmac, hour), ...settled.map((one) => keys.settled(ref, one))]
+      const times = `${hour} ${leaseMs} ${settled.join(' ')}`
+      const reply = await scripts.run(script, names, [times, ...args()])
+      if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
+      if (!askAgain.has(reply.word)) return reply
+      if (reply.word === 'plan') guesses.set(ref, textAt(reply, 2))
+      if (reply.word === 'hours') {
+        for (const missing of reply.values.slice(2)) hours.add(Number(missing))
+      }
+    }
+    throw unavailable(new Error('A script asked for more too often'))
+  }
+  const identify = async ({ ref, hmac, scope }: IdentifyRequest, operator: '1' | '') => {
+    const reply = await ask({ script: 'identify', ref, hmac, args: () => [scope, operator] })
+    if (reply.word !== 'ok') throw refusal(reply)
+    const identity = toIdentity(reply)
+    guesses.set(ref, identity.plan)
+    return identity
+  }
+  return {
+    identify: (request) => identify(request, ''),
+    look: (ref) => identify({ ref, hmac: '-', scope: '' }, '1'),
+    async admit(request) {
+      const { ref, hmac, scope, holdId, want, min, model } = request
+      const counted = tokens(request.promptTokens) + tokens(request.outputTokens)
+      const tail = tailOf(model, request.meta)
+      const sizes = `${holdId} ${amount(want)} ${amount(min)} ${counted}`
+      const args = () => [scope, sizes, planFor(ref, model), model, tail, '']
+      const reply = await ask({ script: 'admit', ref, hmac, holdId, args })
+      if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
+        throw limitError(reply.word, reply, counted)
+      }
+      if (reply.word !== 'ok') throw refusal(reply)
+      return toHold(request, reply, counted)
+    },
+    async openAgain(hold) {
+      const { id, ref, hmac, model, meta, keyId } = hold.fields
+      const sizes = `${id} ${hold.amount} 0 0`
+      const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
+      const reply = await ask({ script: 'admit', ref, hmac, holdId: id, args })
+      if (reply.word === 'account_suspended') hold.stop('account_suspended')
+      if (reply.word !== 'ok') return false
+      hold.reopened(numberAt(reply, 7) + numberAt(reply, 8))
+      return true
+    },
+  }
+}
+
+function doorKeys(ref: string, hmac: string, hour: number): readonly string[] {
+  return [
+    keys.account(ref),
+    keys.key(ref, hmac),
+    keys.holds(ref),
+    keys.open(ref),
+    keys.journal(ref),
+    keys.usageHour(ref, hour),
+    keys.usageDay(ref, dayOf(hour)),
+  ]
+}
+
+export function refusal({ word }: Reply): GatewayError {
+  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode)
+  return unavailable(new Error(`A script answered ${word}`))
+}
+
+function toIdentity(reply: Reply): Identity {
+  return {
+    accountId: textAt(reply, 3),
+    accountName: textAt(reply, 4),
+    plan: textAt(reply, 5),
+    keyId: textAt(reply, 6),
+    models: textAt(reply, 7).split(' '),
+    granted: numberAt(reply, 8),
+    spent: numberAt(reply, 9),
+    reserved: numberAt(reply, 10),
+    nowMs: reply.nowMs,
+  }
+}
+
+function tailOf(model: string, { requestId, sessionId, messageId }: HoldMeta): string {
+  const meta = { request_id: requestId, session_id: sessionId, message_id: messageId }
+  return `${encodeURIComponent(model)} ${JSON.stringify(meta)}`
+}
+
+const minuteMs = 60_000
+
+function toHold(request: AdmitRequest, reply: Reply, countedTokens: number): Hold {
+  const { holdId, ref, hmac, model, meta } = request
+  const [encoded, json] = tailOf(model, meta).split(/ (.*)/s)
+  const fields = {
+    id: holdId,
+    ref,
+    hmac,
+    accountId: textAt(reply, 9),
+    accountName: textAt(reply, 10),
+    plan: textAt(reply, 11),
+    keyId: textAt(reply, 12),
+    model: encoded ?? '',
+    meta: json ?? '{}',
+    limits: limitsOf(reply),
+    countedTokens,
+    minute: Math.floor(reply.nowMs / minuteMs),
+  }
+  return new Hold(fields, numberAt(reply, 7))
+}

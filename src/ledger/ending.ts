@@ -1,0 +1,60 @@
+// How a hold's work ended, as the order that charges it, and what came of that.
+
+import type { Hold, Progress } from './hold.ts'
+import { amount, tokens } from './leases.ts'
+import type { SettleOrder } from './orders.ts'
+import { numberAt } from './scripts.ts'
+import type { Reply } from './scripts.ts'
+
+export interface Ending extends Readonly<Progress> {
+  readonly estimated?: boolean
+  readonly cut?: boolean
+}
+
+export interface Settled {
+  /** Balance tokens; what was asked for where Redis could not be told yet. */
+  readonly charge: number
+  readonly shortfall: number
+  /** Redis is away: the settlement waits on disk. */
+  readonly isWaiting: boolean
+}
+
+export function settleOrder({ fields, progress }: Hold, ending: Ending): SettleOrder {
+  const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = fields
+  Object.assign(progress, {
+    charge: ending.charge,
+    prompt: ending.prompt,
+    cached: ending.cached,
+    completion: ending.completion,
+  })
+  return {
+    kind: 'settle',
+    ref,
+    hmac,
+    id,
+    charge: amount(ending.charge),
+    prompt: tokens(ending.prompt),
+    cached: tokens(ending.cached),
+    completion: tokens(ending.completion),
+    counted: countedTokens,
+    minute,
+    keyId,
+    model,
+    flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,
+    meta,
+  }
+}
+
+export function toSettled(order: SettleOrder, reply: Reply | undefined): Settled {
+  if (!reply || reply.word !== 'ok') {
+    return { charge: reply ? 0 : order.charge, shortfall: 0, isWaiting: reply === undefined }
+  }
+  return { charge: numberAt(reply, 2), shortfall: numberAt(reply, 3), isWaiting: false }
+}
+
+/** Takes back an admission whose reply was lost: it may have been made. The mark refuses one that comes later still. */
+export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder {
+  const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0, counted: 0, minute: 0 }
+  const nobody = { keyId: '-', model: '-', flags: '', meta: '{}' }
+  return { kind: 'settle', ref, hmac, id, ...nothing, ...nobody }
+}

@@ -1,0 +1,58 @@
+// Shut from a lost connection until this process has renewed its holds and sent again what Redis may have forgotten:
+// the first identify or admit could reap them.
+
+import type { LedgerEvents } from './ledger.ts'
+import { unavailable } from './scripts.ts'
+import type { RedisLink } from './scripts.ts'
+
+export interface Gate {
+  start(): void
+  stop(): void
+  /** Throws while it is shut. */
+  pass(): void
+}
+
+export interface GateOptions {
+  readonly events: LedgerEvents
+  readonly connected: { lost(): void }
+  readonly recover: () => Promise<void>
+}
+
+export function createGate(link: RedisLink, { events, connected, recover }: GateOptions): Gate {
+  let isOpen = false
+  let isStopped = false
+  let connection = 0
+  const open = async () => {
+    const mine = ++connection
+    isOpen = false
+    while (!isStopped && link.up && mine === connection) {
+      try {
+        await recover()
+        isOpen = mine === connection
+        return
+      } catch (error) {
+        events.problem?.('The ledger could not be taken up again', error)
+        await new Promise((resolve) => setTimeout(resolve, 100).unref())
+      }
+    }
+  }
+  return {
+    start() {
+      link.onReady(() => void open())
+      link.onLost(() => {
+        connection++
+        isOpen = false
+        connected.lost()
+      })
+      if (link.up && connection === 0) void open()
+    },
+    stop() {
+      isStopped = true
+      isOpen = false
+    },
+    pass() {
+      if (!isOpen)
+        throw unavailable(new Error('Redis is away, or this process is still taking up its holds'))
+    },
+  }
+}

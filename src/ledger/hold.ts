@@ -1,0 +1,80 @@
+// One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
+
+import type { LimitState } from './limits.ts'
+
+/** Totals since the start. The meter changes them in place; checkpoints read them. */
+export interface Progress {
+  charge: number
+  prompt: number
+  cached: number
+  completion: number
+}
+
+/** `lost`: the ledger no longer knows the hold and will not open it again. */
+export type StopReason = 'account_suspended' | 'insufficient_balance' | 'lost'
+
+export interface HoldFields {
+  readonly id: string
+  readonly ref: string
+  readonly hmac: string
+  readonly accountId: string
+  readonly accountName: string
+  readonly keyId: string
+  readonly plan: string
+  /** Model id, percent-encoded. */
+  readonly model: string
+  /** JSON. */
+  readonly meta: string
+  readonly limits: LimitState
+  /** What the tokens-a-minute limit counted, and in which minute. */
+  readonly countedTokens: number
+  readonly minute: number
+}
+
+export class Hold {
+  readonly fields: HoldFields
+  readonly progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+  #amount: number
+  #isLowered = false
+  #stopped: StopReason | undefined
+  #listener: ((reason: StopReason) => void) | undefined
+
+  constructor(fields: HoldFields, amount: number) {
+    this.fields = fields
+    this.#amount = amount
+  }
+
+  get id(): string {
+    return this.fields.id
+  }
+
+  /** The most that the request may cost in all. Shrinks where a lost hold was opened again with less. */
+  get amount(): number {
+    return this.#amount
+  }
+
+  /** Told once, also of what happened before. It must stop the work; the settlement comes with its end. */
+  onStop(listener: (reason: StopReason) => void): void {
+    this.#listener = listener
+    if (this.#stopped) listener(this.#stopped)
+  }
+
+  /** For the ledger alone. */
+  stop(reason: StopReason): void {
+    if (this.#stopped) return
+    this.#stopped = reason
+    this.#listener?.(reason)
+  }
+
+  /** For the ledger alone: the hold was opened again. */
+  reopened(amount: number): void {
+    this.#isLowered = amount < this.#amount
+    this.#amount = Math.min(amount, this.#amount)
+    this.stopIfSpent()
+  }
+
+  /** For the ledger alone. A hold of its first size needs no watching: its output was bounded to fit. */
+  stopIfSpent(): void {
+    if (this.#isLowered && this.progress.charge >= this.#amount) this.stop('insufficient_balance')
+  }
+}

@@ -1,0 +1,203 @@
+// The journal as transactions: one entry a change of the balance, newest in Redis' stream, older ones in the archive.
+// A transaction's id is its stream id rewritten, so ids sort as the changes happened.
+
+import type { Redis } from 'ioredis'
+import type { Page } from '../http/page.ts'
+import { keys } from '../redis.ts'
+import type { CreditOrder } from './orders.ts'
+import { numberAt, textAt, unavailable } from './scripts.ts'
+import type { Reply } from './scripts.ts'
+
+export interface Transaction {
+  readonly id: string
+  readonly object: 'billing.transaction'
+  readonly type: 'topup' | 'charge' | 'adjustment'
+  readonly amount: number
+  readonly balance_after: number
+  readonly model?: string
+  readonly usage?: TransactionUsage
+  readonly estimated?: boolean
+  /** The money ran out in the middle of the answer. */
+  readonly cut?: boolean
+  /** Balance tokens used beyond what the account had. */
+  readonly shortfall?: number
+  readonly request_id?: string
+  readonly session_id?: string
+  readonly message_id?: string
+  readonly note?: string
+  readonly created_at: number
+}
+
+export interface TransactionUsage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+  readonly cached_tokens?: number
+}
+
+export interface TransactionList {
+  readonly object: 'list'
+  readonly data: readonly Transaction[]
+  readonly first_id: string | null
+  readonly last_id: string | null
+  readonly has_more: boolean
+}
+
+/** An entry as Redis has it: its id, and fields and values by turns. */
+export type Entry = readonly [id: string, fields: readonly string[]]
+
+/** Entries that were taken out of the stream. */
+export interface Archive {
+  /** At most `count` beyond the cursor, which is excluded; upwards oldest first, else newest first. */
+  read(ref: string, options: ReadOptions): Promise<readonly Entry[]>
+}
+
+export interface ReadOptions {
+  readonly isUpwards: boolean
+  /** A stream id. */
+  readonly cursor: string | undefined
+  readonly count: number
+}
+
+export interface JournalPlace {
+  readonly redis: Redis
+  readonly archive: Archive | undefined
+}
+
+export async function readTransactions(
+  place: JournalPlace,
+  ref: string,
+  { limit, after, before, order }: Page,
+): Promise<TransactionList> {
+  // What stands before a cursor is read from it outwards, then turned.
+  const isUpwards = (order === 'asc') === (before === undefined)
+  const text = after ?? before
+  const cursor = text === undefined ? undefined : streamId(text)
+  const entries = await readEntries(place, ref, { isUpwards, cursor, count: limit + 1 })
+  const data = entries.slice(0, limit).map(toTransaction)
+  if (before !== undefined) data.reverse()
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: entries.length > limit,
+  }
+}
+
+/** Across the border of stream and archive. Downwards the stream comes first, upwards the archive. */
+export async function readEntries(
+  { redis, archive }: JournalPlace,
+  ref: string,
+  options: ReadOptions,
+): Promise<readonly Entry[]> {
+  const { isUpwards, cursor, count } = options
+  const fromStream = async (have: readonly Entry[]) => {
+    const from = isUpwards ? (have.at(-1)?.[0] ?? cursor) : cursor
+    const left = count - have.length
+    return left > 0
+      ? [...have, ...(await readStream(redis, ref, { ...options, cursor: from, count: left }))]
+      : have
+  }
+  if (!archive) return fromStream([])
+  if (isUpwards) return fromStream(await archive.read(ref, options))
+  const have = await fromStream([])
+  if (have.length >= count) return have
+  const from = have.at(-1)?.[0] ?? cursor
+  return [
+    ...have,
+    ...(await archive.read(ref, { isUpwards, cursor: from, count: count - have.length })),
+  ]
+}
+
+async function readStream(
+  redis: Redis,
+  ref: string,
+  { isUpwards, cursor, count }: ReadOptions,
+): Promise<readonly Entry[]> {
+  const key = keys.journal(ref)
+  try {
+    return isUpwards
+      ? await redis.xrange(key, cursor ? `(${cursor}` : '-', '+', 'COUNT', count)
+      : await redis.xrevrange(key, cursor ? `(${cursor}` : '+', '-', 'COUNT', count)
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+/** `1795200000000-1` as `txn_` and 32 hex digits. */
+export function transactionId(id: string): string {
+  const [ms = '0', sequence = '0'] = id.split('-')
+  return `txn_${hex16(ms)}${hex16(sequence)}`
+}
+
+const hex16 = (decimal: string) => BigInt(decimal).toString(16).padStart(16, '0')
+
+/** What is no transaction's id stands before all of them. */
+function streamId(id: string): string {
+  const match = /^txn_([0-9a-f]{16})([0-9a-f]{16})$/.exec(id)
+  if (!match) return '0-0'
+  return `${BigInt(`0x${match[1]}`)}-${BigInt(`0x${match[2]}`)}`
+}
+
+export function fieldsOf([, fields]: Entry): Readonly<Record<string, string>> {
+  const pairs: Record<string, string> = {}
+  for (let i = 0; i < fields.length; i += 2) pairs[fields[i] ?? ''] = fields[i + 1] ?? ''
+  return pairs
+}
+
+export function toTransaction(entry: Entry): Transaction {
+  const fields = fieldsOf(entry)
+  const { type, amount, balance, model, usage, flags = '', shortfall = '0', meta } = fields
+  return {
+    id: transactionId(entry[0]),
+    object: 'billing.transaction',
+    type: type === 'topup' || type === 'adjustment' ? type : 'charge',
+    amount: Number(amount),
+    balance_after: Number(balance),
+    ...(model !== undefined && { model: decodeURIComponent(model) }),
+    ...(usage !== undefined && { usage: toUsage(usage) }),
+    ...(model !== undefined && { estimated: flags.includes('e') }),
+    ...(flags.includes('c') && { cut: true }),
+    ...(shortfall !== '0' && { shortfall: Number(shortfall) }),
+    ...parseMeta(meta),
+    created_at: Math.floor(Number.parseInt(entry[0], 10) / 1000),
+  }
+}
+
+function toUsage(text: string): TransactionUsage {
+  const [prompt = 0, cached = 0, completion = 0] = text.split(' ').map(Number)
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    ...(cached > 0 && { cached_tokens: cached }),
+  }
+}
+
+interface Meta {
+  readonly request_id?: string
+  readonly session_id?: string
+  readonly message_id?: string
+  readonly note?: string
+}
+
+function parseMeta(text: string | undefined): Meta {
+  const { request_id, session_id, message_id, note }: Meta = JSON.parse(text ?? '{}')
+  return JSON.parse(JSON.stringify({ request_id, session_id, message_id, note }))
+}
+
+/** The entry that a credit just made, without reading it. */
+export function creditTransaction({ type, meta }: CreditOrder, reply: Reply): Transaction {
+  const fields = [
+    'type',
+    type,
+    'amount',
+    `${numberAt(reply, 3)}`,
+    'balance',
+    `${numberAt(reply, 4)}`,
+    'meta',
+    meta,
+  ]
+  return toTransaction([textAt(reply, 2), fields])
+}

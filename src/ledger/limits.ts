@@ -1,0 +1,78 @@
+// How near an account and its key are to their limits: read from admit's reply, shown as x-ratelimit headers.
+
+import { GatewayError } from '../errors.ts'
+import type { Plan } from '../config/config.ts'
+import { numberAt, textAt } from './scripts.ts'
+import type { Reply } from './scripts.ts'
+
+export interface LimitCount {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+/** The tighter of account and key. Absent where neither has a limit. */
+export interface LimitState {
+  readonly requests?: LimitCount
+  readonly tokens?: LimitCount
+}
+
+const minuteMs = 60_000
+
+/** Positions 3 to 6 of admit's reply, granted or refused. */
+export function limitsOf(reply: Reply): LimitState {
+  const resetMs = minuteMs - (reply.nowMs % minuteMs)
+  const count = (at: number): LimitCount | undefined => {
+    const limit = numberAt(reply, at)
+    return limit < 0 ? undefined : { limit, remaining: numberAt(reply, at + 1), resetMs }
+  }
+  return { requests: count(3), tokens: count(5) }
+}
+
+export function rateLimitHeaders(limits: LimitState): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const [kind, count] of Object.entries(limits) as [string, LimitCount | undefined][]) {
+    if (!count) continue
+    headers[`x-ratelimit-limit-${kind}`] = String(count.limit)
+    headers[`x-ratelimit-remaining-${kind}`] = String(count.remaining)
+    headers[`x-ratelimit-reset-${kind}`] = formatReset(count.resetMs)
+  }
+  return headers
+}
+
+/** `12ms`, `59s`, `6m0s`. */
+export function formatReset(ms: number): string {
+  if (ms < 1000) return `${Math.ceil(ms)}ms`
+  const seconds = Math.ceil(ms / 1000)
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
+}
+
+/** ARGV 4 of admit; `-` where there is no limit. */
+export function planArgument(name: string, plan: Plan | undefined, model: string): string {
+  const isAllowed = plan?.models.some((id) => id === '*' || id === model) ?? false
+  const limit = (value: number | undefined) =>
+    value !== undefined && Number.isSafeInteger(value) ? String(value) : '-'
+  const { requestsPerMinute, tokensPerMinute, concurrency } = plan ?? {}
+  const numbers = [requestsPerMinute, tokensPerMinute, concurrency].map(limit).join(' ')
+  return `${isAllowed ? 1 : 0} ${numbers} ${name}`
+}
+
+/** Admit's refusal for a limit. `wanted`: tokens that the request would count. */
+export function limitError(
+  code: 'rate_limit_exceeded' | 'concurrency_limit_exceeded',
+  reply: Reply,
+  wanted: number,
+): GatewayError {
+  const limits = limitsOf(reply)
+  const headers = rateLimitHeaders(limits)
+  const which = textAt(reply, 7)
+  if (code === 'concurrency_limit_exceeded') {
+    return new GatewayError(code, { headers, retryAfterMs: 1000 })
+  }
+  const count = which === 'tokens' ? limits.tokens : limits.requests
+  const message =
+    which === 'tokens' && count && wanted > count.limit
+      ? `The request may take ${wanted} tokens, and the limit is ${count.limit} a minute. Lower max_tokens or shorten the input.`
+      : `The limit of ${which} a minute is reached. Wait as Retry-After says.`
+  return new GatewayError(code, { headers, message, retryAfterMs: count?.resetMs ?? minuteMs })
+}

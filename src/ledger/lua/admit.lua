@@ -1,0 +1,134 @@
+-- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
+-- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
+-- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`, the hold's own hour among them; 2 scope;
+--       3 `<hold id> <want> <min> <tokens for the limit>`;
+--       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
+--       5 model id; 6 model percent-encoded and meta, as the hold keeps them;
+--       7 key id of a hold to be opened again: no limits, no min, no key to check; else ''
+-- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
+--          charged before, account id, name, plan, key id
+--      | clock, now | hours, now, hour… | plan, now, actual | again, now, reaped
+--      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available
+
+local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local usage_hour, usage_day = KEYS[6], KEYS[7]
+local hour, lease, settled = read_times(ARGV[1], 8)
+local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
+local id, want, min, tokens = string.match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
+local allowed, rpm, tpm, concurrency, plan = string.match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
+local is_again = again_for ~= ''
+want, min, tokens = number(want), number(min), number(tokens)
+
+local now = now_ms()
+local account = read_account(account_key)
+local key = is_again and { id = again_for, models = '*' } or read_key(key_key)
+if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
+if hour ~= hour_of(now) then return { 'clock', now } end
+if not is_again and account.plan ~= plan then return { 'plan', now, account.plan } end
+
+local reap = find_expired(account, holds, open, settled, now, lease)
+local ask = ask_hours(reap, now)
+if ask then return ask end
+
+local minute = math.floor(now / MINUTE_MS)
+for _, counter in ipairs({ account, key }) do
+  if counter.minute ~= minute then counter.requests, counter.tokens = 0, 0 end
+end
+
+-- The tighter of account and key: limit and what is left of it.
+local function tighter(of_account, used_by_account, of_key, used_by_key)
+  local a = of_account and of_account - used_by_account
+  local k = of_key and of_key - used_by_key
+  if a and (not k or a <= k) then return of_account, math.max(0, a) end
+  if k then return of_key, math.max(0, k) end
+  return -1, -1
+end
+
+local function answer(word, ...)
+  local request_limit, requests_left =
+    tighter(tonumber(rpm), account.requests, key.rpm, key.requests)
+  local token_limit, tokens_left = tighter(tonumber(tpm), account.tokens, key.tpm, key.tokens)
+  return { word, now, #reap.charges, request_limit, requests_left, token_limit, tokens_left, ... }
+end
+
+local function over(used, limit)
+  return limit ~= nil and used > limit
+end
+
+local available = account.granted - account.spent - account.reserved
+
+-- The code of the first limit that is hit and its name, or nil.
+local function find_limit()
+  if over(account.requests + 1, tonumber(rpm)) or over(key.requests + 1, key.rpm) then
+    return 'rate_limit_exceeded', 'requests'
+  end
+  if over(account.tokens + tokens, tonumber(tpm)) or over(key.tokens + tokens, key.tpm) then
+    return 'rate_limit_exceeded', 'tokens'
+  end
+  local running = redis.call('HLEN', open) - #reap.charges
+  if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
+  if key.concurrency then
+    local of_key = number(redis.call('HGET', account_key, 'open:' .. key.id))
+      - (reap.by_key[key.id] or 0)
+    if over(of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
+  end
+  return nil
+end
+
+local own_settled = settled[hour_of(made_at(id))]
+local opened, mark = redis.call('HGET', open, id), redis.call('HGET', own_settled, id)
+for _, charge in ipairs(reap.charges) do
+  if charge.id == id then opened, mark = false, charge.mark end
+end
+local is_open = opened ~= false
+local before = read_reaped(mark)
+
+local function find_no()
+  if is_again then
+    if account.status == 'suspended' then return 'account_suspended', '' end
+    if mark and string.sub(mark, 1, 1) == 's' then return 'released', '' end
+    return nil
+  end
+  local refusal = find_refusal(account, key, scope, now)
+  if refusal then return refusal, '' end
+  if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed', '' end
+  if mark or now - made_at(id) > DAY_MS then return 'released', '' end
+  if is_open then return nil end
+  local limit, which = find_limit()
+  if limit then return limit, which end
+  if available < min then return 'insufficient_balance', 'balance' end
+  return nil
+end
+
+local no, which = find_no()
+if is_again then want = math.max(0, want - before.charge) end
+local amount = math.min(want, available)
+local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
+  or (not no and amount < want)
+
+write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
+if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
+if no then return answer(no, which, available) end
+if not is_again then touch_key(key_key, key, now) end
+if is_open then
+  local held = number(string.match(opened, '^%d+'))
+  return answer('ok', held, before.charge, account.id, account.name, account.plan, key.id)
+end
+
+account.reserved = account.reserved + amount
+if is_again then
+  redis.call('HSET', account_key, 'reserved', int(account.reserved))
+else
+  account.requests, account.tokens = account.requests + 1, account.tokens + tokens
+  key.requests, key.tokens = key.requests + 1, key.tokens + tokens
+  redis.call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
+    'requests', int(account.requests), 'tokens', int(account.tokens))
+  if key.rpm or key.tpm then
+    redis.call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
+      'tokens', int(key.tokens))
+  end
+end
+redis.call('HINCRBY', account_key, 'open:' .. key.id, 1)
+redis.call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
+redis.call('ZADD', holds, int(now + lease), id)
+return answer('ok', amount, before.charge, account.id, account.name, account.plan, key.id)

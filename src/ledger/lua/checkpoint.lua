@@ -1,0 +1,34 @@
+-- Purpose: what holds have used so far, and a new lease for each: should their gateway die, this is what they cost.
+-- KEYS: account, holds, open
+-- ARGV: 1 lease ms; 2… (at most 100) `<hold id> <charge> <prompt> <cached> <completion>`
+-- Reply: ok, now, status of the account, then ok | gone for each hold
+
+local account_key, holds, open = KEYS[1], KEYS[2], KEYS[3]
+local lease = tonumber(ARGV[1])
+
+local now = now_ms()
+local deadline = int(now + lease)
+local ids, progress = {}, {}
+for i = 2, #ARGV do
+  ids[i - 1], progress[i - 1] = string.match(ARGV[i], '^(%S+) (.+)$')
+end
+local reply = { 'ok', now, redis.call('HGET', account_key, 'status') or '' }
+local values = redis.call('HMGET', open, unpack(ids))
+local renewed, leases = {}, {}
+for i, id in ipairs(ids) do
+  if values[i] then
+    local amount, tail = string.match(values[i], '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
+    renewed[#renewed + 1] = id
+    renewed[#renewed + 1] = amount .. ' ' .. progress[i] .. ' ' .. tail
+    leases[#leases + 1] = deadline
+    leases[#leases + 1] = id
+    reply[#reply + 1] = 'ok'
+  else
+    reply[#reply + 1] = 'gone'
+  end
+end
+if #renewed > 0 then
+  redis.call('HSET', open, unpack(renewed))
+  redis.call('ZADD', holds, unpack(leases))
+end
+return reply

@@ -1,0 +1,32 @@
+-- Purpose: a top-up or an adjustment, once an idempotency id, never below what is held.
+-- KEYS: account, journal, the id's answer
+-- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment; 4 meta;
+--       5 when it was first made, ms: an old one that left no trace is not made again
+-- Reply: ok, now, entry id, amount, balance, 1 = it was made before
+--      | late, now | account_not_found, now | idempotency_key_reused, now | invalid_parameter, now | insufficient_balance, now
+
+local account_key, journal, answer_key = KEYS[1], KEYS[2], KEYS[3]
+local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+
+local now = now_ms()
+local account = read_account(account_key)
+if not account.id then return { 'account_not_found', now } end
+local answered = redis.call('GET', answer_key)
+if answered then
+  local of_hash, entry, of_amount, balance = string.match(answered, '^(%S+) (%S+) (%S+) (%S+)$')
+  if of_hash ~= hash then return { 'idempotency_key_reused', now } end
+  return { 'ok', now, entry, tonumber(of_amount), tonumber(balance), 1 }
+end
+if now - first_made > DAY_MS then return { 'late', now } end
+if amount > MAX_AMOUNT - account.granted then return { 'invalid_parameter', now } end
+local available = account.granted - account.spent - account.reserved
+if available + amount < 0 then return { 'insufficient_balance', now } end
+
+account.granted = account.granted + amount
+local balance = account.granted - account.spent
+write_sums(account_key, account)
+local entry = redis.call('XADD', journal, '*', 'type', kind, 'amount', int(amount),
+  'balance', int(balance), 'meta', meta)
+redis.call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
+  'EX', MARK_SECONDS)
+return { 'ok', now, entry, amount, balance, 0 }

@@ -1,0 +1,68 @@
+-- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back.
+-- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of the hold's hour
+-- ARGV: 1 usage hour; 2 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit> <their minute>`;
+--       3 `<key id> <model percent-encoded>`; 4 flags: e estimated, c cut; 5 meta
+-- Reply: ok, now, charge, shortfall, balance, 1 = it was settled before | clock, now | late, now | account_not_found, now
+
+local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local usage_hour, usage_day, settled = KEYS[6], KEYS[7], KEYS[8]
+local hour, flags, meta = ARGV[1], ARGV[4], ARGV[5]
+local id, total, prompt, cached, completion, counted, minute =
+  string.match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local key_id, model = string.match(ARGV[3], '^(%S+) (%S+)$')
+total, prompt, cached = number(total), number(prompt), number(cached)
+completion, counted, minute = number(completion), number(counted), number(minute)
+
+local now = now_ms()
+local account = read_account(account_key)
+if not account.id then return { 'account_not_found', now } end
+local mark = redis.call('HGET', settled, id)
+if mark and string.sub(mark, 1, 1) == 's' then
+  local charge, shortfall = string.match(mark, '^s (%d+) (%d+)$')
+  return { 'ok', now, number(charge), number(shortfall), account.granted - account.spent, 1 }
+end
+local opened = redis.call('HGET', open, id)
+if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
+if hour ~= hour_of(now) then return { 'clock', now } end
+
+local held = 0
+if opened then
+  local amount, owner = string.match(opened, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
+  held = number(amount)
+  key_id = owner
+end
+local before = read_reaped(mark)
+local most = held + account.granted - account.spent - account.reserved
+local delta = total - before.charge
+local shortfall = math.max(0, delta - most)
+delta = delta - shortfall
+local charge = {
+  id = id, prior = before.charge, delta = delta, shortfall = shortfall, model = model,
+  key_id = key_id, flags = flags, meta = meta,
+}
+account.reserved = account.reserved - held
+book_charge(account, charge)
+count_usage(charge, total, prompt, cached, completion, before)
+
+redis.call('HSET', settled, id, 's ' .. int(before.charge + delta) .. ' ' .. int(shortfall))
+redis.call('EXPIRE', settled, MARK_SECONDS)
+if opened then
+  redis.call('ZREM', holds, id)
+  redis.call('HDEL', open, id)
+  redis.call('HINCRBY', account_key, 'open:' .. key_id, -1)
+end
+write_charge(journal, usage_hour, usage_day, charge)
+
+-- The limit counted an estimate; while its minute lasts, the truth takes its place.
+local correction = prompt + completion - counted
+if account.minute == minute and correction ~= 0 then
+  redis.call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
+    'reserved', int(account.reserved), 'tokens', int(math.max(0, account.tokens + correction)))
+else
+  write_sums(account_key, account)
+end
+local of_key = redis.call('HMGET', key_key, 'minute', 'tokens')
+if number(of_key[1]) == minute and correction ~= 0 then
+  redis.call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
+end
+return { 'ok', now, before.charge + delta, shortfall, account.granted - account.spent, 0 }

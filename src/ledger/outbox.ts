@@ -1,0 +1,182 @@
+// Every settlement and credit until Redis has surely kept it: sent at once, on disk where it could not be sent, sent
+// again in order at every reconnect, forgotten after 30 s of connected time since its reply.
+// Memory is bounded: of those that were answered, the newest 100,000 (about 60 MB) are kept.
+
+import type { ConnectedClock } from './clock.ts'
+import { orderKey } from './orders.ts'
+import type { CreditOrder, Order, SettleOrder } from './orders.ts'
+import type { Reply } from './scripts.ts'
+import { unavailable } from './scripts.ts'
+import type { Spool } from './spool.ts'
+
+export interface Outbox {
+  /** Sends in this tick. Undefined: Redis could not be told, the order waits on disk. Never rejects. */
+  settle(order: SettleOrder): Promise<Reply | undefined>
+  /** Resolves with Redis' answer when a credit that was made is on disk. Rejects where Redis is away: then nothing is kept. */
+  credit(order: CreditOrder): Promise<Reply>
+  /** Orders of dead processes. */
+  adopt(orders: readonly Order[]): void
+  /** Sends all again, in order. Rejects where the connection is lost on the way. */
+  replay(): Promise<void>
+  /** Sends what waits, and forgets what Redis has kept for long enough. */
+  sweep(): Promise<void>
+  /** Orders whose answer is not there yet, or that could not be sent. */
+  readonly unanswered: number
+  /** Resolves when every sending has ended, well or not. */
+  idle(): Promise<void>
+}
+
+export interface OutboxOptions {
+  readonly send: (order: Order) => Promise<Reply>
+  readonly isUp: () => boolean
+  readonly connected: ConnectedClock
+  readonly spool: Spool
+  /** Also of a settlement that was sent again. */
+  readonly onSettled: (reply: Reply) => void
+  readonly onLate: (order: Order) => void
+  readonly onProblem: (message: string, cause: unknown) => void
+}
+
+interface Entry {
+  readonly order: Order
+  state: 'sent' | 'waiting' | 'answered'
+  answeredAtMs: number
+  isOnDisk: boolean
+}
+
+const keepMs = 30_000
+const maxAnswered = 100_000
+const chunk = 200
+
+export function createOutbox(options: OutboxOptions): Outbox {
+  const { send, isUp, connected, spool, onSettled, onLate, onProblem } = options
+  const entries = new Map<string, Entry>()
+  const sendings = new Set<Promise<unknown>>()
+
+  const forget = (key: string, { isOnDisk }: Entry) => {
+    entries.delete(key)
+    if (isOnDisk) spool.remove(key)
+  }
+  const keepOnDisk = async (entry: Entry) => {
+    if (entry.isOnDisk) return
+    entry.isOnDisk = true
+    try {
+      await spool.append(entry.order)
+    } catch (error) {
+      entry.isOnDisk = false
+      throw error
+    }
+  }
+  const wait = (entry: Entry) => {
+    entry.state = 'waiting'
+    keepOnDisk(entry).catch((error: unknown) =>
+      onProblem('A ledger write waits in memory only', error),
+    )
+  }
+  /** One that can't be carried out any more: a day late, or its account is gone. */
+  const giveUp = async (key: string, entry: Entry) => {
+    try {
+      await spool.late(entry.order)
+    } catch (error) {
+      onProblem('late.ndjson could not be written', error)
+    }
+    forget(key, entry)
+    onLate(entry.order)
+  }
+  const take = async (key: string, entry: Entry): Promise<Reply> => {
+    entry.state = 'sent'
+    const reply = await send(entry.order)
+    if (reply.word !== 'ok') {
+      await giveUp(key, entry)
+      return reply
+    }
+    entry.state = 'answered'
+    entry.answeredAtMs = connected.ageMs
+    if (entry.order.kind === 'settle') onSettled(reply)
+    return reply
+  }
+  const track = <T>(sending: Promise<T>): Promise<T> => {
+    sendings.add(sending)
+    const done = () => void sendings.delete(sending)
+    sending.then(done, done)
+    return sending
+  }
+  const tryToSend = async (key: string, entry: Entry): Promise<Reply | undefined> => {
+    try {
+      return await track(take(key, entry))
+    } catch {
+      wait(entry)
+      return undefined
+    }
+  }
+  const sendAll = async (wanted: (entry: Entry) => boolean) => {
+    let batch: Promise<Reply | undefined>[] = []
+    const flush = async () => {
+      const replies = await Promise.all(batch)
+      batch = []
+      if (replies.includes(undefined)) throw unavailable()
+    }
+    for (const [key, entry] of [...entries]) {
+      if (!wanted(entry) || entries.get(key) !== entry) continue
+      batch.push(tryToSend(key, entry))
+      if (batch.length >= chunk) await flush()
+    }
+    await flush()
+  }
+  const dropOldest = () => {
+    if (entries.size <= maxAnswered) return
+    for (const [key, entry] of entries) {
+      if (entry.state === 'answered') return forget(key, entry)
+    }
+  }
+  const add = (order: Order): [string, Entry] => {
+    const key = orderKey(order)
+    const entry: Entry = { order, state: 'sent', answeredAtMs: 0, isOnDisk: false }
+    entries.set(key, entry)
+    dropOldest()
+    return [key, entry]
+  }
+  return {
+    get unanswered() {
+      return [...entries.values()].filter(({ state }) => state !== 'answered').length
+    },
+    async settle(order) {
+      const [key, entry] = add(order)
+      if (isUp()) return tryToSend(key, entry)
+      wait(entry)
+      return undefined
+    },
+    async credit(order) {
+      if (!isUp()) throw unavailable()
+      const reply = await track(send(order))
+      if (reply.word !== 'ok') return reply
+      const [, entry] = add(order)
+      entry.state = 'answered'
+      entry.answeredAtMs = connected.ageMs
+      await keepOnDisk(entry).catch((error: unknown) => {
+        throw unavailable(error)
+      })
+      return reply
+    },
+    adopt(orders) {
+      for (const order of orders) {
+        const key = orderKey(order)
+        if (!entries.has(key)) {
+          entries.set(key, { order, state: 'waiting', answeredAtMs: 0, isOnDisk: true })
+        }
+      }
+    },
+    replay: () => sendAll(() => true),
+    async sweep() {
+      for (const [key, entry] of entries) {
+        if (entry.state !== 'answered') continue
+        if (connected.ageMs - entry.answeredAtMs < keepMs) break
+        forget(key, entry)
+      }
+      if (isUp()) await sendAll(({ state }) => state === 'waiting').catch(() => undefined)
+    },
+    async idle() {
+      while (sendings.size > 0) await Promise.allSettled([...sendings])
+    },
+  }
+}

@@ -1,0 +1,121 @@
+// Runs the Lua scripts of ./lua by their SHA. Every failure of Redis, and every reply that is none of ours, is
+// `ledger_unavailable` with the cause kept; `wasRefused` tells those that certainly changed nothing.
+
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { GatewayError } from '../errors.ts'
+
+/** What the ledger needs of a connection. Replies must not wait for a lost one: no offline queue, no re-sending. */
+export interface RedisLink {
+  readonly client: Redis
+  /** Commands can be sent now. */
+  readonly up: boolean
+  /** Called at every (re)connect, when commands can be sent. */
+  onReady(listener: () => void): void
+  onLost(listener: () => void): void
+}
+
+const names = ['identify', 'admit', 'checkpoint', 'settle', 'credit', 'trim'] as const
+export type ScriptName = (typeof names)[number]
+
+/** A script's answer: a word, Redis' time, and what belongs to the word. */
+export interface Reply {
+  readonly word: string
+  readonly nowMs: number
+  /** The whole answer, word and time included, so that positions are those of the script's header. */
+  readonly values: readonly unknown[]
+}
+
+export interface Scripts {
+  /** Sends in this tick. */
+  run(name: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>
+  /** Makes Redis know all of them, so that no later call pays a second flight. */
+  load(): Promise<void>
+}
+
+export interface ScriptsOptions {
+  readonly link: RedisLink
+  readonly onReply: (name: ScriptName, seconds: number, nowMs: number) => void
+}
+
+const read = (name: string) => readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8')
+
+export function createScripts({ link, onReply }: ScriptsOptions): Scripts {
+  const prelude = read('prelude')
+  const texts = new Map(names.map((name) => [name, loadable(prelude + read(name))]))
+  const scriptOf = (name: ScriptName) => texts.get(name) ?? loadable('')
+  return {
+    async run(name, keys, args) {
+      const started = performance.now()
+      const reply = await call(link.client, scriptOf(name), [...keys, ...args], keys.length)
+      onReply(name, (performance.now() - started) / 1000, reply.nowMs)
+      return reply
+    },
+    async load() {
+      await Promise.all([...texts.values()].map(({ text }) => link.client.script('LOAD', text)))
+    },
+  }
+}
+
+interface Loadable {
+  readonly text: string
+  readonly sha: string
+}
+
+function loadable(text: string): Loadable {
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+async function call(
+  client: Redis,
+  { text, sha }: Loadable,
+  words: readonly string[],
+  keyCount: number,
+): Promise<Reply> {
+  try {
+    return parse(await client.evalsha(sha, keyCount, ...words))
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw unavailable(error)
+  }
+  try {
+    return parse(await client.eval(text, keyCount, ...words))
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+function parse(raw: unknown): Reply {
+  if (!Array.isArray(raw)) throw new TypeError('A script answered with something that is no list')
+  const values: readonly unknown[] = raw
+  const [word, nowMs] = values
+  if (typeof word !== 'string' || typeof nowMs !== 'number') {
+    throw new TypeError('A script answered with an unknown shape')
+  }
+  return { word, nowMs, values }
+}
+
+export function unavailable(cause?: unknown): GatewayError {
+  return new GatewayError('ledger_unavailable', { cause })
+}
+
+/** Redis answered with an error: the script did not run, or stopped before it wrote. */
+export function wasRefused(error: unknown): boolean {
+  return (
+    error instanceof GatewayError &&
+    error.cause instanceof Error &&
+    error.cause.name === 'ReplyError'
+  )
+}
+
+export function numberAt({ values }: Reply, index: number): number {
+  const value = values[index]
+  if (typeof value !== 'number') throw unavailable(new TypeError(`No number at ${index}`))
+  return value
+}
+
+export function textAt({ values }: Reply, index: number): string {
+  const value = values[index]
+  if (typeof value !== 'string') throw unavailable(new TypeError(`No text at ${index}`))
+  return value
+}

@@ -1,0 +1,96 @@
+// Sums for charts, an hour or a day each, by model or by key: what settle.lua and the reaping counted.
+
+import type { Redis } from 'ioredis'
+import { GatewayError } from '../errors.ts'
+import { keys } from '../redis.ts'
+import { unavailable } from './scripts.ts'
+
+export interface UsageQuery {
+  /** Unix seconds; whole buckets that touch [from, to]. */
+  readonly from: number
+  readonly to: number
+  readonly bucket: 'hour' | 'day'
+  readonly groupBy?: 'model' | 'key'
+}
+
+export interface UsageRow {
+  readonly object: 'billing.usage'
+  readonly start: number
+  readonly end: number
+  readonly model?: string
+  readonly key_id?: string
+  readonly requests: number
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly cost: number
+}
+
+export interface UsageList {
+  readonly object: 'list'
+  readonly data: readonly UsageRow[]
+  readonly first_id: null
+  readonly last_id: null
+  readonly has_more: false
+}
+
+const secondsOf = { hour: 3600, day: 86_400 } as const
+const maxBuckets = 1000
+
+export async function readUsage(redis: Redis, ref: string, query: UsageQuery): Promise<UsageList> {
+  const { from, to, bucket, groupBy } = query
+  const seconds = secondsOf[bucket]
+  const first = Math.floor(from / seconds)
+  const count = Math.floor(to / seconds) - first + 1
+  if (count > maxBuckets) {
+    throw new GatewayError('invalid_parameter', {
+      param: 'from',
+      message: `That is more than ${maxBuckets} buckets. Ask for a shorter time or for bucket=day.`,
+    })
+  }
+  const numbers = Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
+  const key = bucket === 'hour' ? keys.usageHour : keys.usageDay
+  const read = (number: number) => redis.hgetall(key(ref, number))
+  const found = await Promise.all(numbers.map(read)).catch((error: unknown) => {
+    throw unavailable(error)
+  })
+  const data = found.flatMap((fields, i) => rowsOf(fields, (first + i) * seconds, seconds, groupBy))
+  return { object: 'list', data, first_id: null, last_id: null, has_more: false }
+}
+
+interface Sums {
+  requests: number
+  prompt: number
+  completion: number
+  cached: number
+  cost: number
+}
+
+/** Fields are `<model>|<key id>|<sum>`. */
+function rowsOf(
+  fields: Readonly<Record<string, string>>,
+  start: number,
+  seconds: number,
+  groupBy: UsageQuery['groupBy'],
+): readonly UsageRow[] {
+  const groups = new Map<string, Sums>()
+  for (const [field, value] of Object.entries(fields)) {
+    const [model = '', keyId = '', name = ''] = field.split('|')
+    const group = groupBy === 'model' ? decodeURIComponent(model) : groupBy === 'key' ? keyId : ''
+    const sums = groups.get(group) ?? { requests: 0, prompt: 0, completion: 0, cached: 0, cost: 0 }
+    if (name in sums) sums[name as keyof Sums] += Number(value)
+    groups.set(group, sums)
+  }
+  return [...groups]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([group, sums]) => ({
+      object: 'billing.usage',
+      start,
+      end: start + seconds,
+      ...(groupBy === 'model' && { model: group }),
+      ...(groupBy === 'key' && { key_id: group }),
+      requests: sums.requests,
+      prompt_tokens: sums.prompt,
+      completion_tokens: sums.completion,
+      cost: sums.cost,
+    }))
+}
