@@ -27,6 +27,10 @@ export const keys = {
   rate: (ref: string) => `{${ref}}:rate`,
   /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order */
   accounts: 'accounts',
+  /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
+  accountNames: 'account-names',
   /** hash: key id → ref */
   keyIds: 'key-ids',
+  /** string: what an Idempotency-Key of the admin API stands for, sealed; EXPIRE 24 h */
+  adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
