@@ -181,7 +181,9 @@ async function rotate(
   const { name, scopes, models, expires_at, rpm, tpm, concurrency } = old
   const row = {
     ...given({ name, scopes, models, expires_at, rpm, tpm, concurrency }),
-    ...{ id: seed.id, hint: keyHint(seed.text), created_at: String(seed.createdAt) },
+    id: seed.id,
+    hint: keyHint(seed.text),
+    created_at: String(seed.createdAt),
   }
   const made = await store({ redis, ref, pepper }, seed, row)
   // The earlier end wins, so that a repeated rotation does not prolong the old key's life.

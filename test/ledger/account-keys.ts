@@ -114,8 +114,8 @@ t.test('a rotated key passes its properties on, and dies after the grace', async
   const made = await accounts.rotateKey(old.id, 60)
   t.not(made.id, old.id)
   t.not(made.key, old.key)
-  const { id, created_at, key, ...same } = old
-  t.match(made, same)
+  const { name, scopes, models, limits, expires_at } = old
+  t.match(made, { name, scopes, models, limits, expires_at, status: 'active' })
   const [before, after] = await accounts.listKeys(ref)
   t.equal(before?.status, 'active')
   t.ok(Math.abs(Number(before?.expires_at) - nowS() - 60) <= 2)
