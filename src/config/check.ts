@@ -8,7 +8,7 @@ import { defaultSizes } from './keys.ts'
 import { bytes } from './schema.ts'
 import { parseHostPort } from './words.ts'
 
-type Block = Readonly<Record<string, unknown>>
+export type Block = Readonly<Record<string, unknown>>
 
 export function crossCheck(file: unknown): readonly Finding[] {
   const { models, plans, limits } = block(file)
@@ -133,7 +133,7 @@ export function isBlock(value: unknown): value is Block {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function block(value: unknown): Block {
+export function block(value: unknown): Block {
   return isBlock(value) ? value : {}
 }
 

@@ -109,7 +109,7 @@ function isSecret(raw: Raw): boolean {
   return kind === 'secret' || kind === 'url'
 }
 
-function show(value: unknown): string | undefined {
+export function show(value: unknown): string | undefined {
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'a block of keys'
   if (value === undefined) return undefined

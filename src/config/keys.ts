@@ -41,7 +41,7 @@ const admin = z.strictObject({
     .describe('Where the admin API and the metrics are served; a port alone is on 127.0.0.1.'),
   token: secret()
     .default('')
-    .describe('The admin token; made into <data>/admin-token where none is given.'),
+    .describe('The admin token; made into `admin-token` in the data folder where none is given.'),
   hosts: z
     .array(host())
     .default([])
@@ -65,7 +65,7 @@ const redisBlock = withLater(
 )
 
 const redis = z.union([z.literal('embedded'), redisUrl(), redisBlock], {
-  error: 'write embedded, redis://host:6379/0, rediss://… or unix:///path',
+  error: 'write embedded, redis://host:6379/0 or {url, tls}',
 })
 
 const diskBlock = withLater(

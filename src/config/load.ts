@@ -3,9 +3,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { crossCheck, isBlock } from './check.ts'
+import { block, crossCheck } from './check.ts'
 import type { Config } from './config.ts'
-import { explain, findings, type Finding } from './explain.ts'
+import { derive } from './derive.ts'
+import { explain, findings, show, type Finding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
 import { effectiveOf } from './print.ts'
@@ -54,24 +55,20 @@ export async function loadConfig(
 
   const fitted = fit(schema, tree, (path) => resolve(folder, path))
   report.add(fitted.problems)
+  report.hide(fitted.secrets)
   const pems = await readPems(fitted.files)
-  const value = withDefaultPlan(fitted.value)
-  const result = await parseKeys(schema, value, tree)
-  report.addFindings(result.findings)
+  const faults = await faultsOf(schema, fitted.value, tree)
+  report.addFindings(faults)
   report.addFindings(pems.findings)
-  report.addFindings(crossCheck(value))
+  report.addFindings(crossCheck(fitted.value))
   const problems = report.sorted()
-  if (problems.length > 0 || !result.keys) return { problems }
+  if (problems.length > 0) return { problems }
+  const derived = derive(block(fitted.value))
+  const keys = await schema.parseAsync(derived)
   return {
-    config: resolveConfig(result.keys, { file, pems: pems.texts, plugins: all }),
-    effective: effectiveOf(schema, value),
+    config: resolveConfig(keys, { file, pems: pems.texts, plugins: all }),
+    effective: effectiveOf(schema, derived),
   }
-}
-
-/** Accounts that name no plan are on `default`, described or not. */
-function withDefaultPlan(value: unknown): unknown {
-  if (!isBlock(value) || (value.plans !== undefined && !isBlock(value.plans))) return value
-  return { ...value, plans: { default: {}, ...value.plans } }
 }
 
 async function readText(file: string): Promise<{ text: string } | { fault: string }> {
@@ -82,24 +79,20 @@ async function readText(file: string): Promise<{ text: string } | { fault: strin
   }
 }
 
-type Keys = Parameters<typeof resolveConfig>[0]
-
-async function parseKeys(
+async function faultsOf(
   schema: ReturnType<typeof gatewayKeys>,
   value: unknown,
   tree: Tree,
-): Promise<{ readonly keys?: Keys; readonly findings: readonly Finding[] }> {
+): Promise<readonly Finding[]> {
   const hidden = replacedValues(tree)
-  const error = explain((value) => typeof value !== 'object' && hidden.has(String(value)))
+  const error = explain((input) => typeof input !== 'object' && hidden.has(String(input)))
   try {
     const result = await schema.safeParseAsync(value, { error })
-    return result.success
-      ? { keys: result.data, findings: [] }
-      : { findings: findings(result.error.issues) }
+    return result.success ? [] : findings(result.error.issues)
   } catch (thrown) {
     // Only an operator's plugin brings schemas that can throw.
     const message = `a plugin's schema failed: ${thrown instanceof Error ? thrown.message : 'it threw'}`
-    return { findings: [{ path: ['plugins'], message, atKey: true }] }
+    return [{ path: ['plugins'], message, atKey: true }]
   }
 }
 
@@ -150,6 +143,7 @@ async function ownPlugins(
 class Report {
   readonly #file: string
   readonly #tree: Tree
+  #hidden: ReadonlySet<string> = new Set()
   readonly #problems = new Map<string, Problem>()
 
   constructor(file: string, tree: Tree) {
@@ -169,25 +163,43 @@ class Report {
   addFindings(found: readonly Finding[]): void {
     for (const { path, message, atKey } of found) {
       const there = treeAt(this.#tree, path) !== undefined
-      if (!there && this.#isMisspelt(path)) continue
-      const missing = !there && !message.startsWith('is missing')
+      if (!there && this.#isExplained(path)) continue
       const place = placeAt(this.#tree, path, atKey ? 'key' : 'value')
-      this.add([{ ...place, path, message: missing ? `is missing; ${message}` : message }])
+      this.add([
+        { ...place, path, message: there ? this.#withValue(path, message) : missing(message) },
+      ])
     }
+  }
+
+  hide(paths: ReadonlySet<string>): void {
+    this.#hidden = paths
   }
 
   sorted(): readonly Problem[] {
     return [...this.#problems.values()].toSorted((a, b) => a.line - b.line || a.column - b.column)
   }
 
+  /** A sentence that only says what would be right says first what is there, if that is no secret. */
+  #withValue(path: Path, message: string): string {
+    const node = treeAt(this.#tree, path)
+    if (!message.startsWith('write ') || node?.kind !== 'scalar') return message
+    if (this.#hidden.has(JSON.stringify(path))) return `is not acceptable; ${message}`
+    return `got ${typeof node.value === 'string' ? show(node.value) : node.source}; ${message}`
+  }
+
   /** `prise:` is reported as unknown; that `price` is missing then says nothing new. */
-  #isMisspelt(path: Path): boolean {
+  #isExplained(path: Path): boolean {
     const [key, parent] = [String(path.at(-1)), JSON.stringify(path.slice(0, -1))]
     return [...this.#problems.values()].some(
       (problem) =>
-        problem.message.startsWith('unknown key') &&
         JSON.stringify(problem.path.slice(0, -1)) === parent &&
-        suggest(String(problem.path.at(-1)), [key]) === key,
+        (problem.message.startsWith('is not supported yet') ||
+          (problem.message.startsWith('unknown key') &&
+            suggest(String(problem.path.at(-1)), [key]) === key)),
     )
   }
+}
+
+function missing(message: string): string {
+  return message.startsWith('is missing') ? message : `is missing; ${message}`
 }

@@ -65,9 +65,9 @@ const price = z.strictObject({
   input: decimal().prefault(1).describe('Balance tokens for a token of the prompt.'),
   output: decimal().prefault(1).describe('Balance tokens for a generated token.'),
   cached_input: decimal()
-    .optional()
+    .prefault(1)
     .describe(
-      "Balance tokens for a prompt token that the backend had cached; `input`'s price where not given.",
+      'Balance tokens for a prompt token that the backend had cached; what `input` is where not given.',
     ),
   request: decimal().prefault(0).describe('Balance tokens for each request, besides its tokens.'),
 })
@@ -80,6 +80,7 @@ const timeouts = z.strictObject({
 })
 
 export const defaultContextWindow = 128_000
+export const defaultMaxOutputTokens = 4096
 
 const model = withLater(
   z.strictObject({
@@ -95,8 +96,8 @@ const model = withLater(
       .describe('Tokens of prompt and output together.'),
     max_output_tokens: count()
       .max(1_000_000_000)
-      .default(4096)
-      .describe('Output limit of a request that names none; never more than context_window.'),
+      .default(defaultMaxOutputTokens)
+      .describe('Output limit of a request that names none; `context_window` where that is less.'),
     accepts: z
       .array(z.enum(['text', 'image', 'audio', 'file']))
       .min(1)
@@ -143,9 +144,11 @@ const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {
   error: 'write a plan name of 1 to 64 letters, digits, _ . -',
 })
 
+const modelsHelp = 'write at least one model, such as demo: {targets: [demo]}'
+
 export const models = z
-  .record(modelId(), model)
-  .refine((all) => Object.keys(all).length > 0, { error: 'is empty; name at least one model' })
+  .record(modelId(), model, { error: modelsHelp })
+  .refine((all) => Object.keys(all).length > 0, { error: modelsHelp })
 
 export const plans = z.record(planName, plan)
 

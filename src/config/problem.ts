@@ -27,7 +27,9 @@ export function formatPath(path: Path): string {
 
 function formatStep(step: string | number): string {
   if (typeof step === 'number') return `[${step}]`
-  return /^[\p{L}\p{N}_./*@:-]+$/u.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`
+  return /^[\p{L}\p{N}_*@:-][\p{L}\p{N}_./*@:-]*$/u.test(step)
+    ? `.${step}`
+    : `[${JSON.stringify(step)}]`
 }
 
 /** The candidate that was probably meant, if one is near enough. */

@@ -76,11 +76,11 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     price: {
       input: price.input,
       output: price.output,
-      cachedInput: price.cached_input ?? price.input,
+      cachedInput: price.cached_input,
       request: price.request,
     },
     contextWindow: keys.context_window,
-    maxOutputTokens: Math.min(keys.max_output_tokens, keys.context_window),
+    maxOutputTokens: keys.max_output_tokens,
     accepts: keys.accepts,
     endpoints: keys.endpoints,
     bytesPerToken: keys.bytes_per_token,

@@ -47,6 +47,8 @@ const longestTimerMs = 2 ** 31 - 1
 
 const durationHelp = 'write a whole number with its unit, such as 500ms, 30s, 15m or 24h'
 const bytesHelp = 'write a whole number with its unit, such as 512B, 64KiB, 100MiB or 10GiB'
+const pathHelp = 'write a path'
+const pemHelp = 'write the path of a PEM file'
 const decimalHelp = 'write a decimal number ≥ 0 with at most 6 places, such as 0.07'
 
 /** `500ms 30s 15m 24h` → milliseconds; 1 ms to 24 days where `min` and `max` (ms) do not say otherwise. */
@@ -57,7 +59,7 @@ export function duration({ min = 1, max = longestTimerMs }: Bounds = {}) {
     .transform((text, ctx) => {
       const ms = parseUnit(text, msOf)
       if (ms < min) return refuse(ctx, `is too short; at least ${min}ms`)
-      if (ms > max) return refuse(ctx, `is too long; at most ${max}ms`)
+      if (ms > max) return refuse(ctx, `is too long; at most ${roughly(max)}`)
       return ms
     })
     .register(kinds, { kind: 'duration' })
@@ -101,12 +103,12 @@ export function secret() {
 
 /** A path; relative ones start at the configuration file's folder. */
 export function path() {
-  return z.string().min(1).register(kinds, { kind: 'path' })
+  return z.string({ error: pathHelp }).min(1, { error: pathHelp }).register(kinds, { kind: 'path' })
 }
 
 /** A PEM file's path. The loader reads and checks it. */
 export function pemFile(kind: 'certificate file' | 'private key file') {
-  return z.string().min(1).register(kinds, { kind })
+  return z.string({ error: pemHelp }).min(1, { error: pemHelp }).register(kinds, { kind })
 }
 
 /** Refuses these keys as "not supported yet". */
@@ -121,6 +123,10 @@ export function parseMicros(text: string): bigint | undefined {
   const places = (match?.[2] ?? '').replace(/0+$/, '')
   if (!match || !/\d/.test(text) || whole.length > 20 || places.length > 6) return undefined
   return BigInt(whole || '0') * 1_000_000n + BigInt(places.padEnd(6, '0'))
+}
+
+function roughly(ms: number): string {
+  return ms >= 3_600_000 ? `${Math.floor(ms / 3_600_000)}h` : `${ms}ms`
 }
 
 function parseUnit(text: string, units: Readonly<Record<string, number>>): number {

@@ -26,6 +26,8 @@ export interface Fitted {
   readonly value: unknown
   readonly problems: readonly Found[]
   readonly files: readonly FileAt[]
+  /** Paths (as JSON) of values that must not be shown. */
+  readonly secrets: ReadonlySet<string>
 }
 
 /** What a value of `schema` may be, each alternative with its kind. */
@@ -63,6 +65,7 @@ export function defaultOf(schema: Schema): unknown {
 export function fit(schema: Schema, tree: Tree, absolute: (path: string) => string): Fitted {
   const problems: Found[] = []
   const files: FileAt[] = []
+  const secrets = new Set<string>()
   const visit = (at: Schema | undefined, node: Tree, path: Path): unknown => {
     const options = at ? optionsOf(at) : []
     if (node.kind === 'list') {
@@ -74,16 +77,20 @@ export function fit(schema: Schema, tree: Tree, absolute: (path: string) => stri
       for (const [key, child, value] of knownEntries(options, node, { path, problems })) {
         out[key] = visit(child, value, [...path, key])
       }
+      for (const [key, preset, value] of absentEntries(options, node)) {
+        out[key] = visit(preset, value, [...path, key])
+      }
       return out
     }
     const kind = options.find((option) => option.kind !== undefined)?.kind
+    if (kind === 'secret' || kind === 'url' || node.replaced) secrets.add(JSON.stringify(path))
     if (typeof node.value !== 'string') return kind === 'decimal' ? sourceOf(node) : node.value
     if (!isFileKind(kind) || node.value === '') return fromText(options, node)
     const file = absolute(node.value)
     if (kind !== 'path') files.push({ path, kind, file, written: node.value })
     return file
   }
-  return { value: visit(schema, tree, []), problems, files }
+  return { value: visit(schema, tree, []), problems, files, secrets }
 }
 
 type Entry = readonly [key: string, schema: Schema | undefined, value: Tree]
@@ -116,6 +123,23 @@ function knownEntries(
     entries.push([key, child, value])
   }
   return entries
+}
+
+/** Defaults that this walk has to see too: paths, and blocks that may hold some. */
+function absentEntries(options: readonly Option[], node: MapTree): readonly Entry[] {
+  const shape = options.map(({ core }) => Object.entries(shapeOf(core))).flat()
+  return shape.flatMap(([key, schema]): readonly Entry[] => {
+    if (node.entries.some((entry) => entry.key === key)) return []
+    const preset = defaultOf(schema)
+    const inner = optionsOf(schema)
+    if (typeof preset === 'string' && inner.some(({ kind }) => kind === 'path')) {
+      return [[key, schema, { kind: 'scalar', at: node.at, value: preset, source: preset }]]
+    }
+    const isBlank =
+      typeof preset === 'object' && preset !== null && Object.keys(preset).length === 0
+    if (!isBlank || !inner.some(({ core }) => core._zod.def.type === 'object')) return []
+    return [[key, schema, { kind: 'map', at: node.at, entries: [] }]]
+  })
 }
 
 function childSchema(core: z.core.$ZodTypes, key: string): Schema | undefined {

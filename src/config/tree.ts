@@ -59,7 +59,7 @@ export function parseTree(text: string): {
       version: '1.2',
       schema: 'core',
       uniqueKeys: false,
-      logLevel: 'silent',
+      logLevel: 'error',
     })
   } catch {
     // The parser recurses: some thousand brackets end its stack.
@@ -68,7 +68,10 @@ export function parseTree(text: string): {
   const faults = [...doc.errors, ...doc.warnings].map((fault) => ({
     ...placeOf(lines, fault.pos[0]),
     path: [],
-    message: `not valid YAML: ${firstLine(fault.message)}`,
+    message:
+      fault.code === 'MULTIPLE_DOCS'
+        ? 'a second document begins here; remove the line or the rest'
+        : `not valid YAML: ${firstLine(fault.message)}`,
   }))
   if (faults.length > 0) return { tree: empty, problems: faults }
   if (doc.contents === null) return { tree: empty, problems: [] }
@@ -113,6 +116,7 @@ class Reader {
   readonly #lines: LineCounter
   readonly #anchors = new Map<string, Tree | undefined>()
   #nodes = 0
+  #bomb = false
 
   constructor(lines: LineCounter) {
     this.#lines = lines
@@ -140,8 +144,11 @@ class Reader {
     const tree = this.#anchors.get(name)
     if (!tree) return this.#refuse(at, path, `*${name} refers to nothing before it, or to itself`)
     this.#nodes += this.#sizes.get(tree) ?? 1
-    if (this.#nodes > maxNodes) return this.#refuse(at, path, 'aliases make the file too large')
-    return tree
+    if (this.#nodes <= maxNodes) return tree
+    if (!this.#bomb) this.#refuse(at, path, 'aliases make the file too large')
+    // Told once; further ones of thousands say nothing new.
+    this.#bomb = true
+    return { kind: 'scalar', at, value: null, source: '' }
   }
 
   #plain(node: unknown, at: Place, { path, depth }: { path: Path; depth: number }): Tree {

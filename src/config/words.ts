@@ -5,20 +5,25 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
 import { kinds, z } from './schema.ts'
 
-export const port = () => z.int({ error: 'write a port number' }).min(0).max(65_535)
+const portHelp = 'write a port number from 0 to 65535'
+
+export const port = () =>
+  z.int({ error: portHelp }).min(0, { error: portHelp }).max(65_535, { error: portHelp })
 
 export const host = () =>
   z.string().regex(/^[^\s/[\]@]+$/, { error: 'write a host name or an address without brackets' })
 
 const hostPortPattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
 
-/** `host:port`, `[::1]:port`, `:port` for every address. */
+/** `host:port`, `[::1]:port`, `:port` for every address, a port alone (from the environment) for 127.0.0.1. */
 export const hostPort = () =>
   z.string().refine((text) => parseHostPort(text) !== undefined, {
     error: 'write host:port, such as 127.0.0.1:9090 or [::1]:9090',
   })
 
 export function parseHostPort(text: string): { host: string; port: number } | undefined {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535)
+    return { host: '127.0.0.1', port: Number(text) }
   const [, inBrackets, plain, digits] = hostPortPattern.exec(text) ?? []
   const number = Number(digits)
   if (digits === undefined || number > 65_535) return undefined
