@@ -1,4 +1,4 @@
-// The face of an answer that is written bit by bit. http/reply.ts makes it of a ServerResponse; a generation writes to it.
+// The face of an answer that is written bit by bit. http/client-stream.ts makes it of a ServerResponse; a generation writes to it.
 
 export interface StreamOut {
   /** latin1: one char a byte. Returns false when the client is slow: wait for `drained`. A gone client swallows. */

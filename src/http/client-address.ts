@@ -1,0 +1,72 @@
+// The address of the client, behind trusted proxies the forwarded one. X-Forwarded-For is walked from the right and
+// only as long as the hop that wrote an entry is trusted: what a client claims of itself is never believed.
+
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIP } from 'node:net'
+
+export type ClientAddress = (req: IncomingMessage) => string
+
+/** `trusted` are addresses and CIDRs. Throws on what is neither. */
+export function createClientAddress(trusted: readonly string[]): ClientAddress {
+  if (trusted.length === 0) return peerOf
+  const list = blockListOf(trusted)
+  const isTrusted = (address: string) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  return (req) => {
+    const peer = peerOf(req)
+    const forwarded = req.headers['x-forwarded-for']
+    if (forwarded === undefined || isIP(peer) === 0) return peer
+    return walk(peer, String(forwarded).split(','), isTrusted)
+  }
+}
+
+function walk(
+  peer: string,
+  hops: readonly string[],
+  isTrusted: (address: string) => boolean,
+): string {
+  let address = peer
+  for (const hop of hops.toReversed()) {
+    if (!isTrusted(address)) break
+    const next = parseHop(hop)
+    // A trusted proxy that writes `unknown` is the last that is known.
+    if (next === undefined) break
+    address = next
+  }
+  return address
+}
+
+function peerOf(req: IncomingMessage): string {
+  return unmapped(req.socket.remoteAddress ?? '')
+}
+
+/** Some proxies add the port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
+function parseHop(text: string): string | undefined {
+  const hop = text.trim()
+  const bare = /^\[(.*)\](?::\d+)?$/.exec(hop)?.[1] ?? /^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop
+  const address = unmapped(bare)
+  return isIP(address) === 0 ? undefined : address
+}
+
+/** On a dual-stack socket IPv4 looks like `::ffff:192.0.2.1`. */
+function unmapped(address: string): string {
+  const isMapped = address.length > 7 && address.slice(0, 7).toLowerCase() === '::ffff:'
+  return isMapped && isIP(address.slice(7)) === 4 ? address.slice(7) : address
+}
+
+function blockListOf(trusted: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const entry of trusted) {
+    const [address = '', prefix] = entry.split('/')
+    const version = isIP(address)
+    if (version === 0) throw new RangeError(`"${entry}" is neither an address nor a CIDR`)
+    const family = version === 6 ? 'ipv6' : 'ipv4'
+    if (prefix === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, prefixLength(entry, prefix), family)
+  }
+  return list
+}
+
+function prefixLength(entry: string, prefix: string): number {
+  if (!/^\d{1,3}$/.test(prefix)) throw new RangeError(`"${entry}" has no prefix length`)
+  return Number(prefix)
+}

@@ -1,0 +1,109 @@
+// An answer that is written bit by bit. Promises that headers go out at once, that memory does not grow with a slow
+// client, that one which takes nothing is dropped, and that nothing throws once the client has left.
+
+import type { ServerResponse } from 'node:http'
+import type { StreamOut } from './stream-out.ts'
+
+export interface StreamLimits {
+  /** A client that takes nothing for so long is dropped. */
+  readonly readerStallMs: number
+  /** Told of each client that was. */
+  onDrop?(): void
+}
+
+export interface ClientStream extends StreamOut {
+  end(): void
+}
+
+export interface StreamHead {
+  readonly status: number
+  /** Flat: name, value, name, value. */
+  readonly headers: readonly string[]
+  readonly limits: StreamLimits
+}
+
+export function openClientStream(res: ServerResponse, head: StreamHead): ClientStream {
+  const framed = beginStream(res, head)
+  dropWhenStuck(res, head.limits)
+  return new Stream(res, framed)
+}
+
+/** True where each write has to be framed as a chunk by hand. */
+function beginStream(res: ServerResponse, { status, headers }: StreamHead): boolean {
+  const hasLength = headers.some(
+    (name, i) => i % 2 === 0 && name.toLowerCase() === 'content-length',
+  )
+  const mayChunk = res.req.httpVersionMinor >= 1 && status !== 204 && status !== 304
+  const framed = mayChunk && !hasLength
+  if (!hasLength && !framed) res.shouldKeepAlive = false
+  res.writeHead(status, framed ? [...headers, 'Transfer-Encoding', 'chunked'] : [...headers])
+  res.flushHeaders()
+  // Node's own framing costs four small writes an event: 24.7 → 19.3 µs an SSE event with one string of ours.
+  res.chunkedEncoding = false
+  return framed
+}
+
+/** A writer that does not wait for `drained` is cut off here; one event of a backend may be 8 MiB. */
+const maxBufferedBytes = 32 * 1024 * 1024
+
+class Stream implements ClientStream {
+  readonly #res: ServerResponse
+  readonly #framed: boolean
+  #draining: Promise<void> | undefined
+
+  constructor(res: ServerResponse, framed: boolean) {
+    this.#res = res
+    this.#framed = framed
+  }
+
+  get left(): boolean {
+    return this.#res.destroyed && !this.#res.writableFinished
+  }
+
+  write(bytes: string): boolean {
+    const res = this.#res
+    if (res.destroyed || bytes.length === 0) return true
+    const frame = this.#framed ? `${bytes.length.toString(16)}\r\n${bytes}\r\n` : bytes
+    if (res.write(frame, 'latin1')) return true
+    if (res.writableLength > maxBufferedBytes) res.destroy()
+    return false
+  }
+
+  drained(): Promise<void> {
+    if (this.#res.destroyed || !this.#res.writableNeedDrain) return Promise.resolve()
+    this.#draining ??= this.#waitForDrain()
+    return this.#draining
+  }
+
+  end(): void {
+    if (this.#res.destroyed) return
+    if (this.#framed) this.#res.end('0\r\n\r\n', 'latin1')
+    else this.#res.end()
+  }
+
+  #waitForDrain(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const res = this.#res
+    const done = () => {
+      res.off('drain', done).off('close', done)
+      this.#draining = undefined
+      resolve()
+    }
+    res.on('drain', done).on('close', done)
+    return promise
+  }
+}
+
+/** Node's socket time-out knows a write that is still moving from one that is stuck. */
+export function dropWhenStuck(res: ServerResponse, { readerStallMs, onDrop }: StreamLimits): void {
+  res.setTimeout(readerStallMs, () => {
+    // It fires in mere silence too: a stream may have nothing to say for long.
+    if (res.destroyed || !isStuck(res)) return
+    onDrop?.()
+    res.destroy()
+  })
+}
+
+function isStuck(res: ServerResponse): boolean {
+  return res.writableLength > 0 || (res.socket?.writableLength ?? 0) > 0
+}

@@ -1,0 +1,53 @@
+// What is known of a connection beyond its newest request: which answers are still due on it. So a parse error is
+// never answered in the middle of another answer, and one connection cannot start exchanges without end by pipelining.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { GatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { linger } from './linger.ts'
+import { rawRefusal } from './reply.ts'
+
+interface Due {
+  /** The newest answer; those before it are written first. */
+  newest: ServerResponse
+  /** How many unfinished requests came while another answer was due. */
+  pipelined: number
+}
+
+const answersDue = new WeakMap<Duplex, Due>()
+
+const maxPipelined = 32
+
+/** Called for every request. False where so many wait on this connection that no more are taken. */
+export function noteAnswer(req: IncomingMessage, res: ServerResponse): boolean {
+  const due = answersDue.get(req.socket)
+  if (!due) {
+    answersDue.set(req.socket, { newest: res, pipelined: 0 })
+    return true
+  }
+  const isPipelined = !due.newest.writableFinished
+  due.newest = res
+  if (!isPipelined) return true
+  due.pipelined++
+  res.once('close', () => due.pipelined--)
+  return due.pipelined <= maxPipelined
+}
+
+const refused = new WeakSet<Duplex>()
+
+/** Answers what could not be parsed, then closes. Where another answer is due or has begun, it only closes. */
+export function refuseUnparsed(socket: Duplex, error: GatewayError): void {
+  // What arrives while we linger is no request either.
+  if (refused.has(socket)) return
+  refused.add(socket)
+  if (!socket.writable || !mayAnswer(answersDue.get(socket)?.newest)) return void socket.destroy()
+  socket.write(rawRefusal(error, newId('req')))
+  linger(socket, () => socket.destroy())
+}
+
+/** An unfinished request that has no answer yet is the one that the parser failed at. */
+function mayAnswer(res: ServerResponse | undefined): boolean {
+  if (!res || res.writableFinished) return true
+  return res.socket !== null && !res.headersSent && !res.req.complete
+}

@@ -1,0 +1,131 @@
+// Where the top-level members of a JSON body lie, byte for byte, so that a body can be changed in places and go on
+// untouched otherwise (splice.ts). Refuses what two parsers might read in two ways: duplicate keys, and keys that only
+// look like the gateway's own (Go backends match without case). Above 1 MiB only the structure is checked, not each
+// number and word: what is wrong there is wrong for the backend too.
+
+import { isUtf8 } from 'node:buffer'
+import { GatewayError } from '../errors.ts'
+import { skipSpace, skipString, skipValue } from './json-skip.ts'
+
+export interface Member {
+  /** At the key's first quote. */
+  readonly keyStart: number
+  readonly valueStart: number
+  readonly valueEnd: number
+}
+
+export interface JsonScan {
+  /** In the order of the body, by unescaped key. */
+  readonly members: ReadonlyMap<string, Member>
+  /** Behind the opening brace. */
+  readonly start: number
+  /** At the closing brace. */
+  readonly end: number
+  /** The member's value; undefined where there is none. */
+  value(key: string): unknown
+  /** The member's value as it was sent. */
+  text(key: string): string | undefined
+}
+
+/** 20 MB: parse 26 ms, scan 8 ms. So above this only what is asked for is parsed. */
+const parseWholeBytes = 1024 * 1024
+
+/** `ownKeys` are those that the gateway reads or writes. Throws `invalid_json`. */
+export function scanJson(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
+  if (!isUtf8(body)) throw invalid('The body is not valid UTF-8.')
+  const start = openBrace(body)
+  const members = new Map<string, Member>()
+  let i = skipSpace(body, start)
+  if (body[i] !== closeBrace) i = scanMembers(body, i, { members, ownKeys })
+  if (skipSpace(body, i + 1) !== body.length) throw invalid('Something follows the JSON object.')
+  const text = (key: string) => textOf(body, members.get(key))
+  return { members, start, end: i, text, value: valueReader(body, { members, text }) }
+}
+
+const quote = 0x22
+const comma = 0x2c
+const colon = 0x3a
+const closeBrace = 0x7d
+
+function openBrace(body: Buffer): number {
+  if (body[0] === 0xef) throw invalid('The body begins with a byte order mark. Send it without.')
+  const i = skipSpace(body, 0)
+  if (body[i] !== 0x7b) throw invalid('The body is not a JSON object.')
+  return i + 1
+}
+
+interface Scanning {
+  readonly members: Map<string, Member>
+  readonly ownKeys: ReadonlySet<string>
+}
+
+/** From the first key to the closing brace, whose place it returns. */
+function scanMembers(body: Buffer, first: number, { members, ownKeys }: Scanning): number {
+  let i = first
+  for (;;) {
+    const keyStart = i
+    if (body[i] !== quote) throw broken(i)
+    const keyEnd = skipString(body, i)
+    i = skipSpace(body, keyEnd)
+    if (body[i] !== colon) throw broken(i)
+    const valueStart = skipSpace(body, i + 1)
+    const valueEnd = skipValue(body, valueStart)
+    const key = keyOf(body, { keyStart, keyEnd, ownKeys })
+    if (members.has(key)) throw invalid(`The key ${JSON.stringify(key)} stands twice in the body.`)
+    members.set(key, { keyStart, valueStart, valueEnd })
+    i = skipSpace(body, valueEnd)
+    if (body[i] === closeBrace) return i
+    if (body[i] !== comma) throw broken(i)
+    i = skipSpace(body, i + 1)
+  }
+}
+
+interface KeySpan {
+  readonly keyStart: number
+  readonly keyEnd: number
+  readonly ownKeys: ReadonlySet<string>
+}
+
+function keyOf(body: Buffer, { keyStart, keyEnd, ownKeys }: KeySpan): string {
+  const plain = body.toString('utf8', keyStart + 1, keyEnd - 1)
+  if (ownKeys.has(plain)) return plain
+  const key = plain.includes('\\') ? parseText(`"${plain}"`) : plain
+  if (typeof key !== 'string') throw broken(keyStart)
+  // Upper and lower once each: folds what has several lower cases, such as the long s and the Kelvin sign.
+  if (ownKeys.has(key) || ownKeys.has(key.toUpperCase().toLowerCase())) {
+    throw invalid(
+      `The key "${plain}" is too much like one that the gateway reads. Spell it exactly.`,
+    )
+  }
+  return key
+}
+
+function textOf(body: Buffer, member: Member | undefined): string | undefined {
+  return member && body.toString('utf8', member.valueStart, member.valueEnd)
+}
+
+/** Below 1 MiB parses the body at once, which checks all of it. */
+function valueReader(body: Buffer, { members, text }: Pick<JsonScan, 'members' | 'text'>) {
+  const parsed = body.length <= parseWholeBytes ? parseText(body.toString()) : undefined
+  const whole = parsed as Readonly<Record<string, unknown>> | undefined
+  return (key: string) => {
+    if (!members.has(key)) return undefined
+    return whole ? whole[key] : parseText(text(key) ?? '')
+  }
+}
+
+function parseText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new GatewayError('invalid_json', { cause })
+  }
+}
+
+function broken(at: number): GatewayError {
+  return invalid(`The body is not valid JSON at byte ${at}.`)
+}
+
+function invalid(message: string): GatewayError {
+  return new GatewayError('invalid_json', { message })
+}

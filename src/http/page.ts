@@ -1,0 +1,70 @@
+// Lists: what `?limit&after&before&order` ask for, and the envelope that all lists come in (contract §1).
+
+import { GatewayError } from '../errors.ts'
+
+export interface Page {
+  readonly limit: number
+  /** Ids. The rows that follow `after` in the list's order, or those nearest to `before`; never both. */
+  readonly after?: string
+  readonly before?: string
+  readonly order: 'asc' | 'desc'
+}
+
+const defaultLimit = 20
+const maxLimit = 100
+
+export function parsePage(query: URLSearchParams, defaultOrder: Page['order'] = 'desc'): Page {
+  const after = single(query, 'after')
+  const before = single(query, 'before')
+  if (after !== undefined && before !== undefined) {
+    throw refuse('before', 'Give "after" or "before", not both.')
+  }
+  return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
+}
+
+export interface List<T> {
+  readonly object: 'list'
+  readonly data: readonly T[]
+  readonly first_id: string | null
+  readonly last_id: string | null
+  readonly has_more: boolean
+}
+
+export function listOf<T extends { readonly id: string }>(
+  data: readonly T[],
+  hasMore: boolean,
+): List<T> {
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: hasMore,
+  }
+}
+
+function parseLimit(query: URLSearchParams): number {
+  const text = single(query, 'limit')
+  if (text === undefined) return defaultLimit
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
+  if (limit < 1 || limit > maxLimit) {
+    throw refuse('limit', `"limit" must be an integer from 1 to ${maxLimit}.`)
+  }
+  return limit
+}
+
+function parseOrder(query: URLSearchParams): Page['order'] | undefined {
+  const text = single(query, 'order')
+  if (text === undefined || text === 'asc' || text === 'desc') return text
+  throw refuse('order', '"order" must be "asc" or "desc".')
+}
+
+function single(query: URLSearchParams, name: string): string | undefined {
+  const [value, ...others] = query.getAll(name)
+  if (others.length > 0 || value === '') throw refuse(name, `Give "${name}" once, with a value.`)
+  return value
+}
+
+function refuse(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message })
+}

@@ -1,0 +1,164 @@
+// The one place that writes answers: plain ones, errors, and the opening of streams (client-stream.ts writes those).
+// Promises X-Request-Id on every answer, header values without control characters, one write for head and body, and
+// that it never throws because a client has left.
+
+import { STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { errorBody } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Answer } from '../plugin.ts'
+import { dropWhenStuck, openClientStream } from './client-stream.ts'
+import type { ClientStream, StreamLimits } from './client-stream.ts'
+import { headerList, headerOf } from './headers.ts'
+import type { Headers } from './headers.ts'
+import { linger } from './linger.ts'
+
+/** What an answer needs of its exchange. */
+export interface Replying {
+  readonly id: string
+  /** Go out with every answer, refusals too. */
+  readonly replyHeaders: Headers
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: Headers
+}
+
+/** Resolves when the answer's work has ended. A stream that throws is cut, so that it never looks whole. */
+export async function sendAnswer(
+  res: ServerResponse,
+  x: Replying,
+  { answer, limits }: { readonly answer: Answer; readonly limits: StreamLimits },
+): Promise<void> {
+  if (!('stream' in answer)) {
+    const { status, headers = {}, body } = answer
+    if (bodyToCome(res.req) > forgivenBytes) res.shouldKeepAlive = false
+    sendWhole(res, x, { status, headers, body })
+    if (res.writableLength > 0) dropWhenStuck(res, limits)
+    return
+  }
+  const out = openStream(res, x, { status: answer.status, headers: answer.headers, limits })
+  try {
+    await answer.stream(out)
+  } catch (error) {
+    res.destroy()
+    throw error
+  }
+  out.end()
+}
+
+/** Once an answer has begun, an error can only cut it. */
+export function sendError(res: ServerResponse, x: Replying, error: GatewayError): void {
+  if (res.destroyed) return
+  if (res.headersSent) {
+    if (!res.writableEnded) res.destroy()
+    return
+  }
+  const head = { status: error.status, headers: errorHeaders(error, res.req) }
+  const body = errorBody(error, x.id)
+  const timedOut = error.code === 'request_timeout'
+  if (!timedOut && bodyToCome(res.req) <= forgivenBytes) return sendWhole(res, x, { ...head, body })
+  res.shouldKeepAlive = false
+  writeHead(res, x, { ...head, length: Buffer.byteLength(body) })
+  // Not ended before the client is: Node closes the connection at the end of the answer.
+  res.write(body)
+  linger(res.req, () => res.end())
+}
+
+/** Headers go out at once. */
+export function openStream(
+  res: ServerResponse,
+  x: Replying,
+  { status, headers, limits }: Head & { readonly limits: StreamLimits },
+): ClientStream {
+  if (bodyToCome(res.req) > forgivenBytes) res.shouldKeepAlive = false
+  return openClientStream(res, {
+    status,
+    headers: headerList(x.id, x.replyHeaders, headers),
+    limits,
+  })
+}
+
+/** For requests that Node could not parse: there is no ServerResponse to write them with. */
+export function rawRefusal(error: GatewayError, id: string): string {
+  const body = errorBody(error, id)
+  const head = [
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
+    `X-Request-Id: ${id}`,
+    `Date: ${new Date().toUTCString()}`,
+    ...Object.entries(errorHeaders(error)).map(([name, value]) => `${name}: ${value}`),
+    'Content-Type: application/json',
+    'Cache-Control: no-store',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  return `${head.join('\r\n')}\r\n\r\n${body}`
+}
+
+/** The client closed before its answer was complete. */
+export function hasLeft(res: ServerResponse): boolean {
+  return res.destroyed && !res.writableFinished
+}
+
+/** Below this, head and body as one string are one write(2); a Buffer behind the head is a writev: 3 µs more. */
+const oneWriteBytes = 64 * 1024
+
+function sendWhole(
+  res: ServerResponse,
+  x: Replying,
+  { status, headers, body }: Head & { readonly body: string | Buffer },
+): void {
+  writeHead(res, x, { status, headers, length: Buffer.byteLength(body) })
+  if (typeof body === 'string') res.end(body)
+  else if (body.length <= oneWriteBytes) res.end(body.toString('latin1'), 'latin1')
+  else res.end(body)
+}
+
+function writeHead(
+  res: ServerResponse,
+  x: Replying,
+  { status, headers, length }: Head & { readonly length: number },
+): void {
+  const list = headerList(x.id, x.replyHeaders, headers)
+  const type = headerOf(headers, 'content-type')
+  if (length > 0 && type === undefined) list.push('Content-Type', 'application/json')
+  const isJson = type?.startsWith('application/json') ?? length > 0
+  if (isJson && headerOf(headers, 'cache-control') === undefined)
+    list.push('Cache-Control', 'no-store')
+  // A HEAD's length is that of the GET, which only the route may know.
+  const isBodiless = status === 204 || status === 304
+  if (!isBodiless && headerOf(headers, 'content-length') === undefined) {
+    list.push('Content-Length', String(length))
+  }
+  res.writeHead(status, list)
+}
+
+/** By OpenAI's SDKs, which retry these and everything from 500 on. */
+const retriedBySdks: ReadonlySet<number> = new Set([402, 408, 409, 429])
+
+function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
+  const headers: Record<string, string> = { ...error.headers }
+  if (error.retryAfterMs !== undefined) {
+    headers['Retry-After'] = String(Math.ceil(error.retryAfterMs / 1000))
+    headers['retry-after-ms'] = String(Math.ceil(error.retryAfterMs))
+  }
+  if (!error.retry && (error.status >= 500 || retriedBySdks.has(error.status))) {
+    headers['X-Should-Retry'] = 'false'
+  }
+  if (error.status === 401) {
+    const sent = req?.headers.authorization !== undefined
+    headers['WWW-Authenticate'] = `Bearer realm="tollgate"${sent ? ', error="invalid_token"' : ''}`
+  }
+  return headers
+}
+
+/** So much of an unread body Node may read and forget for the sake of the connection. */
+const forgivenBytes = 64 * 1024
+
+/** How much of the request's body may still arrive. */
+function bodyToCome({ headers, complete }: IncomingMessage): number {
+  if (complete) return 0
+  if (headers['transfer-encoding'] !== undefined) return Infinity
+  return Number(headers['content-length'] ?? 0)
+}

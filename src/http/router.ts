@@ -1,0 +1,54 @@
+// Method and path to a route. Exact: case counts, a slash at the end counts, nothing is resolved. The only aliases are
+// `/v1/api/…` for `/api/…`, and HEAD, which GET routes serve.
+
+import findMyWay from 'find-my-way'
+import type { HTTPMethod } from 'find-my-way'
+import { GatewayError } from '../errors.ts'
+import type { Route } from '../plugin.ts'
+
+export interface Found {
+  readonly route: Route
+  readonly params: Readonly<Record<string, string | undefined>>
+}
+
+export interface Router {
+  /** Throws `route_not_found` or `method_not_allowed`. */
+  find(method: string, path: string): Found
+}
+
+/** OPTIONS is no method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
+const resourceMethods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
+
+/** Throws where two routes are the same. */
+export function createRouter(routes: readonly Route[]): Router {
+  const table = findMyWay({ caseSensitive: true, maxParamLength: 256 })
+  for (const route of routes) {
+    for (const path of mounts(route.path)) table.on(route.method, path, nobody, route)
+  }
+  const look = (method: string, path: string): Found | undefined => {
+    if (!methods.has(method) || !path.startsWith('/')) return undefined
+    const found = table.find(method as HTTPMethod, path)
+    return found ? { route: found.store as Route, params: found.params } : undefined
+  }
+  return {
+    find(method, path) {
+      const found = look(method === 'HEAD' ? 'GET' : method, path)
+      if (found) return found
+      const allowed = resourceMethods.filter((one) => look(one, path))
+      throw allowed.length > 0 ? notAllowed(allowed) : new GatewayError('route_not_found')
+    },
+  }
+}
+
+function mounts(path: string): readonly string[] {
+  return path.startsWith('/api/') ? [path, `/v1${path}`] : [path]
+}
+
+function notAllowed(allowed: readonly string[]): GatewayError {
+  const names = allowed.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  return new GatewayError('method_not_allowed', { headers: { Allow: names.join(', ') } })
+}
+
+/** The table only finds; lifecycle.ts serves. */
+function nobody(): void {}

@@ -1,0 +1,178 @@
+// A listener, public or admin: node:http or node:https with the time-outs of the contract. Promises that whoever speaks
+// no sound HTTP gets the contract's JSON all the same, and that nobody is answered twice. Routes are not its matter.
+
+import { createServer as createHttpServer } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Limits, Listen } from '../config/config.ts'
+import { GatewayError, asGatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import { onBodyWanted } from './body.ts'
+import { noteAnswer, refuseUnparsed } from './connection.ts'
+import { sendError } from './reply.ts'
+import { notAProxy, unknownExpectation, unsoundness } from './strict.ts'
+
+export interface HttpListener {
+  readonly port: number
+  /** Such as `http://127.0.0.1:8080`. */
+  readonly address: string
+  /** Open connections. */
+  readonly connections: number
+  /** From now on new requests are answered 503 and their connections closed; running ones go on. */
+  drain(): void
+  /** Stops listening; what still runs after a short grace is cut. */
+  close(): Promise<void>
+}
+
+export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
+
+export interface ListenerOptions {
+  readonly listen: Listen
+  readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
+  readonly onRequest: OnRequest
+  /** Serves while draining; by default everything is answered `server_draining`. */
+  readonly onDrainingRequest?: OnRequest
+  readonly log: Log
+  /** For several processes on one port. */
+  readonly reusePort?: boolean
+}
+
+/** Rejects when the address cannot be had. */
+export async function createListener(options: ListenerOptions): Promise<HttpListener> {
+  const { listen, reusePort = false } = options
+  const gate = { draining: false }
+  const server = createServer(options)
+  handleRequests(server, options, gate)
+  let connections = 0
+  server.on('connection', (socket) => {
+    connections++
+    socket.on('close', () => connections--)
+  })
+  server.listen({ host: listen.host, port: listen.port, reusePort, backlog: 4096 })
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    address: addressOf(listen, port),
+    get connections() {
+      return connections
+    },
+    drain() {
+      gate.draining = true
+    },
+    close: () => close(server),
+  }
+}
+
+function createServer({ listen, limits }: ListenerOptions): Server {
+  const options: ServerOptions = {
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: limits.headersMs,
+    connectionsCheckingInterval: Math.min(5000, limits.headersMs),
+    keepAliveTimeout: limits.keepAliveMs,
+    // Bodies have time-outs of their own, by route.
+    requestTimeout: 0,
+    insecureHTTPParser: false,
+    // Node's own refusal is not JSON; strict.ts looks after the Host.
+    requireHostHeader: false,
+  }
+  const { tls } = listen
+  const server = tls
+    ? createHttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
+    : createHttpServer(options)
+  // Node would silently drop headers over 2000; 16 KiB bound them already.
+  server.maxHeadersCount = 0
+  return server
+}
+
+function handleRequests(
+  server: Server,
+  options: ListenerOptions,
+  gate: { draining: boolean },
+): void {
+  const { log, onRequest, onDrainingRequest = refuseDraining } = options
+  const take = (req: IncomingMessage, res: ServerResponse) => {
+    const hasRoom = noteAnswer(req, res)
+    const unsound = unsoundness(req) ?? (hasRoom ? undefined : new GatewayError('overloaded'))
+    if (unsound) return refuse(res, unsound)
+    if (gate.draining) res.shouldKeepAlive = false
+    serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
+  }
+  server.on('request', take)
+  server.on('checkContinue', (req, res) => {
+    onBodyWanted(req, () => res.writeContinue())
+    take(req, res)
+  })
+  server.on('checkExpectation', (req, res) => {
+    noteAnswer(req, res)
+    refuse(res, unknownExpectation())
+  })
+  server.on('connect', (_req, socket: Duplex) => refuseUnparsed(socket, notAProxy()))
+  server.on('clientError', (error, socket) => {
+    const refusal = clientRefusal(error)
+    if (!refusal) return void socket.destroy()
+    log.debug({ err: error, code: refusal.code }, 'refused what is no request')
+    refuseUnparsed(socket, refusal)
+  })
+}
+
+interface Serving {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly log: Log
+}
+
+async function serve(handler: OnRequest, { req, res, log }: Serving): Promise<void> {
+  try {
+    await handler(req, res)
+  } catch (thrown) {
+    const id = newId('req')
+    log.error({ err: thrown, id }, 'a request failed outside its life')
+    sendError(res, { id, replyHeaders: {} }, asGatewayError(thrown))
+  }
+}
+
+/** The connection's state is in doubt: it is not used again. */
+function refuse(res: ServerResponse, error: GatewayError): void {
+  res.shouldKeepAlive = false
+  sendError(res, { id: newId('req'), replyHeaders: {} }, error)
+}
+
+function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
+  refuse(res, new GatewayError('server_draining'))
+}
+
+const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/** Undefined where the connection broke: there is nobody to answer. */
+function clientRefusal(error: Error): GatewayError | undefined {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const known = parserErrors[code]
+  if (known) return new GatewayError(known, { cause: error })
+  return code.startsWith('HPE_')
+    ? new GatewayError('malformed_request', { cause: error })
+    : undefined
+}
+
+const closeGraceMs = 2500
+
+async function close(server: Server): Promise<void> {
+  const closed = once(server, 'close')
+  server.close()
+  server.closeIdleConnections()
+  const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs)
+  await closed
+  clearTimeout(timer)
+}
+
+function addressOf({ host, tls }: Listen, port: number): string {
+  const name = host.includes(':') ? `[${host}]` : host
+  return `${tls ? 'https' : 'http'}://${name}:${port}`
+}

@@ -1,0 +1,13 @@
+// What every event stream of the gateway has in common (contract §3). The grammar of frames is chat/'s matter.
+
+import type { Headers } from './headers.ts'
+
+/** `no-transform` and X-Accel-Buffering keep proxies from compressing or collecting events. */
+export const sseHeaders: Headers = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+}
+
+/** One LF and no blank line: behind an `id:`, a comment with a blank line makes openai-python raise. */
+export const heartbeat = ':\n'

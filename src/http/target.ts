@@ -1,0 +1,36 @@
+// The request target, as path and query. It is never resolved like a browser's URL: `//`, `..` and `%2e` stay what
+// they are, so that only what a route says literally is a route.
+
+import type { IncomingMessage } from 'node:http'
+import { GatewayError } from '../errors.ts'
+
+export interface Target {
+  /** As sent, still percent-encoded. */
+  readonly path: string
+  readonly query: URLSearchParams
+}
+
+export function parseTarget(req: IncomingMessage): Target {
+  const target = originForm(req.url ?? '', req.headers.host)
+  if (target.includes('#')) throw malformed('The request target must not have a fragment.')
+  const mark = target.indexOf('?')
+  if (mark < 0) return { path: target, query: new URLSearchParams() }
+  return { path: target.slice(0, mark), query: new URLSearchParams(target.slice(mark + 1)) }
+}
+
+/** RFC 9112 §3.2.2: the absolute form must be taken. Its host must be the Host header's, which others check. */
+function originForm(url: string, host: string | undefined): string {
+  if (url.startsWith('/')) return url
+  if (url === '*') return url
+  const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(url)
+  if (!match) throw malformed('The request target must begin with a slash.')
+  const [, authority = '', rest = ''] = match
+  if (authority.toLowerCase() !== host?.toLowerCase()) {
+    throw malformed('The request target and the Host header name different hosts.')
+  }
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+function malformed(message: string): GatewayError {
+  return new GatewayError('malformed_request', { message })
+}
