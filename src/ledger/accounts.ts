@@ -4,7 +4,7 @@
 
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
-import type { Page } from '../http/page.ts'
+import type { List, Page } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
 import { createKeyBook } from './account-keys.ts'
@@ -47,11 +47,6 @@ export interface AccountSeed {
   readonly createdAt: number
 }
 
-export interface Rows<T> {
-  readonly data: readonly T[]
-  readonly hasMore: boolean
-}
-
 export interface AccountBook {
   createAccount(
     fields: AccountFields & { name: string },
@@ -59,7 +54,7 @@ export interface AccountBook {
   ): Promise<StoredAccount>
   /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
   getAccount(idOrName: string): Promise<StoredAccount>
-  listAccounts(page: Page): Promise<Rows<Account>>
+  listAccounts(page: Page): Promise<List<Account>>
   setAccount(idOrName: string, fields: AccountFields): Promise<StoredAccount>
   /**
    * Keeps `value` under `name` for a day unless something is kept there already; answers what was there before.
@@ -182,7 +177,7 @@ async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
   throw new GatewayError('invalid_parameter', { param: 'id', message })
 }
 
-async function list(redis: Redis, { limit, after, before, order }: Page): Promise<Rows<Account>> {
+async function list(redis: Redis, { limit, after, before, order }: Page): Promise<List<Account>> {
   // Ids end at ':', and ';' is the character after it. Rows before a cursor are read from it outwards, then turned.
   const isUpwards = (order === 'asc') === (before === undefined)
   const cursor = after ?? before
@@ -200,7 +195,14 @@ async function list(redis: Redis, { limit, after, before, order }: Page): Promis
   const refs = members.slice(0, limit).map(refIn)
   if (before !== undefined) refs.reverse()
   const found = await Promise.all(refs.map((ref) => read(redis, ref)))
-  return { data: found.map(({ account }) => account), hasMore: members.length > limit }
+  const data = found.map(({ account }) => account)
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: members.length > limit,
+  }
 }
 
 function refIn(member: string): string {

@@ -92,13 +92,20 @@ t.test('a change touches what it names; null clears; sums of the ledger stay', a
 
 t.test('the list is in order of creation, both ways, forwards and backwards', async (t) => {
   const { accounts } = await start(t)
-  t.strictSame(await accounts.listAccounts(upwards), { data: [], hasMore: false })
+  t.strictSame(await accounts.listAccounts(upwards), {
+    object: 'list',
+    data: [],
+    first_id: null,
+    last_id: null,
+    has_more: false,
+  })
   const ids: string[] = []
   for (const name of ['0', '1', '2', '3', '4'])
     ids.push((await accounts.createAccount({ name })).account.id)
   const names = async (page: Parameters<Accounts['listAccounts']>[0]) => {
-    const { data, hasMore } = await accounts.listAccounts(page)
-    return `${data.map(({ name }) => name).join('')}${hasMore ? '…' : ''}`
+    const { data, has_more, first_id, last_id } = await accounts.listAccounts(page)
+    t.strictSame([first_id, last_id], [data[0]?.id, data.at(-1)?.id])
+    return `${data.map(({ name }) => name).join('')}${has_more ? '…' : ''}`
   }
   t.equal(await names(upwards), '01…')
   t.equal(await names({ ...upwards, after: ids[1] }), '23…')

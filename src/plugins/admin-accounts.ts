@@ -1,0 +1,54 @@
+// Accounts over HTTP: create, list, show, change. What stands in the path as `:id` may be the account's id or exact name.
+
+import { z } from 'zod'
+import type { Gateway } from '../gateway.ts'
+import { parsePage } from '../http/page.ts'
+import { newAccountSeed } from '../ledger/accounts.ts'
+import type { AccountFields } from '../ledger/accounts.ts'
+import type { Route } from '../plugin.ts'
+import { invalid, parseBody, printable } from './admin-body.ts'
+import { once } from './admin-once.ts'
+import { idOf, ok, route } from './admin-route.ts'
+
+const name = printable(200)
+  .min(1, { error: 'write a name' })
+  .refine((text) => !text.startsWith('acct_'), { error: 'only ids start with "acct_"' })
+const metadata = z
+  .record(printable(64), z.string().max(512, { error: 'write at most 512 characters' }), {
+    error: 'write an object of texts, with keys of at most 64 characters',
+  })
+  .refine((pairs) => Object.keys(pairs).length <= 16, { error: 'write at most 16 pairs' })
+const fields = {
+  plan: z.string().optional(),
+  status: z.enum(['active', 'suspended'], { error: 'write active or suspended' }).optional(),
+  external_id: printable(255).nullable().optional(),
+  metadata: metadata.optional(),
+}
+const creation = z.strictObject({ name, ...fields })
+const change = z.strictObject({ name: name.optional(), ...fields })
+
+export function accountRoutes(gateway: Gateway): readonly Route[] {
+  const { accounts, config } = gateway
+  const toFields = <T extends z.infer<typeof change>>({ external_id, ...rest }: T) => {
+    const { plan } = rest
+    if (plan !== undefined && !config.plans.has(plan)) {
+      throw invalid('plan', `there is no such plan; write ${[...config.plans.keys()].join(' or ')}`)
+    }
+    return { ...rest, externalId: external_id } satisfies AccountFields
+  }
+  return [
+    route('POST', 'accounts', async (x) => {
+      const given = toFields(parseBody(x, creation))
+      return once(gateway, x, {
+        seed: newAccountSeed(),
+        create: async (seed) => (await accounts.createAccount(given, seed)).account,
+      })
+    }),
+    route('GET', 'accounts', async (x) => ok(await accounts.listAccounts(parsePage(x.query)))),
+    route('GET', 'accounts/:id', async (x) => ok((await accounts.getAccount(idOf(x))).account)),
+    route('PATCH', 'accounts/:id', async (x) => {
+      const { account } = await accounts.setAccount(idOf(x), toFields(parseBody(x, change)))
+      return ok(account)
+    }),
+  ]
+}

@@ -1,0 +1,51 @@
+// Money over HTTP: top-ups and adjustments, and what the ledger knows of an account. The ledger keeps the promises.
+
+import { z } from 'zod'
+import type { Exchange } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import { parsePage } from '../http/page.ts'
+import { newId } from '../ids.ts'
+import type { Route } from '../plugin.ts'
+import { parseBody, printable } from './admin-body.ts'
+import { idempotencyKey } from './admin-once.ts'
+import { idOf, ok, route } from './admin-route.ts'
+import { parseUsageQuery } from './billing.ts'
+
+const whole = z.int({ error: 'write a whole number of tokens' })
+const topup = z.strictObject({
+  amount: whole.min(1, { error: 'write a whole number greater than 0' }),
+  note: printable(500).optional(),
+})
+const adjustment = z.strictObject({
+  amount: whole.refine((amount) => amount !== 0, { error: 'write a whole number other than 0' }),
+  note: printable(500).min(1, { error: 'say why' }),
+})
+
+export function moneyRoutes(gateway: Gateway): readonly Route[] {
+  const { accounts, ledger } = gateway
+  const refOf = async (x: Exchange) => (await accounts.getAccount(idOf(x))).ref
+  const credit = async (x: Exchange, type: 'topup' | 'adjustment') => {
+    const { amount, note } = parseBody(x, type === 'topup' ? topup : adjustment)
+    const ref = await refOf(x)
+    const idempotencyId = idempotencyKey(x) ?? newId('req')
+    return ok(await ledger.credit({ ref, idempotencyId, amount, type, note }))
+  }
+  return [
+    route('POST', 'accounts/:id/topup', (x) => credit(x, 'topup')),
+    route('POST', 'accounts/:id/adjust', (x) => credit(x, 'adjustment')),
+    route('GET', 'accounts/:id/balance', async (x) => ok(await ledger.balance(await refOf(x)))),
+    route('GET', 'accounts/:id/transactions', async (x) => {
+      const page = parsePage(x.query)
+      return ok(await ledger.transactions(await refOf(x), page))
+    }),
+    route('GET', 'accounts/:id/usage', async (x) => {
+      const query = parseUsageQuery(x.query)
+      return ok(await ledger.usage(await refOf(x), query))
+    }),
+    route('GET', 'audit', async (x) => {
+      const account = x.query.get('account')
+      const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
+      return ok(await ledger.audit(ref))
+    }),
+  ]
+}

@@ -1,0 +1,33 @@
+// What the routes of the admin API have in common.
+
+import type { Exchange } from '../exchange.ts'
+import type { Answer, Route } from '../plugin.ts'
+
+export type Serve = (x: Exchange) => Promise<Answer>
+
+const maxBytes = 64 * 1024
+
+export function route(
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  serve: Serve,
+): Route {
+  const hasBody = method === 'POST' || method === 'PATCH'
+  return {
+    method,
+    path: `/admin/${path}`,
+    listener: 'admin',
+    access: 'admin-token',
+    ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
+    serve,
+  }
+}
+
+export function ok(body: object): Answer {
+  return { status: 200, body: JSON.stringify(body) }
+}
+
+/** The route's `:id`: an account's id or name, or a key's id. */
+export function idOf({ params }: Exchange): string {
+  return params.id ?? ''
+}
