@@ -47,7 +47,7 @@ export interface TransactionList {
 export type Entry = readonly [id: string, fields: readonly string[]]
 
 /** Entries that were taken out of the stream. */
-export interface Archive {
+export interface OldEntries {
   /** At most `count` beyond the cursor, which is excluded; upwards oldest first, else newest first. */
   read(ref: string, options: ReadOptions): Promise<readonly Entry[]>
 }
@@ -61,7 +61,7 @@ export interface ReadOptions {
 
 export interface JournalPlace {
   readonly redis: Redis
-  readonly archive: Archive | undefined
+  readonly archive: OldEntries | undefined
 }
 
 export async function readTransactions(
@@ -85,32 +85,34 @@ export async function readTransactions(
   }
 }
 
-/** Across the border of stream and archive. Downwards the stream comes first, upwards the archive. */
+/**
+ * Across the border of stream and archive. The stream is read first: what is archived in between is then seen twice,
+ * not missed.
+ */
 export async function readEntries(
   { redis, archive }: JournalPlace,
   ref: string,
   options: ReadOptions,
 ): Promise<readonly Entry[]> {
   const { isUpwards, cursor, count } = options
-  const fromStream = async (have: readonly Entry[]) => {
-    const from = isUpwards ? (have.at(-1)?.[0] ?? cursor) : cursor
-    const left = count - have.length
-    return left > 0
-      ? [...have, ...(await readStream(redis, ref, { ...options, cursor: from, count: left }))]
-      : have
-  }
-  if (!archive) return fromStream([])
-  if (isUpwards) return fromStream(await archive.read(ref, options))
-  const have = await fromStream([])
-  if (have.length >= count) return have
-  const from = have.at(-1)?.[0] ?? cursor
-  return [
-    ...have,
-    ...(await archive.read(ref, { isUpwards, cursor: from, count: count - have.length })),
-  ]
+  const recent = await readStream(redis, ref, options)
+  if (!archive || (!isUpwards && recent.length >= count)) return recent
+  const from = isUpwards ? cursor : (recent.at(-1)?.[0] ?? cursor)
+  const old = await archive.read(ref, { ...options, cursor: from })
+  if (!isUpwards) return [...recent, ...old].slice(0, count)
+  const lastOld = old.at(-1)?.[0]
+  const rest = lastOld ? recent.filter(([id]) => compareIds(id, lastOld) > 0) : recent
+  return [...old, ...rest].slice(0, count)
 }
 
-async function readStream(
+/** Stream ids as the numbers they are. */
+export function compareIds(a: string, b: string): number {
+  const [aMs = 0, aSequence = 0] = a.split('-').map(Number)
+  const [bMs = 0, bSequence = 0] = b.split('-').map(Number)
+  return aMs - bMs || aSequence - bSequence
+}
+
+export async function readStream(
   redis: Redis,
   ref: string,
   { isUpwards, cursor, count }: ReadOptions,

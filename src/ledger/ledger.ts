@@ -5,6 +5,10 @@
 import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Page } from '../http/page.ts'
+import { createArchive } from './archive.ts'
+import type { ArchiveStore } from './archive.ts'
+import { allRefs, audit } from './audit.ts'
+import type { AuditReport } from './audit.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
@@ -15,7 +19,7 @@ import type { Ending, Settled } from './ending.ts'
 import { createGate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
-import type { Archive, Transaction, TransactionList } from './journal.ts'
+import type { Transaction, TransactionList } from './journal.ts'
 import { createLeases } from './leases.ts'
 import { sendOrder } from './orders.ts'
 import { createOutbox } from './outbox.ts'
@@ -26,6 +30,8 @@ import { readUsage } from './usage.ts'
 import type { UsageList, UsageQuery } from './usage.ts'
 
 export type { AdmitRequest, HoldMeta, Identity, IdentifyRequest } from './door.ts'
+export type { ArchiveStore } from './archive.ts'
+export type { AuditReport, Difference } from './audit.ts'
 export type { CreditRequest } from './credit.ts'
 export type { Ending, Settled } from './ending.ts'
 export type { Hold, Progress, StopReason } from './hold.ts'
@@ -55,6 +61,10 @@ export interface Ledger {
   balance(ref: string): Promise<Balance>
   transactions(ref: string, page: Page): Promise<TransactionList>
   usage(ref: string, query: UsageQuery): Promise<UsageList>
+  /** Recomputes one account or all from the journal, archived entries included. */
+  audit(ref?: string): Promise<AuditReport>
+  /** Moves journal entries older than `journalKeepMs` to the store. Answers how many. Any gateway may, at any time. */
+  archive(): Promise<number>
   readonly holdsOpen: number
   readonly spooled: number
   /** Waits for what was sent, at most `boundMs`; the rest is in the spool for the next start. */
@@ -76,15 +86,20 @@ export interface LedgerOptions {
   readonly leaseMs: number
   /** Asked at each admission: plans change with the configuration. */
   readonly plans: () => ReadonlyMap<string, Plan>
-  /** Where old journal entries are, if there is such a place. */
-  readonly archive?: Archive
+  /** Where old journal entries go; without it they stay in Redis. */
+  readonly archiveStore?: ArchiveStore
+  /** 90 days where not given. */
+  readonly journalKeepMs?: number
   readonly events?: LedgerEvents
   /** This machine's clock, ms. */
   readonly now?: () => number
 }
 
+const dayMs = 86_400_000
+
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
-  const { link, leaseMs, plans, archive, events = {}, now } = options
+  const { link, leaseMs, plans, archiveStore, events = {}, now } = options
+  const { journalKeepMs = 90 * dayMs } = options
   const clock = createRedisClock(now)
   const connected = createConnectedClock()
   const spool = await openSpool(options.spoolDir)
@@ -97,6 +112,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       events.command?.(name, seconds)
     },
   })
+  const archive =
+    archiveStore && createArchive({ redis: link.client, scripts, store: archiveStore })
+  const journal = { redis: link.client, archive }
   const outbox = createOutbox({
     send: (order) => sendOrder(scripts, clock, order),
     isUp,
@@ -177,8 +195,17 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       gate.pass()
       return toBalance(await door.look(ref))
     },
-    transactions: (ref, page) => readTransactions({ redis: link.client, archive }, ref, page),
+    transactions: (ref, page) => readTransactions(journal, ref, page),
     usage: (ref, query) => readUsage(link.client, ref, query),
+    audit: (ref) => audit(journal, ref),
+    async archive() {
+      let count = 0
+      if (!archive) return count
+      for await (const ref of allRefs(link.client)) {
+        count += await archive.archive(ref, clock.now() - journalKeepMs)
+      }
+      return count
+    },
     get holdsOpen() {
       return leases.size
     },

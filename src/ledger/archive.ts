@@ -1,0 +1,137 @@
+// Old journal entries as ndjson objects `journal/<ref>/<first id>-<last id>.ndjson`, never just dropped: an entry leaves
+// Redis after its object was written and read back. A crash in between leaves an object that the next run finds and uses.
+
+import type { Redis } from 'ioredis'
+import { keys } from '../redis.ts'
+import { compareIds } from './journal.ts'
+import type { Entry, OldEntries, ReadOptions } from './journal.ts'
+import { numberAt, unavailable } from './scripts.ts'
+import type { Scripts } from './scripts.ts'
+
+/** What the archive needs of an object store. */
+export interface ArchiveStore {
+  put(name: string, bytes: Buffer): Promise<void>
+  get(name: string): Promise<Buffer>
+  /** Names that begin with the prefix. */
+  list(prefix: string): Promise<readonly string[]>
+}
+
+export interface Archive extends OldEntries {
+  /** Takes entries older than `beforeMs` out of an account's journal. Answers how many. */
+  archive(ref: string, beforeMs: number): Promise<number>
+}
+
+export interface ArchiveOptions {
+  readonly redis: Redis
+  readonly scripts: Scripts
+  readonly store: ArchiveStore
+}
+
+const batch = 1000
+
+export function createArchive({ redis, scripts, store }: ArchiveOptions): Archive {
+  const archiveSome = async (ref: string, beforeMs: number): Promise<number> => {
+    const key = keys.journal(ref)
+    const entries = await redis.xrange(key, '-', `${beforeMs - 1}`, 'COUNT', batch)
+    const chosen = (await findWritten(store, ref, entries)) ?? (await write(store, ref, entries))
+    const [first] = chosen
+    const last = chosen.at(-1)
+    if (!first || !last) return 0
+    const args = [first[0], last[0], `${chosen.length}`]
+    const reply = await scripts.run('trim', [keys.account(ref), key], args)
+    // Another gateway was quicker; the next round starts from what it left.
+    return reply.word === 'ok' ? numberAt(reply, 2) : chosen.length
+  }
+  return {
+    async archive(ref, beforeMs) {
+      let total = 0
+      for (;;) {
+        const count = await archiveSome(ref, beforeMs)
+        total += count
+        if (count < batch) return total
+      }
+    },
+    async read(ref, options) {
+      const last = await redis.hget(keys.account(ref), 'archived_last').catch((error: unknown) => {
+        throw unavailable(error)
+      })
+      if (!last) return []
+      return readObjects(store, ref, options)
+    },
+  }
+}
+
+interface ObjectName {
+  readonly name: string
+  readonly first: string
+  readonly last: string
+}
+
+async function listObjects(store: ArchiveStore, ref: string): Promise<readonly ObjectName[]> {
+  const names = await store.list(`journal/${ref}/`)
+  const objects = names.flatMap((name) => {
+    const match = /(\d+-\d+)-(\d+-\d+)\.ndjson$/.exec(name)
+    return match?.[1] && match[2] ? [{ name, first: match[1], last: match[2] }] : []
+  })
+  return objects.sort((a, b) => compareIds(a.first, b.first) || compareIds(a.last, b.last))
+}
+
+async function readObjects(
+  store: ArchiveStore,
+  ref: string,
+  { isUpwards, cursor, count }: ReadOptions,
+): Promise<readonly Entry[]> {
+  const objects = await listObjects(store, ref)
+  const found: Entry[] = []
+  const isBeyond = (id: string, from: string | undefined) =>
+    from === undefined || (isUpwards ? compareIds(id, from) > 0 : compareIds(id, from) < 0)
+  for (const { name, first, last } of isUpwards ? objects : objects.toReversed()) {
+    if (found.length >= count) break
+    if (!isBeyond(isUpwards ? last : first, cursor)) continue
+    const entries = parseEntries(await store.get(name))
+    for (const entry of isUpwards ? entries : entries.toReversed()) {
+      // Objects of a crashed run may overlap.
+      if (isBeyond(entry[0], found.at(-1)?.[0] ?? cursor)) found.push(entry)
+    }
+  }
+  return found.slice(0, count)
+}
+
+/** The object of a run that ended before it trimmed: its entries are exactly the journal's first. */
+async function findWritten(
+  store: ArchiveStore,
+  ref: string,
+  entries: readonly Entry[],
+): Promise<readonly Entry[] | undefined> {
+  const first = entries[0]?.[0]
+  const written = (await listObjects(store, ref)).find((object) => object.first === first)
+  if (!written) return undefined
+  const count = entries.findIndex(([id]) => id === written.last) + 1
+  if (count === 0) return undefined
+  const same = entries.slice(0, count)
+  return (await store.get(written.name)).equals(formatEntries(same)) ? same : undefined
+}
+
+async function write(
+  store: ArchiveStore,
+  ref: string,
+  entries: readonly Entry[],
+): Promise<readonly Entry[]> {
+  const first = entries[0]?.[0]
+  if (first === undefined) return []
+  const name = `journal/${ref}/${first}-${entries.at(-1)?.[0]}.ndjson`
+  const bytes = formatEntries(entries)
+  await store.put(name, bytes)
+  const kept = await store.get(name)
+  if (!kept.equals(bytes)) throw new Error(`The store did not keep ${name} as it was written`)
+  return entries
+}
+
+function formatEntries(entries: readonly Entry[]): Buffer {
+  return Buffer.from(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''))
+}
+
+function parseEntries(bytes: Buffer): readonly Entry[] {
+  const lines = bytes.toString().split('\n')
+  return lines.filter((line) => line !== '').map((line): Entry => JSON.parse(line))
+}

@@ -1,0 +1,219 @@
+// Recomputes an account from its journal and its open holds, and lists what does not add up. Changes nothing.
+
+import type { Redis } from 'ioredis'
+import { keys } from '../redis.ts'
+import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
+import type { Entry, OldEntries } from './journal.ts'
+import { unavailable } from './scripts.ts'
+
+export interface Difference {
+  readonly ref: string
+  readonly account_id: string
+  /** What does not add up: `granted`, `spent`, `balance_after of txn_…`, … */
+  readonly what: string
+  readonly expected: number
+  readonly found: number
+}
+
+export interface AuditReport {
+  readonly object: 'audit'
+  readonly accounts: number
+  readonly entries: number
+  readonly differences: readonly Difference[]
+}
+
+export interface AuditOptions {
+  readonly redis: Redis
+  readonly archive: OldEntries | undefined
+}
+
+const pageSize = 1000
+const maxTries = 5
+
+/** All accounts, or one. */
+export async function audit(options: AuditOptions, ref?: string): Promise<AuditReport> {
+  const differences: Difference[] = []
+  let accounts = 0
+  let entries = 0
+  for await (const one of ref === undefined ? allRefs(options.redis) : [ref]) {
+    const result = await auditAccount(options, one).catch((error: unknown) => {
+      throw unavailable(error)
+    })
+    accounts++
+    entries += result.entries
+    differences.push(...result.differences)
+  }
+  return { object: 'audit', accounts, entries, differences }
+}
+
+/** The refs of all accounts, in order of creation. */
+export async function* allRefs(redis: Redis): AsyncGenerator<string> {
+  let from = '-'
+  for (;;) {
+    const members = await redis.zrangebylex(keys.accounts, from, '+', 'LIMIT', 0, pageSize)
+    for (const member of members) yield member.slice(member.indexOf(':') + 1)
+    const last = members.at(-1)
+    if (last === undefined) return
+    from = `(${last}`
+  }
+}
+
+async function auditAccount(options: AuditOptions, ref: string): Promise<Sums & Findings> {
+  for (let i = 0; i < maxTries; i++) {
+    const result = await tryAudit(options, ref)
+    if (result) return result
+  }
+  throw new Error('The journal was archived while it was read, too often')
+}
+
+interface Sums {
+  entries: number
+  granted: number
+  spent: number
+  balance: number
+}
+
+interface Findings {
+  readonly differences: Difference[]
+}
+
+type Expect = (what: string, expected: number, found: number) => void
+
+/** Undefined where the archive took entries away meanwhile. */
+async function tryAudit(
+  { redis, archive }: AuditOptions,
+  ref: string,
+): Promise<(Sums & Findings) | undefined> {
+  const before = await redis.hgetall(keys.account(ref))
+  const differences: Difference[] = []
+  const expect: Expect = (what, expected, found) => {
+    if (expected !== found) {
+      differences.push({ ref, account_id: before.id ?? '', what, expected, found })
+    }
+  }
+  const sums: Sums = { entries: 0, granted: 0, spent: 0, balance: 0 }
+  if (archive) await addArchived(archive, ref, before.archived_last, sums, expect)
+  if (archive) compareArchived(before, sums, expect)
+  else takeArchived(before, sums)
+  const read = await addJournal(redis, ref, sums, expect)
+  const state = await snapshot(redis, ref, read)
+  if (state.account.archived !== before.archived) return undefined
+  addAll(state.entries, sums, expect)
+  compare(state, sums, expect)
+  return { ...sums, differences }
+}
+
+async function addArchived(
+  archive: OldEntries,
+  ref: string,
+  last: string | undefined,
+  sums: Sums,
+  expect: Expect,
+): Promise<void> {
+  if (!last) return
+  let cursor: string | undefined
+  for (;;) {
+    const entries = await archive.read(ref, { isUpwards: true, cursor, count: pageSize })
+    // An object may reach further than what was taken out of the journal.
+    addAll(
+      entries.filter(([id]) => compareIds(id, last) <= 0),
+      sums,
+      expect,
+    )
+    cursor = entries.at(-1)?.[0]
+    if (entries.length < pageSize) return
+  }
+}
+
+function compareArchived(
+  account: Readonly<Record<string, string>>,
+  sums: Sums,
+  expect: Expect,
+): void {
+  expect('archived entries', Number(account.archived ?? 0), sums.entries)
+  expect('archived granted', Number(account.archived_granted ?? 0), sums.granted)
+  expect('archived spent', Number(account.archived_spent ?? 0), sums.spent)
+}
+
+function takeArchived(account: Readonly<Record<string, string>>, sums: Sums): void {
+  sums.granted = Number(account.archived_granted ?? 0)
+  sums.spent = Number(account.archived_spent ?? 0)
+  sums.balance = Number(account.archived_balance ?? 0)
+}
+
+async function addJournal(
+  redis: Redis,
+  ref: string,
+  sums: Sums,
+  expect: Expect,
+): Promise<string | undefined> {
+  let cursor: string | undefined
+  for (;;) {
+    const entries = await readStream(redis, ref, { isUpwards: true, cursor, count: pageSize })
+    addAll(entries, sums, expect)
+    cursor = entries.at(-1)?.[0] ?? cursor
+    if (entries.length < pageSize) return cursor
+  }
+}
+
+function addAll(entries: readonly Entry[], sums: Sums, expect: Expect): void {
+  for (const entry of entries) {
+    const { type, amount, balance } = fieldsOf(entry)
+    if (type === 'charge') sums.spent -= Number(amount)
+    else sums.granted += Number(amount)
+    sums.balance += Number(amount)
+    sums.entries++
+    expect(`balance_after of ${transactionId(entry[0])}`, sums.balance, Number(balance))
+    sums.balance = Number(balance)
+  }
+}
+
+interface Snapshot {
+  readonly account: Readonly<Record<string, string>>
+  readonly open: Readonly<Record<string, string>>
+  readonly leases: number
+  /** What was written since the journal was read. */
+  readonly entries: readonly Entry[]
+}
+
+/** All at one instant. */
+async function snapshot(redis: Redis, ref: string, after: string | undefined): Promise<Snapshot> {
+  const replies = await redis
+    .multi()
+    .hgetall(keys.account(ref))
+    .hgetall(keys.open(ref))
+    .zcard(keys.holds(ref))
+    .xrange(keys.journal(ref), after ? `(${after}` : '-', '+')
+    .exec()
+  const [account, open, leases, entries] = (replies ?? []).map(([error, value]) => {
+    if (error) throw error
+    return value
+  })
+  return {
+    account: account as Snapshot['account'],
+    open: open as Snapshot['open'],
+    leases: Number(leases),
+    entries: entries as readonly Entry[],
+  }
+}
+
+function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect): void {
+  const stored = (field: string) => Number(account[field] ?? 0)
+  const holds = Object.values(open).map((value) => value.split(' '))
+  const reserved = holds.reduce((sum, [amount]) => sum + Number(amount), 0)
+  expect('granted', sums.granted, stored('granted'))
+  expect('spent', sums.spent, stored('spent'))
+  expect('balance', sums.balance, stored('granted') - stored('spent'))
+  expect('reserved', reserved, stored('reserved'))
+  expect('leases', holds.length, leases)
+  const available = stored('granted') - stored('spent') - stored('reserved')
+  if (available < 0) expect('available', 0, available)
+  const byKey = new Map<string, number>()
+  for (const hold of holds) byKey.set(hold[5] ?? '', (byKey.get(hold[5] ?? '') ?? 0) + 1)
+  for (const field of Object.keys(account)) {
+    const keyId = field.startsWith('open:') ? field.slice('open:'.length) : undefined
+    if (keyId !== undefined && !byKey.has(keyId)) byKey.set(keyId, 0)
+  }
+  for (const [keyId, count] of byKey)
+    expect(`open holds of ${keyId}`, count, stored(`open:${keyId}`))
+}

@@ -1,0 +1,355 @@
+// Random interleavings of everything that touches a balance, from two connections, on a real Redis with short leases.
+// After every step the sums are read at one instant and compared with the journal, the marks and a model.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { createRedisClock } from '../../src/ledger/clock.ts'
+import { createDoor } from '../../src/ledger/door.ts'
+import type { Door } from '../../src/ledger/door.ts'
+import type { Hold } from '../../src/ledger/hold.ts'
+import { fieldsOf } from '../../src/ledger/journal.ts'
+import type { Entry } from '../../src/ledger/journal.ts'
+import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
+import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
+import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
+import { createScripts } from '../../src/ledger/scripts.ts'
+import type { RedisLink, Reply, Scripts } from '../../src/ledger/scripts.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  newHoldId,
+  request,
+  unlimited,
+  until,
+} from '../fixtures/ledger.ts'
+import type { TestAccount } from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const seed = Number(process.env.SEED ?? 20261121)
+const steps = Number(process.env.STEPS ?? 2500)
+const leaseMs = 40
+
+/** mulberry32 */
+function createRandom(state: number) {
+  const next = () => {
+    state = (state + 0x6d2b79f5) | 0
+    let x = Math.imul(state ^ (state >>> 15), 1 | state)
+    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
+    return ((x ^ (x >>> 14)) >>> 0) / 4294967296
+  }
+  const below = (n: number) => Math.floor(next() * n)
+  return { below, pick: <T>(from: readonly T[]): T => from[below(from.length)] as T }
+}
+
+interface Gateway {
+  readonly link: RedisLink
+  readonly scripts: Scripts
+  readonly door: Door
+  send(order: Order): Promise<Reply>
+}
+
+interface Life {
+  /** Checkpoints of one hold come from one process, in order. */
+  readonly owner: Gateway
+  readonly caller: TestAccount
+  readonly hold: Hold
+  readonly granted: number
+  checkpoint: number
+  reopened: boolean
+  order?: SettleOrder
+}
+
+interface World {
+  readonly lives: Life[]
+  readonly released: { ref: string; id: string }[]
+  readonly credited: Map<string, number>
+  readonly journal: Map<string, Seen>
+}
+
+interface Seen {
+  cursor: string
+  sum: number
+  readonly charged: Map<string, number>
+}
+
+function openGateway(link: RedisLink): Gateway {
+  const clock = createRedisClock()
+  const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+  const plans = () => new Map([['default', unlimited]])
+  const door = createDoor({ scripts, clock, leaseMs, plans, onReaped: () => undefined })
+  return { link, scripts, door, send: (order) => sendOrder(scripts, clock, order) }
+}
+
+type Random = ReturnType<typeof createRandom>
+
+async function admit(world: World, owner: Gateway, caller: TestAccount, random: Random) {
+  const want = random.below(400)
+  try {
+    const min = random.below(want + 1)
+    const hold = await owner.door.admit(request(caller, want, { min }))
+    if (hold.amount < min || hold.amount > want)
+      throw new Error(`granted ${hold.amount} of ${want}, at least ${min}`)
+    world.lives.push({ owner, caller, hold, granted: hold.amount, checkpoint: 0, reopened: false })
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code !== 'insufficient_balance') throw error
+  }
+}
+
+async function checkpoint(life: Life, random: Random) {
+  const { scripts } = life.owner
+  const { ref } = life.caller
+  const { progress, id } = life.hold
+  progress.charge += random.below(120)
+  progress.prompt = 7
+  progress.completion += random.below(9)
+  const { charge, prompt, cached, completion } = progress
+  const names = [keys.account(ref), keys.holds(ref), keys.open(ref)]
+  const line = `${id} ${charge} ${prompt} ${cached} ${completion}`
+  const reply = await scripts.run('checkpoint', names, [`${leaseMs}`, line])
+  if (reply.values[3] === 'ok') life.checkpoint = charge
+  return reply.values[3]
+}
+
+async function settle({ send, link }: Gateway, life: Life, random: Random, isAlone = false) {
+  const { progress } = life.hold
+  const charge = random.below(5) === 0 ? 0 : Math.max(0, progress.charge + random.below(300) - 40)
+  const completion = progress.completion + random.below(9)
+  const order = (life.order ??= settleOrder(life.hold, {
+    charge,
+    prompt: 7,
+    cached: 1,
+    completion,
+  }))
+  const reply = await send(order)
+  if (reply.word !== 'ok') throw new Error(`settle answered ${reply.word}`)
+  const [, , charged, shortfall] = reply.values
+  if (Number(charged) + Number(shortfall) !== order.charge)
+    throw new Error('charge + shortfall is not what was used')
+  if (Number(shortfall) === 0 || reply.values[5] === 1 || !isAlone) return
+  if (
+    Number(reply.values[4]) !==
+    Number(await link.client.hget(keys.account(life.caller.ref), 'reserved'))
+  )
+    throw new Error('a shortfall although there was money')
+}
+
+async function credit({ send }: Gateway, world: World, caller: TestAccount, random: Random) {
+  const amount = random.below(4) === 0 ? -random.below(300) - 1 : random.below(500) + 1
+  const type = amount > 0 ? 'topup' : 'adjustment'
+  const id = newHoldId()
+  const order = {
+    kind: 'credit',
+    ref: caller.ref,
+    id,
+    hash: 'h',
+    amount,
+    type,
+    meta: '{}',
+    at: Date.now(),
+  } as const
+  const replies = await Promise.all([send(order), send(order)])
+  for (const { word } of replies) {
+    if (word !== 'ok' && word !== 'insufficient_balance') throw new Error(`credit answered ${word}`)
+  }
+  if (replies[1].word === 'ok')
+    world.credited.set(caller.ref, (world.credited.get(caller.ref) ?? 0) + amount)
+}
+
+async function expectRefusal(admission: Promise<Hold>) {
+  const error: unknown = await admission.catch((thrown: unknown) => thrown)
+  if (!(error instanceof GatewayError)) throw new Error('a released hold was admitted')
+}
+
+async function step(
+  world: World,
+  gateways: readonly Gateway[],
+  callers: readonly TestAccount[],
+  random: Random,
+  isAlone: boolean,
+) {
+  const gateway = random.pick(gateways)
+  const caller = random.pick(callers)
+  const open = world.lives.filter((life) => !life.order)
+  const dice = random.below(100)
+  if (dice < 30 || world.lives.length === 0) return admit(world, gateway, caller, random)
+  if (dice < 40) return credit(gateway, world, caller, random)
+  if (dice < 44) return gateway.door.look(caller.ref)
+  if (dice < 48) {
+    const id = newHoldId()
+    world.released.push({ ref: caller.ref, id })
+    await gateway.send(releaseOrder(caller.ref, caller.hmac, id))
+    return expectRefusal(gateway.door.admit(request(caller, 1, { holdId: id })))
+  }
+  if (dice < 56) return settle(gateway, random.pick(world.lives), random)
+  const lost = open.filter(({ reopened }) => reopened)
+  const some = lost.length > 0 && random.below(2) === 0 ? lost : open.slice(-12)
+  const life = some.length > 0 ? random.pick(some) : undefined
+  if (!life) return
+  if (dice < 80) {
+    const state = await checkpoint(life, random)
+    if (state === 'gone' && random.below(4) > 0)
+      life.reopened = (await life.owner.door.openAgain(life.hold)) || life.reopened
+    return
+  }
+  return settle(gateway, life, random, isAlone)
+}
+
+function checkEntry(world: World, seen: Seen, entry: Entry) {
+  const { type, amount, balance, hold, flags } = fieldsOf(entry)
+  seen.sum += Number(amount)
+  seen.cursor = `(${entry[0]}`
+  if (seen.sum !== Number(balance)) throw new Error(`balance_after is ${balance}, not ${seen.sum}`)
+  if (!hold) return
+  const before = seen.charged.get(hold) ?? 0
+  const charged = before - Number(amount)
+  seen.charged.set(hold, charged)
+  if (type !== (before > 0 ? 'adjustment' : 'charge'))
+    throw new Error(`a ${type} after ${before} was charged`)
+  const life = world.lives.find((one) => one.hold.id === hold)
+  // Only reapings estimate here.
+  if (flags !== 'e' || !life) return
+  const most = Math.min(life.checkpoint, life.granted)
+  if (life.reopened ? charged > most : charged !== most)
+    throw new Error(`reaped at ${charged}, not ${most}`)
+}
+
+async function check(world: World, { client }: RedisLink, ref: string) {
+  const seen: Seen = world.journal.get(ref) ?? { cursor: '-', sum: 0, charged: new Map() }
+  world.journal.set(ref, seen)
+  const replies = await client
+    .multi()
+    .hgetall(keys.account(ref))
+    .hgetall(keys.open(ref))
+    .zcard(keys.holds(ref))
+    .xrange(keys.journal(ref), seen.cursor, '+')
+    .exec()
+  const [account, open, leases, entries] = (replies ?? []).map(([, value]) => value) as [
+    Record<string, string>,
+    Record<string, string>,
+    number,
+    readonly Entry[],
+  ]
+  const [granted, spent, reserved] = [account.granted, account.spent, account.reserved].map(
+    (text) => Number(text ?? 0),
+  ) as [number, number, number]
+  for (const entry of entries) checkEntry(world, seen, entry)
+  for (const [id, value] of Object.entries(open)) {
+    const life = world.lives.find(({ hold }) => hold.id === id)
+    const ceiling = Number(value.split(' ')[0]) + (seen.charged.get(id) ?? 0)
+    if (life && ceiling > life.granted)
+      throw new Error(`opened again for ${ceiling} of ${life.granted}`)
+  }
+  const held = Object.values(open).reduce((sum, value) => sum + Number(value.split(' ')[0]), 0)
+  const charged = [...seen.charged.values()].reduce((sum, charge) => sum + charge, 0)
+  const problems = [
+    granted - spent - reserved < 0 && 'negative',
+    granted - spent !== seen.sum && 'balance is not the sum of the journal',
+    reserved !== held && 'reserved is not the sum of the open holds',
+    leases !== Object.keys(open).length && 'holds without lease or leases without hold',
+    Number(account[`open:key_${ref}`] ?? 0) !== leases &&
+      'the count of the open holds of the key is wrong',
+    (world.credited.get(ref) ?? 0) - charged !== seen.sum &&
+      'top-ups less charges are not the balance',
+  ].filter(Boolean)
+  if (problems.length > 0) throw new Error(problems.join('; '))
+}
+
+/** What every hold came to: one mark or open, and the charge that the journal says. */
+async function checkLives(t: Test, world: World, { client }: RedisLink) {
+  const wrong: unknown[] = []
+  for (const { caller, hold, order, granted, checkpoint, reopened } of world.lives) {
+    const { ref } = caller
+    const [mark, open] = await Promise.all([
+      client.hget(keys.settled(ref, hourOfHold(hold.id)), hold.id),
+      client.hget(keys.open(ref), hold.id),
+    ])
+    const inJournal = world.journal.get(ref)?.charged.get(hold.id) ?? 0
+    const [kind, charge, shortfall] = (mark ?? '').split(' ')
+    const isRight = order
+      ? kind === 's' &&
+        !open &&
+        Number(charge) === inJournal &&
+        inJournal + Number(shortfall) === order.charge
+      : kind === 'r'
+        ? Number(charge) === inJournal && (reopened || inJournal === Math.min(checkpoint, granted))
+        : open !== null && inJournal === 0
+    if (!isRight)
+      wrong.push({ id: hold.id, mark, open, inJournal, order, granted, checkpoint, reopened })
+  }
+  t.same(wrong, [])
+  for (const { ref, id } of world.released) {
+    t.equal(await client.hget(keys.settled(ref, hourOfHold(id)), id), 's 0 0')
+  }
+}
+
+async function checkUsage(t: Test, world: World, { client }: RedisLink, ref: string) {
+  const names = await client.keys(`{${ref}}:usage:h*`)
+  const sums = { requests: 0, prompt: 0, completion: 0, cost: 0, cached: 0 }
+  for (const name of names) {
+    for (const [field, value] of Object.entries(await client.hgetall(name))) {
+      sums[field.split('|')[2] as keyof typeof sums] += Number(value)
+    }
+  }
+  const charged = [...(world.journal.get(ref)?.charged.values() ?? [])].reduce(
+    (sum, charge) => sum + charge,
+    0,
+  )
+  const settled = world.lives.filter((life) => life.order && life.caller.ref === ref)
+  t.equal(sums.cost, charged, 'the cost of the usage is the charges of the journal')
+  const orders = settled.flatMap(({ order }) => (order ? [order] : []))
+  const total = (pick: (order: SettleOrder) => number) =>
+    orders.reduce((sum, order) => sum + pick(order), 0)
+  t.equal(sums.requests, orders.length, 'a request counts once, reaped before or not')
+  t.equal(
+    sums.prompt,
+    total(({ prompt }) => prompt),
+  )
+  t.equal(
+    sums.cached,
+    total(({ cached }) => cached),
+  )
+  t.equal(
+    sums.completion,
+    total(({ completion }) => completion),
+  )
+}
+
+t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, async (t) => {
+  const server = await startRedis(t)
+  const links = [await connectLink(t, server.socket), await connectLink(t, server.socket)] as const
+  const [first, second] = [openGateway(links[0]), openGateway(links[1])]
+  const random = createRandom(seed)
+  const callers = [
+    await makeAccount(links[0]),
+    await makeAccount(links[0]),
+    await makeAccount(links[0]),
+  ]
+  const world: World = { lives: [], released: [], credited: new Map(), journal: new Map() }
+  // Nobody is reaped in the first second of a Redis.
+  await until(async () => !(await links[0].client.info('server')).includes('uptime_in_seconds:0\r'))
+  for (let i = 0; i < steps; i++) {
+    const burst = random.below(4) === 0 ? 1 + random.below(6) : 1
+    await Promise.all(
+      Array.from({ length: burst }, () =>
+        step(world, [first, second], callers, random, burst === 1),
+      ),
+    )
+    for (const { ref } of callers) await check(world, links[0], ref)
+  }
+  t.ok(
+    world.lives.some(({ reopened }) => reopened),
+    'some holds were lost and opened again',
+  )
+  for (const { ref } of callers) await check(world, links[0], ref)
+  await checkLives(t, world, links[0])
+  // At the end everybody settles: then the usage is known to the token.
+  for (const life of world.lives) await settle(first, life, random)
+  for (const { ref } of callers) {
+    await check(world, links[0], ref)
+    await checkUsage(t, world, links[0], ref)
+    t.equal(await links[0].client.hget(keys.account(ref), 'reserved'), '0', 'nothing is held')
+  }
+  await checkLives(t, world, links[0])
+})
