@@ -74,14 +74,15 @@ function checkTarget(target: unknown, path: Path): readonly Finding[] {
   const { url, demo, key, key_header: keyHeader } = target
   const found: Finding[] = []
   if (url === undefined && demo === undefined) {
-    found.push(fault([...path, 'url'], "is missing; write the backend's URL, or demo: true"))
+    const message = "is missing; write the backend's URL, or demo: true"
+    found.push({ ...fault([...path, 'url'], message), or: 'demo' })
   }
   for (const name of demo === undefined ? [] : ['url', 'key', 'ca']) {
     const message = `the demo model takes no ${name}; remove it, or demo`
     if (target[name] !== undefined) found.push(fault([...path, name], message))
   }
   if (keyHeader !== undefined && key === undefined) {
-    found.push(fault([...path, 'key_header'], 'is of no use without key; add key or remove it'))
+    found.push(fault([...path, 'key'], 'is missing; add it or remove key_header'))
   }
   const owned = key === undefined ? undefined : String(keyHeader ?? 'authorization').toLowerCase()
   return [...found, ...checkHeaders(target.headers, [...path, 'headers'], owned)]

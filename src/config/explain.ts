@@ -9,6 +9,8 @@ export interface Finding {
   readonly message: string
   /** The key is at fault, not its value. */
   readonly atKey: boolean
+  /** Of a missing key: another that would do as well. */
+  readonly or?: string
 }
 
 type Raw = z.core.$ZodRawIssue

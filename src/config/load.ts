@@ -161,9 +161,9 @@ class Report {
   }
 
   addFindings(found: readonly Finding[]): void {
-    for (const { path, message, atKey } of found) {
+    for (const { path, message, atKey, or } of found) {
       const there = treeAt(this.#tree, path) !== undefined
-      if (!there && this.#isExplained(path)) continue
+      if (!there && this.#isExplained(path, or)) continue
       const place = placeAt(this.#tree, path, atKey ? 'key' : 'value')
       this.add([
         { ...place, path, message: there ? this.#withValue(path, message) : missing(message) },
@@ -188,14 +188,15 @@ class Report {
   }
 
   /** `prise:` is reported as unknown; that `price` is missing then says nothing new. */
-  #isExplained(path: Path): boolean {
-    const [key, parent] = [String(path.at(-1)), JSON.stringify(path.slice(0, -1))]
+  #isExplained(path: Path, or: string | undefined): boolean {
+    const keys = [String(path.at(-1)), ...(or === undefined ? [] : [or])]
+    const parent = JSON.stringify(path.slice(0, -1))
     return [...this.#problems.values()].some(
       (problem) =>
         JSON.stringify(problem.path.slice(0, -1)) === parent &&
         (problem.message.startsWith('is not supported yet') ||
           (problem.message.startsWith('unknown key') &&
-            suggest(String(problem.path.at(-1)), [key]) === key)),
+            suggest(String(problem.path.at(-1)), keys) !== undefined)),
     )
   }
 }

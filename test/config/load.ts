@@ -1,0 +1,166 @@
+// Golden files: each bad one with its problems beside it, each good one with its effective configuration.
+
+import { readdir, readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import t, { type Test } from 'tap'
+import { loadConfig } from '../../src/config/load.ts'
+import { printConfig } from '../../src/config/print.ts'
+import { formatProblem } from '../../src/config/problem.ts'
+import { z } from '../../src/config/schema.ts'
+import { env, folder, load, plugins, problemsOf } from '../fixtures/config/load.ts'
+
+const filesIn = async (name: string) =>
+  (await readdir(join(folder, name)))
+    .filter((file) => file.endsWith('.yaml'))
+    .map((file) => join(folder, name, file))
+
+const expectedOf = (file: string) => readFile(file.replace(/yaml$/, 'expected'), 'utf8')
+
+const write = async (t: Test, text: string | Uint8Array) => {
+  const dir = t.testdir({ 'gateway.yaml': Buffer.from(text) })
+  return join(dir, 'gateway.yaml')
+}
+
+t.test('every bad file gives exactly the problems beside it, each at its place', async (t) => {
+  const files = await filesIn('bad')
+  t.ok(files.length >= 30)
+  for (const file of files) {
+    const lines = (await problemsOf(file)).map((line) => `${line}\n`)
+    t.equal(lines.join(''), await expectedOf(file), relative(folder, file))
+    t.notMatch(lines.join(''), /hidden-password|from-outside/, 'no secret is shown')
+  }
+})
+
+t.test('every good file has the effective configuration beside it, secrets masked', async (t) => {
+  const files = await filesIn('good')
+  for (const file of files) {
+    const loaded = await load(file)
+    if ('problems' in loaded) return t.fail(loaded.problems.map(formatProblem).join('\n'))
+    const printed = printConfig(loaded.effective)
+    t.equal(printed.replaceAll(folder, '.'), await expectedOf(file), relative(folder, file))
+    t.notMatch(printed, /hidden|secret-from-outside|from-a-file/, 'no secret is shown')
+  }
+})
+
+t.test('what is printed is a configuration again, and the same one', async (t) => {
+  for (const name of ['smallest', 'anchors', 'redis-socket']) {
+    const first = await load(join(folder, 'good', `${name}.yaml`))
+    if ('problems' in first) return t.fail(name)
+    const file = await write(t, printConfig(first.effective))
+    const second = await load(file)
+    if ('problems' in second) return t.fail(second.problems.map(formatProblem).join('\n'))
+    t.same({ ...second.config, file: '' }, { ...first.config, file: '' }, name)
+  }
+})
+
+t.test('a value from the environment adds no keys and changes no others', async (t) => {
+  const yaml =
+    'models: {demo: {targets: [{demo: true, model: x}]}}\nadmin: {token: "${INJECTION}"}\n'
+  const loaded = await load(await write(t, yaml))
+  if ('problems' in loaded) return t.fail(loaded.problems.map(formatProblem).join('\n'))
+  t.equal(loaded.config.admin.token, env.INJECTION)
+  t.equal(loaded.config.listen.port, 8080)
+})
+
+t.test('prices are what the file says, to the micro-unit', async (t) => {
+  const prices: readonly (readonly [string, bigint | undefined])[] = [
+    ['0.07', 70_000n],
+    ['"0.07"', 70_000n],
+    ['"${PRICE}"', 70_000n],
+    ['0.000001', 1n],
+    ['.5', 500_000n],
+    ['1.10', 1_100_000n],
+    ['1.0000000', 1_000_000n],
+    ['999999999.999999', 999_999_999_999_999n],
+    ['1e-6', undefined],
+    ['7.000000000000001', undefined],
+    ['0.0000001', undefined],
+  ]
+  for (const [text, micros] of prices) {
+    const yaml = `models: {demo: {targets: [demo], price: {input: ${text}}}}`
+    const loaded = await load(await write(t, yaml))
+    const input = 'config' in loaded ? loaded.config.models.get('demo')?.price.input : undefined
+    t.equal(input, micros, text)
+  }
+})
+
+t.test('the result is frozen to its leaves', async (t) => {
+  const loaded = await load(join(folder, 'good', 'blocks.yaml'))
+  if ('problems' in loaded) return t.fail('blocks.yaml')
+  const { config } = loaded
+  const model = config.models.get('big')
+  for (const part of [
+    config,
+    config.listen.tls,
+    config.limits,
+    model,
+    model?.targets[0]?.headers,
+    config.plugins.get('words'),
+  ]) {
+    t.ok(part && Object.isFrozen(part))
+  }
+})
+
+t.test('a missing, binary or unreadable file is one problem', async (t) => {
+  const missing = await loadConfig(join(t.testdir(), 'none.yaml'), plugins)
+  t.match(missing, { problems: [{ line: 1, message: /there is no such file/ }] })
+  const binary = await loadConfig(await write(t, Uint8Array.of(0xff, 0xfe, 0x00)), plugins)
+  t.match(binary, { problems: [{ line: 1, message: /not UTF-8/ }] })
+})
+
+t.test("a plugin of one's own cannot bring the loader down", async (t) => {
+  const throwing = z.unknown().transform(() => {
+    throw new Error('broken schema')
+  })
+  const yaml = 'models: {demo: {targets: [demo]}}\nplugins: {./own.ts: {}}\n'
+  const file = await write(t, yaml)
+  const loaded = await loadConfig(file, [], {
+    loadPlugin: async () => ({ name: 'own', schema: throwing }),
+  })
+  t.match(loaded, { problems: [{ path: ['plugins'], message: /broken schema/ }] })
+  const without = await loadConfig(file, [])
+  t.match(without, { problems: [{ line: 2, column: 11, message: /cannot be loaded here/ }] })
+})
+
+t.test('whatever bytes the file has, the loader answers and never throws', async (t) => {
+  const random = seeded(20_261_121)
+  const seedText = await readFile(join(folder, 'good', 'blocks.yaml'))
+  const pieces = [
+    '{',
+    '}',
+    '[',
+    ']',
+    ': ',
+    '\n',
+    '  ',
+    '- ',
+    '"',
+    '&a ',
+    '*a',
+    '!!str ',
+    '${',
+    '}',
+    'models',
+  ]
+  for (let i = 0; i < 300; i++) {
+    const bytes = Buffer.from(seedText)
+    if (i % 3 === 0) for (let n = 0; n < 8; n++) bytes[random(bytes.length)] = random(256)
+    const noise = Array.from({ length: random(40) }, () => pieces[random(pieces.length)]).join('')
+    const text = i % 3 === 1 ? noise : bytes.subarray(random(bytes.length))
+    const loaded = await load(await write(t, text)).catch((error: unknown) => error)
+    if (loaded instanceof Error)
+      t.fail(`threw ${loaded.message} for ${JSON.stringify(String(text))}`)
+  }
+  const deep = await load(await write(t, '['.repeat(100_000)))
+  t.ok('problems' in deep)
+})
+
+/** xorshift32: the same files in every run. */
+function seeded(state: number): (below: number) => number {
+  return (below) => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) % below
+  }
+}
