@@ -1,0 +1,45 @@
+import t from 'tap'
+import { crossCheck } from '../../src/config/check.ts'
+import { formatPath } from '../../src/config/problem.ts'
+
+const faults = (file: unknown) => crossCheck(file).map(({ path }) => formatPath(path))
+const demo = { targets: ['demo'] }
+
+t.test('a sound file has no faults', async (t) => {
+  t.same(faults({ models: { demo }, plans: { default: { models: ['*', 'demo'] } } }), [])
+})
+
+t.test('two listeners do not share a port, but may both take a free one', async (t) => {
+  t.same(faults({ listen: 9090 }), ['listen'])
+  t.same(faults({ listen: { port: 7000 }, admin: { listen: '[::1]:7000' } }), ['admin.listen'])
+  t.same(faults({ admin: { listen: 8080 } }), ['admin.listen'])
+  t.same(faults({ listen: { host: 'x' }, admin: { listen: { port: 8080 } } }), ['admin.listen'])
+  t.same(faults({ listen: 0, admin: { listen: 0 } }), [])
+})
+
+t.test('no name stands for two models', async (t) => {
+  const models = { a: { ...demo, aliases: ['b', 'x'] }, b: { ...demo, aliases: ['x'] } }
+  t.same(faults({ models }), ['models.a.aliases[0]', 'models.b.aliases[0]'])
+})
+
+t.test('one body fits into all bodies', async (t) => {
+  t.same(faults({ limits: { bodies: '1MiB' } }), ['limits.bodies'])
+  t.same(faults({ limits: { json_v1: '1GiB', json_api: '2GiB' } }), [
+    'limits.json_v1',
+    'limits.json_api',
+  ])
+  t.same(faults({ limits: { json_v1: '1GiB', bodies: 'nonsense' } }), [])
+})
+
+t.test(
+  'faults are found also where the rest is nonsense, and nonsense is no fault of its own',
+  async (t) => {
+    for (const value of [null, 1, 'x', [], [[]], true, undefined]) {
+      t.same(faults(value), [])
+      const models = { a: value, b: { targets: value, aliases: [value] }, c: { targets: [value] } }
+      t.same(faults({ listen: 9090, admin: value, plans: { p: value }, limits: value, models }), [
+        'listen',
+      ])
+    }
+  },
+)

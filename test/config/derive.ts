@@ -1,0 +1,30 @@
+import t from 'tap'
+import { derive } from '../../src/config/derive.ts'
+
+t.test('cached input costs what input costs, unless it has a price', async (t) => {
+  const models = {
+    a: { price: { input: '2' } },
+    b: { price: { input: '2', cached_input: '1' } },
+    c: { price: { output: '3' } },
+  }
+  t.same(derive({ models }).models, {
+    a: { price: { input: '2', cached_input: '2' } },
+    b: { price: { input: '2', cached_input: '1' } },
+    c: { price: { output: '3' } },
+  })
+})
+
+t.test('the default output fits the context window', async (t) => {
+  const models = { a: { context_window: 2000 }, b: { context_window: 8000 }, c: {} }
+  t.match(derive({ models }).models, { a: { max_output_tokens: 2000 } })
+  t.same(Object.keys(derive({ models: { b: models.b } }).models as object), ['b'])
+  t.same((derive({ models }).models as typeof models).b, { context_window: 8000 })
+})
+
+t.test('there is always a default plan, and a described one stays', async (t) => {
+  t.same(derive({}).plans, { default: {} })
+  t.same(derive({ plans: { default: { concurrency: 1 }, x: {} } }).plans, {
+    default: { concurrency: 1 },
+    x: {},
+  })
+})
