@@ -1,0 +1,116 @@
+// One attempt at one backend, through http-proxy-3's native path, as a promise of its headers. Promises: only our own
+// headers go out, an abort closes the backend's socket at once, an answer that was cut says so, redirects are not followed.
+// Tries again once where an idle connection was dead and nothing was answered; all other trying again is the caller's.
+
+import type { Agent } from 'node:http'
+import { createProxyServer } from 'http-proxy-3'
+import type { Model, Target } from '../config/config.ts'
+import { asGatewayError } from '../errors.ts'
+import type { BackendRequest } from '../plugin.ts'
+import { Connections } from './connections.ts'
+import { startDemo } from './demo.ts'
+import { ownHeaders, requestHeaders } from './request-headers.ts'
+import { DeadConnection, Sending, abortError } from './sending.ts'
+import type { BackendAnswer } from './sending.ts'
+
+export interface Attempt {
+  readonly target: Target
+  readonly model: Model
+  readonly request: BackendRequest
+  /** Its reason, where it is a GatewayError, is what is thrown. */
+  readonly signal: AbortSignal
+  /** Called when the request has gone out whole: from then on it may have cost something. */
+  onSent?(): void
+}
+
+// Its fetch path neither stops a backend nor leaves an answer alone, and this variable switches it on for everything.
+if (process.env['FORCE_FETCH_PATH'] !== undefined) {
+  throw new Error('FORCE_FETCH_PATH is set: unset it, the gateway needs the native path')
+}
+
+/** The part of http-proxy-3 that is used, typed for plain objects in place of an http server's. */
+type Web = (req: object, res: object, options: object, failed: (error: Error) => void) => void
+
+const web = createProxyServer({}).web as unknown as Web
+const listen = (): void => {}
+const plainRequest = {
+  method: 'POST',
+  url: '/',
+  httpVersionMajor: 1,
+  headers: {},
+  socket: { destroyed: false },
+  on: listen,
+}
+const plainResponse = { on: listen, finished: true, headersSent: true }
+
+/** What lives as long as one configured target. */
+interface Line {
+  readonly base: URL
+  readonly connections: Connections
+  readonly headers: Readonly<Record<string, string>>
+  /** By endpoint path. */
+  readonly urls: Map<string, URL>
+}
+
+const lines = new WeakMap<Target, Line>()
+
+/** Throws GatewayErrors alone. */
+export async function forward(attempt: Attempt): Promise<BackendAnswer> {
+  const line = lines.get(attempt.target) ?? (await openLine(attempt))
+  if (attempt.signal.aborted) throw abortError(attempt.signal)
+  const { reusing, fresh } = line.connections
+  try {
+    return await send(attempt, { line, agent: reusing })
+  } catch (failure) {
+    if (!(failure instanceof DeadConnection)) throw asGatewayError(failure)
+  }
+  return await send(attempt, { line, agent: fresh })
+}
+
+/** Closes the idle connections of a target that is no longer configured. */
+export function closeLine(target: Target): void {
+  lines.get(target)?.connections.close()
+}
+
+let demo: ReturnType<typeof startDemo> | undefined
+
+async function openLine({ target, model }: Attempt): Promise<Line> {
+  const base = new URL(target.url === 'demo' ? (await (demo ??= startDemo())).url : target.url)
+  const known = lines.get(target)
+  if (known) return known
+  const { connectMs } = model.timeouts
+  const line = {
+    base,
+    connections: new Connections({ url: base, ca: target.ca, connectMs }),
+    headers: ownHeaders(target, base),
+    urls: new Map<string, URL>(),
+  }
+  lines.set(target, line)
+  return line
+}
+
+function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
+  const { request, signal, onSent } = attempt
+  return new Promise<BackendAnswer>((resolve, reject) => {
+    const sending = new Sending({ body: request.body, signal, onSent, resolve, reject })
+    const options = {
+      target: urlOf(line, request.path),
+      agent,
+      ignorePath: true,
+      selfHandleResponse: true,
+      headers: requestHeaders(request, line.headers),
+      buffer: sending,
+    }
+    web(plainRequest, plainResponse, options, sending.failed)
+  })
+}
+
+/** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
+function urlOf({ base, urls }: Line, path: string): URL {
+  const known = urls.get(path)
+  if (known) return known
+  const url = new URL(base)
+  url.pathname = base.pathname.replace(/\/$/, '') + path
+  urls.set(path, url)
+  return url
+}

@@ -1,0 +1,60 @@
+// Takes a target's secrets out of what its backend said before a client sees it: key, header values, address, as they are
+// and as JSON or base64 would write them. Works on bytes, so the rest of an error body stays what it was.
+
+import type { Target } from '../config/config.ts'
+
+const mark = '***'
+/** Shorter header values ("1", "eu") are no secrets, and would turn half of a message into stars. */
+const leastChars = 4
+
+const forms = new WeakMap<Target, readonly string[]>()
+
+/** `text` is latin1 where it is a string, as everywhere on the token path. */
+export function mask(text: string, target: Target): string
+export function mask(text: Buffer, target: Target): Buffer
+export function mask(text: string | Buffer, target: Target): string | Buffer {
+  if (typeof text !== 'string') {
+    const before = text.toString('latin1')
+    const after = mask(before, target)
+    return after === before ? text : Buffer.from(after, 'latin1')
+  }
+  let masked = text
+  for (const secret of secretForms(target)) {
+    if (masked.includes(secret)) masked = masked.replaceAll(secret, mark)
+  }
+  return masked
+}
+
+/** Longest first: a key inside a header value must not leave the value's other half standing. */
+function secretForms(target: Target): readonly string[] {
+  const known = forms.get(target)
+  if (known) return known
+  const secrets = [
+    ...(target.key ? [target.key] : []),
+    ...Object.values(target.headers),
+    ...addressOf(target.url),
+  ].filter((secret) => secret.length >= leastChars)
+  const all = new Set(secrets.flatMap(writtenAs).filter((form) => form.length >= leastChars))
+  const sorted = [...all].sort((a, b) => b.length - a.length)
+  forms.set(target, sorted)
+  return sorted
+}
+
+function addressOf(url: string): string[] {
+  if (!URL.canParse(url)) return []
+  const { href, origin, host, hostname, username, password } = new URL(url)
+  return [url, href, origin, host, hostname, username, password]
+}
+
+function writtenAs(secret: string): string[] {
+  const utf8 = Buffer.from(secret)
+  const inJson = JSON.stringify(secret).slice(1, -1)
+  return [
+    utf8.toString('latin1'),
+    Buffer.from(inJson).toString('latin1'),
+    Buffer.from(inJson.replaceAll('/', '\\/')).toString('latin1'),
+    encodeURIComponent(secret.toWellFormed()),
+    utf8.toString('base64').replace(/=+$/, ''),
+    utf8.toString('base64url'),
+  ]
+}

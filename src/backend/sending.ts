@@ -1,0 +1,106 @@
+// One request on its way: takes the ClientRequest that http-proxy-3 made, sends the body, and tells how it went. Stands
+// between the proxy's `buffer` option and a promise; knows nothing of targets.
+
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { GatewayError, fromNodeError } from '../errors.ts'
+
+export interface BackendAnswer {
+  readonly status: number
+  /** Lower-case; to be read, not to be relayed. */
+  readonly headers: IncomingHttpHeaders
+  /** Has to be read to its end or aborted. */
+  readonly stream: IncomingMessage
+  /** How the stream closed. Without an error listener this is the only sign of a cut. */
+  readonly ended: Promise<'whole' | 'cut'>
+  /** `performance.now()` when the request was handed to the socket. */
+  readonly sentAt: number
+  /** Closes the backend's socket unless the answer has ended. */
+  abort(): void
+}
+
+/** An idle connection that the backend had closed, as seen when it was used. */
+export class DeadConnection extends Error {
+  override readonly name = 'DeadConnection'
+}
+
+export interface SendingOptions {
+  readonly body: Buffer
+  readonly signal: AbortSignal
+  readonly onSent: (() => void) | undefined
+  resolve(answer: BackendAnswer): void
+  reject(error: GatewayError | DeadConnection): void
+}
+
+/** Bodies up to here go out as one string with the headers: one write in place of a writev saves 3 µs. */
+const oneWriteBytes = 64 * 1024
+
+export class Sending {
+  readonly #options: SendingOptions
+  #req: ClientRequest | undefined
+  #sentAt = 0
+  /** What the socket had read for requests before this one. */
+  #readBefore = 0
+
+  constructor(options: SendingOptions) {
+    this.#options = options
+    options.signal.addEventListener('abort', this.abort)
+  }
+
+  /** Called by the proxy as if this were the client's body. */
+  pipe(req: ClientRequest): void {
+    this.#req = req
+    const { body, onSent } = this.#options
+    req.once('socket', (socket) => (this.#readBefore = socket.bytesRead))
+    req.once('response', this.#answered)
+    if (onSent) req.once('finish', onSent)
+    this.#sentAt = performance.now()
+    if (body.length > oneWriteBytes) req.end(body)
+    else req.end(body.toString('latin1'), 'latin1')
+  }
+
+  readonly abort = (): void => {
+    this.#req?.destroy()
+  }
+
+  /** Called by the proxy, also for errors behind the answer's headers: those the stream's end tells of. */
+  readonly failed = (error: Error): void => {
+    this.#letGo()
+    const { signal, reject } = this.#options
+    if (signal.aborted) reject(abortError(signal))
+    else if (this.#wasDead(error)) reject(new DeadConnection(error.message, { cause: error }))
+    else reject(fromNodeError(error))
+  }
+
+  readonly #answered = (stream: IncomingMessage): void => {
+    const ended = new Promise<'whole' | 'cut'>((resolve) => {
+      stream.once('close', () => {
+        this.#letGo()
+        resolve(stream.complete ? 'whole' : 'cut')
+      })
+    })
+    this.#options.resolve({
+      status: stream.statusCode ?? 0,
+      headers: stream.headers,
+      stream,
+      ended,
+      sentAt: this.#sentAt,
+      abort: this.abort,
+    })
+  }
+
+  #wasDead(error: Error): boolean {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'ECONNRESET' && code !== 'EPIPE') return false
+    return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore
+  }
+
+  #letGo(): void {
+    this.#options.signal.removeEventListener('abort', this.abort)
+  }
+}
+
+/** Who aborts says why; without a reason it was the client, who hears nothing any more. */
+export function abortError({ reason }: AbortSignal): GatewayError {
+  if (reason instanceof GatewayError) return reason
+  return new GatewayError('message_cancelled', { cause: reason, source: 'client' })
+}

@@ -1,0 +1,45 @@
+// What tokens of a model cost in tokens of the balance: exact integers, rounded up once a charge, never past 2^53 − 1.
+// The only place where prices are multiplied. Decides nothing about what is to be paid.
+
+import type { Price } from '../config/config.ts'
+
+export interface Tokens {
+  readonly prompt: number
+  /** Those of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
+  readonly cached: number
+  readonly completion: number
+}
+
+const micro = 1_000_000n
+const most = BigInt(Number.MAX_SAFE_INTEGER)
+
+/** Throws a RangeError for counts that are no integers ≥ 0: such never come out of the meter. */
+export function charge(price: Price, { prompt, cached, completion }: Tokens): number {
+  const fromCache = BigInt(count(Math.min(cached, prompt)))
+  const fresh = BigInt(count(prompt)) - fromCache
+  const sum =
+    price.request +
+    fresh * price.input +
+    fromCache * price.cachedInput +
+    BigInt(count(completion)) * price.output
+  return bounded((sum + micro - 1n) / micro)
+}
+
+/** The most output tokens for each choice such that prompt and output together charge no more than `amount`. */
+export function outputAfforded(
+  price: Price,
+  { amount, promptTokens, choices }: { amount: number; promptTokens: number; choices: number },
+): number {
+  const left =
+    BigInt(count(amount)) * micro - price.request - BigInt(count(promptTokens)) * price.input
+  if (left < 0n) return 0
+  if (price.output === 0n) return Number.MAX_SAFE_INTEGER
+  return bounded(left / (price.output * BigInt(Math.max(1, count(choices)))))
+}
+
+function count(value: number): number {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`not a count: ${value}`)
+  return value
+}
+
+const bounded = (value: bigint): number => Number(value < most ? value : most)
