@@ -3,18 +3,14 @@
 
 import type { Redis } from 'ioredis'
 import { keys } from '../redis.ts'
+import type { ObjectStore } from '../store/disk.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt, unavailable } from './scripts.ts'
 import type { Scripts } from './scripts.ts'
 
 /** What the archive needs of an object store. */
-export interface ArchiveStore {
-  put(name: string, bytes: Buffer): Promise<void>
-  get(name: string): Promise<Buffer>
-  /** Names that begin with the prefix. */
-  list(prefix: string): Promise<readonly string[]>
-}
+export type ArchiveStore = Pick<ObjectStore, 'put' | 'get' | 'list'>
 
 export interface Archive extends OldEntries {
   /** Takes entries older than `beforeMs` out of an account's journal. Answers how many. */

@@ -1,6 +1,6 @@
 // One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
 
-import type { LimitState } from './limits.ts'
+import type { LimitStates } from '../http/limit-headers.ts'
 
 /** Totals since the start. The meter changes them in place; checkpoints read them. */
 export interface Progress {
@@ -25,7 +25,7 @@ export interface HoldFields {
   readonly model: string
   /** JSON. */
   readonly meta: string
-  readonly limits: LimitState
+  readonly limits: LimitStates
   /** What the tokens-a-minute limit counted, and in which minute. */
   readonly countedTokens: number
   readonly minute: number

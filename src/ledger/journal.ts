@@ -2,7 +2,8 @@
 // A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
 import type { Redis } from 'ioredis'
-import type { Page } from '../http/page.ts'
+import { listOf } from '../http/page.ts'
+import type { List, Page } from '../http/page.ts'
 import { keys } from '../redis.ts'
 import type { CreditOrder } from './orders.ts'
 import { numberAt, textAt, unavailable } from './scripts.ts'
@@ -35,13 +36,7 @@ export interface TransactionUsage {
   readonly cached_tokens?: number
 }
 
-export interface TransactionList {
-  readonly object: 'list'
-  readonly data: readonly Transaction[]
-  readonly first_id: string | null
-  readonly last_id: string | null
-  readonly has_more: boolean
-}
+export type TransactionList = List<Transaction>
 
 /** An entry as Redis has it: its id, and fields and values by turns. */
 export type Entry = readonly [id: string, fields: readonly string[]]
@@ -76,13 +71,7 @@ export async function readTransactions(
   const entries = await readEntries(place, ref, { isUpwards, cursor, count: limit + 1 })
   const data = entries.slice(0, limit).map(toTransaction)
   if (before !== undefined) data.reverse()
-  return {
-    object: 'list',
-    data,
-    first_id: data[0]?.id ?? null,
-    last_id: data.at(-1)?.id ?? null,
-    has_more: entries.length > limit,
-  }
+  return listOf(data, entries.length > limit)
 }
 
 /**

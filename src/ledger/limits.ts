@@ -1,50 +1,22 @@
-// How near an account and its key are to their limits: read from admit's reply, shown as x-ratelimit headers.
+// How near an account and its key are to their limits: read from admit's reply.
 
 import { GatewayError } from '../errors.ts'
 import type { Plan } from '../config/config.ts'
+import { limitHeaders } from '../http/limit-headers.ts'
+import type { LimitState, LimitStates } from '../http/limit-headers.ts'
 import { numberAt, textAt } from './scripts.ts'
 import type { Reply } from './scripts.ts'
-
-export interface LimitCount {
-  readonly limit: number
-  readonly remaining: number
-  readonly resetMs: number
-}
-
-/** The tighter of account and key. Absent where neither has a limit. */
-export interface LimitState {
-  readonly requests?: LimitCount
-  readonly tokens?: LimitCount
-}
 
 const minuteMs = 60_000
 
 /** Positions 3 to 6 of admit's reply, granted or refused. */
-export function limitsOf(reply: Reply): LimitState {
+export function limitsOf(reply: Reply): LimitStates {
   const resetMs = minuteMs - (reply.nowMs % minuteMs)
-  const count = (at: number): LimitCount | undefined => {
+  const count = (at: number): LimitState | undefined => {
     const limit = numberAt(reply, at)
     return limit < 0 ? undefined : { limit, remaining: numberAt(reply, at + 1), resetMs }
   }
   return { requests: count(3), tokens: count(5) }
-}
-
-export function rateLimitHeaders(limits: LimitState): Record<string, string> {
-  const headers: Record<string, string> = {}
-  for (const [kind, count] of Object.entries(limits) as [string, LimitCount | undefined][]) {
-    if (!count) continue
-    headers[`x-ratelimit-limit-${kind}`] = String(count.limit)
-    headers[`x-ratelimit-remaining-${kind}`] = String(count.remaining)
-    headers[`x-ratelimit-reset-${kind}`] = formatReset(count.resetMs)
-  }
-  return headers
-}
-
-/** `12ms`, `59s`, `6m0s`. */
-export function formatReset(ms: number): string {
-  if (ms < 1000) return `${Math.ceil(ms)}ms`
-  const seconds = Math.ceil(ms / 1000)
-  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
 }
 
 /** ARGV 4 of admit; `-` where there is no limit. */
@@ -64,7 +36,7 @@ export function limitError(
   wanted: number,
 ): GatewayError {
   const limits = limitsOf(reply)
-  const headers = rateLimitHeaders(limits)
+  const headers = limitHeaders(limits)
   const which = textAt(reply, 7)
   if (code === 'concurrency_limit_exceeded') {
     return new GatewayError(code, { headers, retryAfterMs: 1000 })

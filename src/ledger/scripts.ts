@@ -108,10 +108,14 @@ export function wasRefused(error: unknown): boolean {
   )
 }
 
+/** Counts come as integers, amounts as text: ioredis reads the integer 9007199254740989 as …988. */
 export function numberAt({ values }: Reply, index: number): number {
   const value = values[index]
-  if (typeof value !== 'number') throw unavailable(new TypeError(`No number at ${index}`))
-  return value
+  const number = typeof value === 'string' && value !== '' ? Number(value) : value
+  if (typeof number !== 'number' || !Number.isSafeInteger(number)) {
+    throw unavailable(new TypeError(`No whole number at ${index}`))
+  }
+  return number
 }
 
 export function textAt({ values }: Reply, index: number): string {

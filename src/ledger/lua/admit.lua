@@ -108,11 +108,11 @@ local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceed
 
 write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
-if no then return answer(no, which, available) end
+if no then return answer(no, which, int(available)) end
 if not is_again then touch_key(key_key, key, now) end
 if is_open then
   local held = number(string.match(opened, '^%d+'))
-  return answer('ok', held, before.charge, account.id, account.name, account.plan, key.id)
+  return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id)
 end
 
 account.reserved = account.reserved + amount
@@ -131,4 +131,4 @@ end
 redis.call('HINCRBY', account_key, 'open:' .. key.id, 1)
 redis.call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
 redis.call('ZADD', holds, int(now + lease), id)
-return answer('ok', amount, before.charge, account.id, account.name, account.plan, key.id)
+return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id)

@@ -15,7 +15,7 @@ local answered = redis.call('GET', answer_key)
 if answered then
   local of_hash, entry, of_amount, balance = string.match(answered, '^(%S+) (%S+) (%S+) (%S+)$')
   if of_hash ~= hash then return { 'idempotency_key_reused', now } end
-  return { 'ok', now, entry, tonumber(of_amount), tonumber(balance), 1 }
+  return { 'ok', now, entry, of_amount, balance, 1 }
 end
 if now - first_made > DAY_MS then return { 'late', now } end
 if amount > MAX_AMOUNT - account.granted then return { 'invalid_parameter', now } end
@@ -29,4 +29,4 @@ local entry = redis.call('XADD', journal, '*', 'type', kind, 'amount', int(amoun
   'balance', int(balance), 'meta', meta)
 redis.call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
   'EX', MARK_SECONDS)
-return { 'ok', now, entry, amount, balance, 0 }
+return { 'ok', now, entry, int(amount), int(balance), 0 }

@@ -28,5 +28,5 @@ if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end
 return {
   'ok', now, #reap.charges, account.id, account.name, account.plan, key.id or '', key.models,
-  account.granted, account.spent, account.reserved, account.status or '',
+  int(account.granted), int(account.spent), int(account.reserved), account.status or '',
 }

@@ -1,6 +1,7 @@
 -- Purpose: functions shared by the scripts; scripts.ts puts this text in front of each.
 -- Everything here that is named read_, find_ or book_ writes nothing: all checks precede all writes.
--- Amounts are integers up to 2^53-1: doubles hold them exactly, `..` and tostring would not print them.
+-- Amounts are integers up to 2^53-1: doubles hold them exactly, `..` and tostring would not print them, and the
+-- client's parser of integer replies is off by one near the top: amounts are answered as text by int().
 
 local HOUR_MS = 3600000
 local DAY_MS = 86400000

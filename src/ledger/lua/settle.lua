@@ -19,7 +19,7 @@ if not account.id then return { 'account_not_found', now } end
 local mark = redis.call('HGET', settled, id)
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, shortfall = string.match(mark, '^s (%d+) (%d+)$')
-  return { 'ok', now, number(charge), number(shortfall), account.granted - account.spent, 1 }
+  return { 'ok', now, charge, shortfall, int(account.granted - account.spent), 1 }
 end
 local opened = redis.call('HGET', open, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
@@ -65,4 +65,6 @@ local of_key = redis.call('HMGET', key_key, 'minute', 'tokens')
 if number(of_key[1]) == minute and correction ~= 0 then
   redis.call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
-return { 'ok', now, before.charge + delta, shortfall, account.granted - account.spent, 0 }
+return {
+  'ok', now, int(before.charge + delta), int(shortfall), int(account.granted - account.spent), 0,
+}
