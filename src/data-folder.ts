@@ -18,12 +18,14 @@ export async function ensureDataFolder(dir: string): Promise<void> {
   if (made === undefined) await chmod(dir, 0o700).catch(() => undefined)
 }
 
-/** Throws when another gateway has it. The lock goes with the process, however that ends. */
-export async function lockDataFolder(dir: string): Promise<Lock> {
+/** Throws when another gateway on this machine has it. The lock goes with the process, however that ends. */
+export async function lockDataFolder(
+  dir: string,
+  { platform = process.platform }: { readonly platform?: NodeJS.Platform } = {},
+): Promise<Lock> {
   const real = await realpath(dir)
   const hash = createHash('sha256').update(real).digest('hex').slice(0, 32)
-  const lock =
-    process.platform === 'linux' ? await tryLockName(`tollgate-${hash}`) : tryLockFile(real)
+  const lock = platform === 'linux' ? await tryLockName(`tollgate-${hash}`) : tryLockFile(real)
   if (lock) return lock
   throw new Error(`another gateway uses the data folder ${real}. Stop it, or set another \`data\`.`)
 }

@@ -20,20 +20,27 @@ server=$$
 exec "$@" 2>&1 3<&-
 `
 
-/** Starts the server; resolves at once. `args` are redis-server's. */
-export function spawnRedis(server: string, args: readonly string[]): RedisChild {
+/** `args` are redis-server's; `dir` is where it works and keeps its files (an argument would have to be quoted its way). */
+export function spawnRedis(server: string, args: readonly string[], dir: string): RedisChild {
   const child = spawn('/bin/sh', ['-c', watched, 'sh', server, ...args], {
+    cwd: dir,
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, LC_ALL: 'C' },
   })
+  child.on('error', () => undefined) // hasEnded tells
   child.stdin.on('error', () => undefined) // EPIPE: the watching subshell was killed before it was told
   child.once('exit', () => child.stdin.end('gone\n'))
   return child
 }
 
-export function hasEnded(child: RedisChild): boolean {
-  return child.exitCode !== null || child.signalCode !== null
+/** Also true of one that could not be started at all: its folder is gone, or there are no more processes. */
+function hasEnded(child: RedisChild): boolean {
+  return child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+}
+
+export async function ended(child: RedisChild): Promise<void> {
+  if (!hasEnded(child)) await once(child, 'exit')
 }
 
 /** Sends the signal and waits for the end; SIGKILL follows after `patienceMs`. */
@@ -43,10 +50,10 @@ export async function endRedis(
   patienceMs = 10_000,
 ): Promise<void> {
   if (hasEnded(child)) return
-  const ended = once(child, 'exit')
+  const end = ended(child)
   const last = setTimeout(() => child.kill('SIGKILL'), patienceMs)
   child.kill(signal)
-  await ended
+  await end
   clearTimeout(last)
 }
 
@@ -83,5 +90,17 @@ export function ping(socket: string): Promise<boolean> {
     })
     connection.on('error', () => undefined)
     connection.once('close', () => resolve(false))
+  })
+}
+
+/** Does any process have this socket open, even one that hangs? */
+export function listens(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const connection = connect(socket)
+    connection.once('connect', () => {
+      connection.destroy()
+      resolve(true)
+    })
+    connection.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'))
   })
 }

@@ -8,17 +8,15 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from '
 import { delimiter, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { Logger } from 'pino'
 import { tryLockName } from './data-folder.ts'
+import type { Log } from './log.ts'
 
 const run = promisify(execFile)
-
-type Log = Pick<Logger, 'info' | 'warn'>
 
 /** A path that runs as a redis-server. `dataDir` exists. */
 export async function findRedisServer(
   dataDir: string,
-  { log }: { readonly log: Log },
+  { log }: { readonly log: Pick<Log, 'info'> },
 ): Promise<string> {
   const named = process.env.REDIS_SERVER
   if (named) {
@@ -84,7 +82,7 @@ function onPath(name: string): string | undefined {
 }
 
 /** One process of this user at a time: apt's lists have a lock that fails instead of waiting. */
-async function fetchOnce(dataDir: string, log: Log): Promise<string> {
+async function fetchOnce(dataDir: string, log: Pick<Log, 'info'>): Promise<string> {
   if (!onPath('apt-get') || !onPath('dpkg')) throw notFound()
   const deadline = performance.now() + 400_000
   let lock = await tryLockName(`tollgate-apt-${process.getuid?.()}`)
@@ -103,13 +101,13 @@ async function fetchOnce(dataDir: string, log: Log): Promise<string> {
   throw notFound()
 }
 
-async function fetchServer(dataDir: string, log: Log): Promise<string | undefined> {
+async function fetchServer(dataDir: string, log: Pick<Log, 'info'>): Promise<string | undefined> {
   if (process.getuid?.() === 0) {
-    log.info('no redis-server found: installing redis-tools with apt-get')
+    log.info({}, 'No redis-server found: installing redis-tools with apt-get')
     await installTools()
     return findInstalled(dataDir)
   }
-  log.info(`no redis-server found: unpacking Debian's redis-tools into ${join(dataDir, 'bin')}`)
+  log.info({}, `No redis-server found: unpacking Debian's redis-tools into ${dataDir}`)
   return unpackTools(dataDir)
 }
 

@@ -1,5 +1,12 @@
 // Every key that the gateway writes to Redis, named here, and the connections to it.
 // An account's keys share the hash tag {<ref>}: one slot of a Cluster, so that one script can touch them all.
+// A connection never sends a command twice and never queues one while Redis is away; what to do then is its user's to decide.
+
+import { isIP } from 'node:net'
+import { Redis } from 'ioredis'
+import type { RedisOptions } from 'ioredis'
+import type { RedisConfig } from './config/config.ts'
+import type { Log } from './log.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
@@ -34,3 +41,209 @@ export const keys = {
   /** string: what an Idempotency-Key of the admin API stands for, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
+
+export interface RedisLink {
+  readonly client: Redis
+  /** Commands can be sent now. */
+  readonly up: boolean
+  /** Called at every later (re)connect, in the order of registration, before any event that arrives after it. Must not throw. */
+  onReady(listener: () => void): void
+  /** Called once for each connection that was up, when it is gone. */
+  onLost(listener: () => void): void
+  /** Waits for the replies under way, if they come soon. */
+  close(): Promise<void>
+}
+
+export interface ConnectOptions {
+  /** Where the embedded server listens; needed for `embedded`. */
+  readonly embeddedSocket?: string
+  readonly log?: Pick<Log, 'info' | 'warn'>
+  /** A command without a reply by then is rejected. It may have run, or may still. */
+  readonly commandTimeoutMs?: number
+  /** How long the first connection is waited for. */
+  readonly waitMs?: number
+}
+
+/** Connected when it resolves; from then on it reconnects for ever. Rejects at once where trying again can't help. */
+export async function connect(
+  config: RedisConfig,
+  options: ConnectOptions = {},
+): Promise<RedisLink> {
+  const client = new Redis(clientOptions(config, options))
+  client.on('error', forgetArguments)
+  client.on('ready', () => joinWrites(client))
+  const closing = { asked: false }
+  report(client, { log: options.log, closing })
+  try {
+    await firstReady(client, options.waitMs ?? 10_000)
+  } catch (error) {
+    closing.asked = true
+    client.disconnect()
+    const where = 'path' in client.options ? client.options.path : undefined
+    const address = where ?? `${client.options.host}:${client.options.port}`
+    throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
+  }
+  return linkTo(client, closing)
+}
+
+function clientOptions(
+  config: RedisConfig,
+  { embeddedSocket, commandTimeoutMs = 2000 }: ConnectOptions,
+): RedisOptions {
+  return {
+    ...address(config, embeddedSocket),
+    lazyConnect: true,
+    connectionName: 'tollgate',
+    disableClientInfo: true,
+    protocol: 2,
+    // With ioredis' defaults a debit whose reply is lost runs twice.
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    commandTimeout: commandTimeoutMs,
+    socketTimeout: 2 * commandTimeoutMs,
+    connectTimeout: 1000,
+    disconnectTimeout: 500,
+    maxLoadingRetryTime: 250,
+    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt - 1, 5), 1000),
+    // Called for every error reply: an old master that became a replica stays one on this connection.
+    reconnectOnError(error) {
+      forgetArguments(error)
+      return error.message.includes('READONLY')
+    },
+    // It sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait 9.3 ms (p50) instead
+    // of 5.5, and cost 25 µs of CPU a call instead of 19 at 0 ms. joinWrites has the good of it without the wait.
+    enableAutoPipelining: false,
+  }
+}
+
+function address(config: RedisConfig, embeddedSocket: string | undefined): RedisOptions {
+  if (config.kind === 'embedded') {
+    if (!embeddedSocket) throw new Error('the embedded Redis has not been started')
+    return { path: embeddedSocket }
+  }
+  const { host, port, path, username, password, db, tls } = config
+  return {
+    ...(path ? { path } : { host, port }),
+    username,
+    password,
+    db,
+    // Without a server name, proxies that choose a server by it (SNI) can't.
+    ...(tls && { tls: { ...tls, ...(isIP(host) === 0 && { servername: host }) } }),
+  }
+}
+
+/** One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write). */
+function joinWrites({ stream }: Redis): void {
+  const write = stream.write.bind(stream)
+  let isCorked = false
+  const uncork = () => {
+    isCorked = false
+    stream.uncork()
+  }
+  const join = (...words: Parameters<typeof write>) => {
+    if (!isCorked) {
+      isCorked = true
+      stream.cork()
+      setImmediate(uncork)
+    }
+    return write(...words)
+  }
+  stream.write = join as typeof stream.write
+}
+
+/** ioredis puts a failed command's arguments on its error: passwords, hashes of keys. */
+function forgetArguments(error: Error): void {
+  if ('command' in error) delete error.command
+}
+
+/** What a retry can't heal. A failed SELECT even leads to a connection that works, on the wrong database. */
+const hopeless = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|DB index|invalid DB))/
+
+function firstReady(client: Redis, waitMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let last = new Error(`no answer within ${waitMs} ms`)
+    const timer = setTimeout(() => settle(() => reject(last)), waitMs)
+    const settle = (how: () => void) => {
+      clearTimeout(timer)
+      client.off('error', onError).off('ready', onReady).off('end', onEnd)
+      how()
+    }
+    const onError = (error: Error) => {
+      last = error
+      if (hopeless.test(error.message)) onEnd()
+    }
+    const onReady = () => settle(resolve)
+    const onEnd = () => settle(() => reject(last))
+    client.on('error', onError).on('ready', onReady).on('end', onEnd)
+    client.connect().catch(() => undefined) // the events above tell more
+  })
+}
+
+interface Reporting {
+  readonly log: ConnectOptions['log']
+  readonly closing: { readonly asked: boolean }
+}
+
+/** Says what happens to the connection, and each reason once an outage. */
+function report(client: Redis, { log, closing }: Reporting): void {
+  let wasUp = false
+  let reason = ''
+  client.on('error', (error: Error) => {
+    if (!closing.asked && textOf(error) !== reason) {
+      reason = textOf(error)
+      log?.warn({ reason }, 'Redis: a connection failed')
+    }
+  })
+  client.on('close', () => {
+    if (wasUp && !closing.asked) log?.warn({}, 'Redis is away: work that needs it is refused')
+    wasUp = false
+  })
+  client.on('ready', () => {
+    log?.info({}, 'Redis is connected')
+    wasUp = true
+    reason = ''
+  })
+}
+
+/** An AggregateError (one refusal for each of a host's addresses) has no message of its own. */
+function textOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
+  return error instanceof Error ? error.message : String(error)
+}
+
+function linkTo(client: Redis, closing: { asked: boolean }): RedisLink {
+  const lost = new Set<() => void>()
+  let wasUp = true
+  client.on('ready', () => void (wasUp = true))
+  client.on('close', () => {
+    if (!wasUp) return
+    wasUp = false
+    for (const listener of lost) listener()
+  })
+  return {
+    client,
+    get up() {
+      return wasUp && client.status === 'ready' // the status alone is earlier than onReady's listeners
+    },
+    onReady: (listener) => void client.on('ready', listener),
+    onLost: (listener) => void lost.add(listener),
+    async close() {
+      closing.asked = true
+      await end(client)
+    },
+  }
+}
+
+async function end(client: Redis): Promise<void> {
+  if (client.status === 'end') return
+  const ended = new Promise<void>((resolve) => {
+    client.once('end', resolve)
+    // Between two attempts, `end` never comes; and a server that hangs does not close its side.
+    setTimeout(resolve, 1000).unref()
+    if (client.status === 'reconnecting') resolve()
+  })
+  if (client.status === 'ready') await client.quit().catch(() => undefined) // it is gone already
+  client.disconnect()
+  await ended
+}
