@@ -1,0 +1,130 @@
+// tollgate accounts …: who may call the gateway.
+
+import type { Account } from '../ledger/accounts.ts'
+import { path } from './admin.ts'
+import { exit, usageError, wordAt } from './command.ts'
+import type { Call, Command } from './command.ts'
+import { collect, listJson } from './pages.ts'
+import { card, formatTime, table } from './table.ts'
+import { parseCount, parsePairs } from './values.ts'
+
+const fields: Command['options'] = {
+  plan: { value: 'PLAN', help: 'a plan of gateway.yaml; default where not given' },
+  'external-id': { value: 'ID', help: 'what your own system calls it' },
+  metadata: { value: 'NAME=VALUE', help: 'may be given several times', isList: true },
+}
+
+const create: Command = {
+  name: 'accounts create',
+  words: ['NAME'],
+  summary: 'make an account',
+  options: { ...fields, 'idempotency-key': { value: 'KEY', help: 'the same key makes it once' } },
+  async run(call) {
+    const body = { name: wordAt(call, 0), ...fieldsOf(call) }
+    const idempotencyKey = call.text('idempotency-key')
+    const admin = await call.admin()
+    return show(call, await admin.post<Account>('accounts', body, { idempotencyKey }))
+  },
+}
+
+const list: Command = {
+  name: 'accounts list',
+  words: [],
+  summary: 'all accounts, oldest first',
+  options: { limit: { value: 'N', help: 'the newest N only' } },
+  async run(call) {
+    const limit = parseCount('limit', call.text('limit'))
+    const order = limit === undefined ? 'asc' : 'desc'
+    const rows = await collect<Account>(await call.admin(), 'accounts', { order, limit })
+    const accounts = order === 'asc' ? rows : rows.toReversed()
+    call.io.stdout.write(
+      call.isJson ? `${JSON.stringify(listJson(accounts))}\n` : tableOf(accounts),
+    )
+    return exit.ok
+  },
+}
+
+const showOne: Command = {
+  name: 'accounts show',
+  words: ['ACCOUNT'],
+  summary: 'one account',
+  options: {},
+  async run(call) {
+    const admin = await call.admin()
+    return show(call, await admin.get<Account>(path`accounts/${wordAt(call, 0)}`))
+  },
+}
+
+const set: Command = {
+  name: 'accounts set',
+  words: ['ACCOUNT'],
+  summary: 'change what is given',
+  options: { name: { value: 'NAME', help: 'its new name' }, ...fields },
+  async run(call) {
+    const body = { ...fieldsOf(call), name: call.text('name') }
+    if (Object.values(body).every((value) => value === undefined)) {
+      throw usageError('Nothing to change. Give --name, --plan, --external-id or --metadata.')
+    }
+    return change(call, body)
+  },
+}
+
+const suspend: Command = {
+  name: 'accounts suspend',
+  words: ['ACCOUNT'],
+  summary: 'refuse its requests from now on',
+  options: {},
+  run: (call) => change(call, { status: 'suspended' }),
+}
+
+const resume: Command = {
+  name: 'accounts resume',
+  words: ['ACCOUNT'],
+  summary: 'let a suspended account in again',
+  options: {},
+  run: (call) => change(call, { status: 'active' }),
+}
+
+export const accountCommands: readonly Command[] = [create, list, showOne, set, suspend, resume]
+
+function fieldsOf(call: Call) {
+  return {
+    plan: call.text('plan'),
+    external_id: call.text('external-id'),
+    metadata: parsePairs(call.list('metadata')),
+  }
+}
+
+async function change(call: Call, body: object): Promise<number> {
+  const admin = await call.admin()
+  return show(call, await admin.patch<Account>(path`accounts/${wordAt(call, 0)}`, body))
+}
+
+function show({ io, isJson }: Call, account: Account): number {
+  const { id, name, plan, status, external_id, metadata, created_at } = account
+  const pairs = Object.entries(metadata).map(([key, value]) => `${key}=${value}`)
+  const shown = {
+    id,
+    name,
+    plan,
+    status,
+    ...(external_id === null ? {} : { 'external id': external_id }),
+    ...(pairs.length === 0 ? {} : { metadata: pairs.join(' ') }),
+    created: formatTime(created_at),
+  }
+  io.stdout.write(isJson ? `${JSON.stringify(account)}\n` : card(shown))
+  return exit.ok
+}
+
+function tableOf(accounts: readonly Account[]): string {
+  return table(
+    [
+      { title: 'ID', cell: ({ id }) => id },
+      { title: 'NAME', cell: ({ name }) => name },
+      { title: 'PLAN', cell: ({ plan }) => plan },
+      { title: 'STATUS', cell: ({ status }) => status },
+      { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
+    ],
+    accounts,
+  )
+}

@@ -1,0 +1,199 @@
+// The admin API as the commands speak it, over node:http (fetch takes 30 ms to load). What may be repeated safely is
+// repeated when the gateway goes away in the middle, always under the same Idempotency-Key.
+
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CliError, exit } from './command.ts'
+import type { Out } from './command.ts'
+
+export interface Admin {
+  /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
+  get<T>(path: string, options?: CallOptions): Promise<T>
+  post<T>(path: string, body: object, options?: CallOptions): Promise<T>
+  patch<T>(path: string, body: object): Promise<T>
+  delete<T>(path: string): Promise<T>
+}
+
+export interface CallOptions {
+  /** A fresh one where not given. */
+  readonly idempotencyKey?: string
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+}
+
+export interface AdminOptions {
+  /** Of the listener, without `/admin`. */
+  readonly url: URL
+  readonly token: string
+  /** Told once when an answer takes more than a second. */
+  readonly progress?: Out
+  readonly signal?: AbortSignal
+}
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+/** A path whose values are encoded, names with slashes included. */
+export function path(texts: TemplateStringsArray, ...values: readonly string[]): string {
+  return String.raw({ raw: texts }, ...values.map(encodeURIComponent))
+}
+
+export function createAdmin(options: AdminOptions): Admin {
+  const call = async <T>(
+    method: Method,
+    path: string,
+    request: CallOptions & { body?: object },
+  ) => {
+    const idempotencyKey = method === 'POST' ? (request.idempotencyKey ?? randomUUID()) : undefined
+    return (await repeat(options, { method, path, ...request, idempotencyKey })) as T
+  }
+  return {
+    get: (path, request = {}) => call('GET', path, request),
+    post: (path, body, request = {}) => call('POST', path, { body, ...request }),
+    patch: (path, body) => call('PATCH', path, { body }),
+    delete: (path) => call('DELETE', path, {}),
+  }
+}
+
+interface Request extends CallOptions {
+  readonly method: Method
+  readonly path: string
+  readonly body?: object
+}
+
+const pausesMs = [100, 300, 1000]
+
+async function repeat(options: AdminOptions, request: Request): Promise<unknown> {
+  const waiting = setTimeout(() => {
+    options.progress?.write(`Waiting for ${options.url.origin} …\n`)
+  }, 1000)
+  try {
+    for (const [i, pauseMs] of [...pausesMs, undefined].entries()) {
+      const outcome = await attempt(options, request)
+      if ('value' in outcome) return outcome.value
+      const isFirstRefused = i === 0 && outcome.wasNotSent
+      if (pauseMs === undefined || !outcome.mayHelpAgain || isFirstRefused) {
+        throw explain(outcome, request)
+      }
+      await sleep(pauseMs, undefined, { signal: options.signal })
+    }
+    throw new CliError(exit.unreachable, 'The gateway did not answer.')
+  } finally {
+    clearTimeout(waiting)
+  }
+}
+
+type Outcome = { readonly value: unknown } | Failure
+
+interface Failure {
+  readonly exitCode: number
+  readonly message: string
+  readonly mayHelpAgain: boolean
+  /** Nobody took the connection. */
+  readonly wasNotSent: boolean
+  /** The gateway said no: nothing was changed. */
+  readonly wasRefused: boolean
+}
+
+/** Without an answer nobody knows whether money was moved; the same key makes trying again safe. */
+function explain(
+  { exitCode, message, wasNotSent, wasRefused }: Failure,
+  request: Request,
+): CliError {
+  const isUnclear = request.method === 'POST' && !wasNotSent && !wasRefused
+  const hint = `Whether it was done is not known. The same command with --idempotency-key ${request.idempotencyKey} does it at most once.`
+  return new CliError(exitCode, isUnclear ? `${message}\n${hint}` : message)
+}
+
+const defaultTimeoutMs = 30_000
+
+async function attempt(options: AdminOptions, request: Request): Promise<Outcome> {
+  const { url } = options
+  try {
+    const { status, text } = await send(options, request)
+    return judge(url, status, text)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const why = code || (error instanceof Error ? error.message : String(error))
+    const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
+    const message = wasNotSent
+      ? `No gateway answers at ${url.origin} (${why}). Is it running? --admin URL chooses another.`
+      : `The gateway at ${url.origin} broke off (${why}).`
+    const mayHelpAgain = options.signal?.aborted !== true
+    return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent, wasRefused: false }
+  }
+}
+
+interface Raw {
+  readonly status: number
+  readonly text: string
+}
+
+async function send({ url, token, signal }: AdminOptions, request: Request): Promise<Raw> {
+  const { method, path, body, idempotencyKey, timeoutMs = defaultTimeoutMs } = request
+  const text = body && JSON.stringify(body)
+  const target = new URL(`admin/${path}`, url.href.endsWith('/') ? url : `${url.href}/`)
+  // Loaded here: what needs no gateway, such as help, is 30 ms quicker without.
+  const { request: open } = await import(target.protocol === 'https:' ? 'node:https' : 'node:http')
+  const headers = {
+    authorization: `Bearer ${token}`,
+    ...(text !== undefined && {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+    }),
+    ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const sent = open(target, { method, headers, agent: false, timeout: timeoutMs, signal })
+  sent.on('response', resolve).on('error', reject)
+  sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
+  sent.end(text)
+  const answer = await promise
+  const chunks: Buffer[] = []
+  for await (const chunk of answer) chunks.push(chunk as Buffer)
+  return { status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }
+}
+
+interface Refusal {
+  readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
+  readonly request_id?: string
+}
+
+function judge(url: URL, status: number, text: string): Outcome {
+  const value = parse(text)
+  if (status >= 200 && status < 300 && value !== undefined) return { value }
+  if (!isRefusal(value)) {
+    const message = `${url.origin} answered ${status}, and not as a Tollgate admin listener does.`
+    return {
+      exitCode: exit.unreachable,
+      message,
+      mayHelpAgain: status >= 500,
+      wasNotSent: false,
+      wasRefused: false,
+    }
+  }
+  const { error, request_id } = value
+  const isOurFault = status >= 500
+  const isToken = status === 401 || error.code === 'origin_not_allowed'
+  return {
+    exitCode: isOurFault ? exit.unreachable : isToken ? exit.refused : exit.failed,
+    message: `${error.message} (${[error.code, request_id].filter(Boolean).join(', ')})`,
+    mayHelpAgain: isOurFault || error.code === 'idempotency_in_progress',
+    wasNotSent: false,
+    wasRefused: !isOurFault,
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isRefusal(value: unknown): value is Refusal {
+  if (typeof value !== 'object' || value === null || !('error' in value)) return false
+  const { error } = value
+  return typeof error === 'object' && error !== null && 'code' in error && 'message' in error
+}

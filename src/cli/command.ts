@@ -1,0 +1,99 @@
+// What a command is: declared once, with its words, options and help; called with what was given. The exit codes.
+
+import type { PluginKeys } from '../config/keys.ts'
+import type { Admin } from './admin.ts'
+
+export const exit = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  unreachable: 69,
+  refused: 77,
+  configuration: 78,
+} as const
+
+/** Ends the command: message to stderr, code to the shell. */
+export class CliError extends Error {
+  override readonly name = 'CliError'
+  readonly exitCode: number
+
+  constructor(exitCode: number, message: string) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}
+
+export function usageError(message: string): CliError {
+  return new CliError(exit.usage, message)
+}
+
+export interface Out {
+  write(text: string): unknown
+}
+
+/** The process as a command sees it. */
+export interface Io {
+  readonly stdout: Out
+  readonly stderr: Out
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Ends what would go on for ever. */
+  readonly signal?: AbortSignal
+  /** The built-in plugins, for judging their blocks in gateway.yaml. Imported when asked for: they bring the gateway along. */
+  readonly plugins?: () => Promise<readonly PluginKeys[]>
+}
+
+export interface Option {
+  /** What its value is called in the help; a switch has none. */
+  readonly value?: string
+  readonly help: string
+  /** May be given several times. */
+  readonly isList?: boolean
+}
+
+export interface Call {
+  readonly io: Io
+  /** As many as the command declares, optional ones perhaps fewer. */
+  readonly words: readonly string[]
+  /** An option's value. */
+  text(name: string): string | undefined
+  list(name: string): readonly string[] | undefined
+  has(name: string): boolean
+  readonly isJson: boolean
+  /** The admin API of the gateway that was chosen. */
+  admin(): Promise<Admin>
+}
+
+export interface Command {
+  /** `accounts create`. */
+  readonly name: string
+  /** In order; a trailing `?` makes one optional. */
+  readonly words: readonly string[]
+  readonly summary: string
+  readonly options: Readonly<Record<string, Option>>
+  /** Does not speak to a gateway. */
+  readonly isLocal?: boolean
+  /** Answers the exit code. */
+  run(call: Call): Promise<number>
+}
+
+export const gatewayOptions: Command['options'] = {
+  admin: { value: 'URL', help: 'the admin listener; else as gateway.yaml says' },
+  token: { value: 'TOKEN', help: 'the admin token; else $TOLLGATE_ADMIN_TOKEN, else gateway.yaml' },
+}
+
+export const commonOptions: Command['options'] = {
+  config: { value: 'FILE', help: 'the configuration; gateway.yaml where not given' },
+  json: { help: 'JSON, for programs' },
+  help: { help: 'this text' },
+}
+
+export function optionsOf({ options, isLocal }: Command): Command['options'] {
+  return { ...options, ...(isLocal ? {} : gatewayOptions), ...commonOptions }
+}
+
+/** The word that the command declares at this place. Only for those that are not optional. */
+export function wordAt({ words }: Call, index: number): string {
+  const word = words[index]
+  if (word === undefined) throw usageError('A word is missing.')
+  return word
+}

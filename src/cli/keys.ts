@@ -1,0 +1,141 @@
+// tollgate keys …: what accounts authenticate with. A new key is printed once, on a line of its own.
+
+import type { ApiKey, NewApiKey } from '../ledger/account-keys.ts'
+import { path } from './admin.ts'
+import { exit, usageError, wordAt } from './command.ts'
+import type { Call, Command } from './command.ts'
+import { collect, listJson } from './pages.ts'
+import { formatTime, table } from './table.ts'
+import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
+
+const account = { value: 'ACCOUNT', help: 'its id or its name' }
+const idempotencyKey = { value: 'KEY', help: 'the same key makes it once' }
+
+const create: Command = {
+  name: 'keys create',
+  words: [],
+  summary: 'make a key, and print it once',
+  options: {
+    account,
+    name: { value: 'NAME', help: 'what it is for' },
+    scopes: {
+      value: 'A,B',
+      help: 'chat, sessions, files, billing; all where not given',
+      isList: true,
+    },
+    models: { value: 'A,B', help: "all of the plan's where not given", isList: true },
+    expires: { value: 'WHEN', help: '90d, 12h or a day such as 2027-01-31' },
+    'requests-per-minute': { value: 'N', help: "narrower than the plan's" },
+    'tokens-per-minute': { value: 'N', help: "narrower than the plan's" },
+    concurrency: { value: 'N', help: 'requests at once' },
+    'idempotency-key': idempotencyKey,
+  },
+  async run(call) {
+    const expires = call.text('expires')
+    const body = {
+      name: call.text('name'),
+      scopes: parseList(call.list('scopes')),
+      models: parseList(call.list('models')),
+      expires_at: expires === undefined ? undefined : parseMoment(expires),
+      limits: limitsOf(call),
+    }
+    const target = path`accounts/${accountOf(call)}/keys`
+    return makeKey(call, target, body)
+  },
+}
+
+const list: Command = {
+  name: 'keys list',
+  words: ['ACCOUNT?'],
+  summary: "an account's keys, oldest first",
+  options: { account },
+  async run(call) {
+    const target = path`accounts/${call.words[0] ?? accountOf(call)}/keys`
+    const keys = await collect<ApiKey>(await call.admin(), target, { order: 'asc' })
+    call.io.stdout.write(call.isJson ? `${JSON.stringify(listJson(keys))}\n` : tableOf(keys))
+    return exit.ok
+  },
+}
+
+const revoke: Command = {
+  name: 'keys revoke',
+  words: ['KEY_ID'],
+  summary: 'refuse a key from the next request on',
+  options: {},
+  async run(call) {
+    const admin = await call.admin()
+    const key = await admin.delete<ApiKey>(path`keys/${keyIdOf(call)}`)
+    call.io.stdout.write(call.isJson ? `${JSON.stringify(key)}\n` : `${key.id} is revoked.\n`)
+    return exit.ok
+  },
+}
+
+const rotate: Command = {
+  name: 'keys rotate',
+  words: ['KEY_ID'],
+  summary: 'make a key like it, and let the old one die',
+  options: {
+    grace: { value: 'TIME', help: 'the old one works for so long: 1h; not at all where not given' },
+    'idempotency-key': idempotencyKey,
+  },
+  run(call) {
+    const grace = parseSeconds(call.text('grace') ?? '0')
+    return makeKey(call, path`keys/${keyIdOf(call)}/rotate`, { grace })
+  },
+}
+
+export const keyCommands: readonly Command[] = [create, list, revoke, rotate]
+
+function accountOf(call: Call): string {
+  const given = call.text('account')
+  if (given === undefined) throw usageError('Give --account ACCOUNT.')
+  return given
+}
+
+/** A key's text in the place of its id would end up in the shell's history, and in a URL. */
+function keyIdOf(call: Call): string {
+  const id = wordAt(call, 0)
+  if (id.startsWith('key_')) return id
+  throw usageError('Give the id of the key, key_…; `tollgate keys list ACCOUNT` shows it.')
+}
+
+function limitsOf(call: Call) {
+  const limits = {
+    requests_per_minute: parseCount('requests-per-minute', call.text('requests-per-minute')),
+    tokens_per_minute: parseCount('tokens-per-minute', call.text('tokens-per-minute')),
+    concurrency: parseCount('concurrency', call.text('concurrency')),
+  }
+  return Object.values(limits).some((value) => value !== undefined) ? limits : undefined
+}
+
+async function makeKey(call: Call, target: string, body: object): Promise<number> {
+  const { io, isJson } = call
+  const admin = await call.admin()
+  const given = call.text('idempotency-key')
+  const made = await admin.post<NewApiKey>(target, body, { idempotencyKey: given })
+  if (isJson) {
+    io.stdout.write(`${JSON.stringify(made)}\n`)
+    return exit.ok
+  }
+  // The key alone on stdout, so that a shell can take it; what a person should know on stderr.
+  io.stdout.write(`${made.key}\n`)
+  io.stderr.write(`${made.id}: keep the key, it is not shown again.\n`)
+  return exit.ok
+}
+
+function tableOf(keys: readonly ApiKey[]): string {
+  return table(
+    [
+      { title: 'ID', cell: ({ id }) => id },
+      { title: 'NAME', cell: ({ name }) => name },
+      { title: 'KEY', cell: ({ hint }) => hint },
+      { title: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
+      { title: 'MODELS', cell: ({ models }) => models.join(',') },
+      { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
+      { title: 'LAST USED', cell: ({ last_used_at }) => formatTime(last_used_at) },
+      { title: 'EXPIRES', cell: ({ expires_at }) => formatTime(expires_at) },
+      { title: 'STATUS', cell: ({ status }) => status },
+    ],
+    keys,
+  )
+}

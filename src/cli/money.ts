@@ -1,0 +1,105 @@
+// tollgate topup, adjust, balance, audit: the money of accounts. A top-up that is repeated by itself is made once.
+
+import type { AuditReport, Balance, Transaction } from '../ledger/ledger.ts'
+import { path } from './admin.ts'
+import { exit, usageError, wordAt } from './command.ts'
+import type { Call, Command } from './command.ts'
+import { card, formatAmount, formatChange, formatTime, table } from './table.ts'
+import { parseAmount } from './values.ts'
+
+const idempotencyKey = { value: 'KEY', help: 'the same key moves the money once' }
+
+const topup: Command = {
+  name: 'topup',
+  words: ['ACCOUNT', 'AMOUNT'],
+  summary: 'give an account tokens',
+  options: {
+    note: { value: 'TEXT', help: 'stands on the transaction' },
+    'idempotency-key': idempotencyKey,
+  },
+  async run(call) {
+    const amount = parseAmount(wordAt(call, 1))
+    if (amount <= 0) throw usageError('A top-up is more than 0. `tollgate adjust` takes away.')
+    return credit(call, 'topup', amount)
+  },
+}
+
+const adjust: Command = {
+  name: 'adjust',
+  words: ['ACCOUNT', 'AMOUNT'],
+  summary: 'correct a balance up or down: +500, -500',
+  options: { note: { value: 'TEXT', help: 'why; needed' }, 'idempotency-key': idempotencyKey },
+  async run(call) {
+    const amount = parseAmount(wordAt(call, 1))
+    if (amount === 0) throw usageError('An adjustment is not 0.')
+    if (!call.text('note')) throw usageError('Say why: --note TEXT.')
+    return credit(call, 'adjust', amount)
+  },
+}
+
+const balance: Command = {
+  name: 'balance',
+  words: ['ACCOUNT'],
+  summary: 'what an account has, holds and has spent',
+  options: {},
+  async run(call) {
+    const admin = await call.admin()
+    const found = await admin.get<Balance>(path`accounts/${wordAt(call, 0)}/balance`)
+    const { available, reserved, granted, spent } = found
+    const shown = {
+      available: formatAmount(available),
+      reserved: formatAmount(reserved),
+      balance: formatAmount(found.balance),
+      granted: formatAmount(granted),
+      spent: formatAmount(spent),
+      'as of': formatTime(found.updated_at),
+    }
+    call.io.stdout.write(call.isJson ? `${JSON.stringify(found)}\n` : card(shown))
+    return exit.ok
+  },
+}
+
+const auditTimeoutMs = 3_600_000
+
+const audit: Command = {
+  name: 'audit',
+  words: ['ACCOUNT?'],
+  summary: 'recompute balances from the journal; exit code 1 where they differ',
+  options: {},
+  async run(call) {
+    const [account] = call.words
+    const query = account === undefined ? '' : path`?account=${account}`
+    const admin = await call.admin()
+    const report = await admin.get<AuditReport>(`audit${query}`, { timeoutMs: auditTimeoutMs })
+    call.io.stdout.write(call.isJson ? `${JSON.stringify(report)}\n` : describe(report))
+    return report.differences.length === 0 ? exit.ok : exit.failed
+  },
+}
+
+export const moneyCommands: readonly Command[] = [topup, adjust, balance, audit]
+
+async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Promise<number> {
+  const body = { amount, note: call.text('note') }
+  const target = `${path`accounts/${wordAt(call, 0)}`}/${kind}`
+  const admin = await call.admin()
+  const given = call.text('idempotency-key')
+  const made = await admin.post<Transaction>(target, body, { idempotencyKey: given })
+  const line = `${formatChange(made.amount)}, balance ${formatAmount(made.balance_after)} (${made.id})\n`
+  call.io.stdout.write(call.isJson ? `${JSON.stringify(made)}\n` : line)
+  return exit.ok
+}
+
+function describe({ accounts, entries, differences }: AuditReport): string {
+  const counted = `${formatAmount(accounts)} accounts, ${formatAmount(entries)} journal entries`
+  if (differences.length === 0) return `${counted}: everything adds up.\n`
+  const rows = table(
+    [
+      { title: 'ACCOUNT', cell: ({ account_id }) => account_id },
+      { title: 'WHAT', cell: ({ what }) => what },
+      { title: 'EXPECTED', isNumber: true, cell: ({ expected }) => formatAmount(expected) },
+      { title: 'FOUND', isNumber: true, cell: ({ found }) => formatAmount(found) },
+    ],
+    differences,
+  )
+  return `${rows}${counted}: ${formatAmount(differences.length)} differences.\n`
+}

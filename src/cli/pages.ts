@@ -1,0 +1,28 @@
+// Lists of the admin API, followed from page to page.
+
+import type { List } from '../http/page.ts'
+import type { Admin } from './admin.ts'
+
+const pageSize = 100
+
+/** All rows, or the first `limit`, in the order asked for. */
+export async function collect<T extends { readonly id: string }>(
+  admin: Admin,
+  path: string,
+  { order, limit = Infinity }: { readonly order: 'asc' | 'desc'; readonly limit?: number },
+): Promise<readonly T[]> {
+  const rows: T[] = []
+  for (;;) {
+    const size = Math.min(pageSize, limit - rows.length)
+    const after = rows.at(-1)?.id
+    const query = `order=${order}&limit=${size}${after === undefined ? '' : `&after=${after}`}`
+    const page = await admin.get<List<T>>(`${path}?${query}`)
+    rows.push(...page.data)
+    if (!page.has_more || rows.length >= limit || page.data.length === 0) return rows
+  }
+}
+
+/** What `--json` prints for a list. */
+export function listJson(data: readonly unknown[]): object {
+  return { object: 'list', data }
+}

@@ -1,0 +1,68 @@
+// Tables for people, and the way numbers and times are written in them. Control characters never reach the terminal.
+
+export interface Column<T> {
+  readonly title: string
+  readonly isNumber?: boolean
+  cell(row: T): string
+}
+
+/** Two spaces between columns, numbers to the right. Only the titles where there are no rows. */
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
+  const lines = [
+    columns.map(({ title }) => title),
+    ...rows.map((row) => columns.map(({ cell }) => clean(cell(row)))),
+  ]
+  const widths = columns.map((_, i) => Math.max(...lines.map((line) => width(line[i] ?? ''))))
+  return lines.map((line) => formatLine(line, columns, widths)).join('')
+}
+
+function formatLine(
+  cells: readonly string[],
+  columns: readonly { readonly isNumber?: boolean }[],
+  widths: readonly number[],
+): string {
+  const padded = cells.map((cell, i) => {
+    const space = ' '.repeat((widths[i] ?? 0) - width(cell))
+    return columns[i]?.isNumber ? space + cell : cell + space
+  })
+  return `${padded.join('  ').trimEnd()}\n`
+}
+
+/** One row as names and values below each other. */
+export function card(fields: Readonly<Record<string, string>>): string {
+  const longest = Math.max(...Object.keys(fields).map((name) => name.length))
+  return Object.entries(fields)
+    .map(([name, value]) => `${name.padEnd(longest)}  ${clean(value)}`.trimEnd() + '\n')
+    .join('')
+}
+
+/** A name or a note could else move the cursor or set the terminal's title. */
+function clean(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
+}
+
+const wide =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\uff01-\uff60]/u
+
+/** Columns on a terminal. */
+function width(text: string): number {
+  let sum = 0
+  for (const char of text) sum += wide.test(char) ? 2 : /\p{M}/u.test(char) ? 0 : 1
+  return sum
+}
+
+/** `1,000,000`. */
+export function formatAmount(amount: number): string {
+  return String(amount).replace(/\B(?=(\d{3})+$)/g, ',')
+}
+
+/** `+500`, `-20`. */
+export function formatChange(amount: number): string {
+  return amount > 0 ? `+${formatAmount(amount)}` : formatAmount(amount)
+}
+
+/** `2026-11-20 13:04:05Z`. */
+export function formatTime(seconds: number | null): string {
+  if (seconds === null) return '-'
+  return new Date(seconds * 1000).toISOString().replace('T', ' ').replace('.000Z', 'Z')
+}

@@ -1,0 +1,90 @@
+// tollgate transactions: the newest lines of an account's journal, oldest of them first, and with --follow those to come.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { List } from '../http/page.ts'
+import type { Transaction } from '../ledger/ledger.ts'
+import { path } from './admin.ts'
+import type { Admin } from './admin.ts'
+import { exit, wordAt } from './command.ts'
+import type { Call, Command } from './command.ts'
+import { collect, listJson } from './pages.ts'
+import { formatAmount, formatChange, formatTime, table } from './table.ts'
+import type { Column } from './table.ts'
+import { parseCount } from './values.ts'
+
+const shownByDefault = 20
+
+const transactions: Command = {
+  name: 'transactions',
+  words: ['ACCOUNT'],
+  summary: 'top-ups, charges and adjustments, newest last',
+  options: {
+    limit: { value: 'N', help: `how many; ${shownByDefault} where not given` },
+    follow: { help: 'stay, and print new ones as they are made; with --json one a line' },
+  },
+  async run(call) {
+    const limit = parseCount('limit', call.text('limit')) ?? shownByDefault
+    const target = path`accounts/${wordAt(call, 0)}/transactions`
+    const admin = await call.admin()
+    const newest = await collect<Transaction>(admin, target, { order: 'desc', limit })
+    const rows = newest.toReversed()
+    if (call.has('follow')) return follow(call, { admin, target, rows })
+    call.io.stdout.write(call.isJson ? `${JSON.stringify(listJson(rows))}\n` : table(columns, rows))
+    return exit.ok
+  },
+}
+
+export const transactionCommands: readonly Command[] = [transactions]
+
+const pollMs = 1000
+
+interface Followed {
+  readonly admin: Admin
+  readonly target: string
+  readonly rows: readonly Transaction[]
+}
+
+/** Until it is interrupted. Widths are fixed: the rows to come are not known. */
+async function follow({ io, isJson }: Call, { admin, target, rows }: Followed): Promise<number> {
+  const print = (row: Transaction) =>
+    io.stdout.write(isJson ? `${JSON.stringify(row)}\n` : formatRow(row))
+  rows.forEach(print)
+  let last = rows.at(-1)?.id
+  while (!io.signal?.aborted) {
+    const cursor = last === undefined ? '' : `&after=${last}`
+    const page = await admin.get<List<Transaction>>(`${target}?order=asc&limit=100${cursor}`)
+    page.data.forEach(print)
+    last = page.last_id ?? last
+    // Aborting ends the wait, and with it the loop.
+    if (!page.has_more) await sleep(pollMs, undefined, { signal: io.signal }).catch(() => undefined)
+  }
+  return exit.ok
+}
+
+const columns: readonly Column<Transaction>[] = [
+  { title: 'TIME', cell: ({ created_at }) => formatTime(created_at) },
+  { title: 'TYPE', cell: ({ type }) => type },
+  { title: 'AMOUNT', isNumber: true, cell: ({ amount }) => formatChange(amount) },
+  { title: 'BALANCE', isNumber: true, cell: ({ balance_after }) => formatAmount(balance_after) },
+  { title: 'MODEL', cell: ({ model = '-' }) => model },
+  { title: 'IN', isNumber: true, cell: ({ usage }) => tokens(usage?.prompt_tokens) },
+  { title: 'OUT', isNumber: true, cell: ({ usage }) => tokens(usage?.completion_tokens) },
+  { title: 'NOTE', cell: ({ note, estimated }) => note ?? (estimated ? 'estimated' : '') },
+  { title: 'ID', cell: ({ id }) => id },
+]
+
+function tokens(count: number | undefined): string {
+  return count === undefined ? '-' : formatAmount(count)
+}
+
+const widths = [20, 10, 12, 16, 20, 8, 8, 12, 0]
+
+/** A table of one row without its title. */
+function formatRow(row: Transaction): string {
+  const padded = columns.map((column, i) => ({
+    ...column,
+    title: ' '.repeat(widths[i] ?? 0),
+  }))
+  const lines = table(padded, [row])
+  return lines.slice(lines.indexOf('\n') + 1)
+}

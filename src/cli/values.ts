@@ -1,0 +1,61 @@
+// What people write on a command line: amounts, durations, lists, pairs. Each parsed once, each fault a usage error.
+
+import { usageError } from './command.ts'
+
+/** `1000000`, `1_000_000`, `+5`, `-5`. */
+export function parseAmount(text: string): number {
+  const plain = text.replace('−', '-').replaceAll('_', '')
+  const amount = Number(plain)
+  if (/^[+-]?\d+$/.test(plain) && Number.isSafeInteger(amount)) return amount
+  throw usageError(
+    `${JSON.stringify(text)} is no amount. Write a whole number of tokens, such as 1000000.`,
+  )
+}
+
+const secondsOf: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** `30s 15m 1h 90d`, and 0, in seconds. */
+export function parseSeconds(text: string): number {
+  const [, count, unit] = /^(\d{1,9})([smhd]?)$/.exec(text) ?? []
+  const each = secondsOf[unit ?? '']
+  if (count !== undefined && each !== undefined) return Number(count) * each
+  if (Number(count) === 0) return 0
+  throw usageError(
+    `${JSON.stringify(text)} is no time. Write a number with its unit: 30s, 15m, 1h or 90d.`,
+  )
+}
+
+/** A time from now (`90d`) or a day (`2027-01-31`, its beginning, UTC), in Unix seconds. */
+export function parseMoment(text: string, nowMs = Date.now()): number {
+  if (/^\d{4}-\d{2}-\d{2}(T|$)/.test(text)) {
+    const ms = Date.parse(text)
+    if (!Number.isNaN(ms)) return Math.floor(ms / 1000)
+    throw usageError(`${JSON.stringify(text)} is no date.`)
+  }
+  return Math.floor(nowMs / 1000) + parseSeconds(text)
+}
+
+/** `chat,files`, and the option given again. */
+export function parseList(texts: readonly string[] | undefined): readonly string[] | undefined {
+  return texts?.flatMap((text) => text.split(',').map((word) => word.trim())).filter(Boolean)
+}
+
+/** `team=chat`, each option one pair. */
+export function parsePairs(
+  texts: readonly string[] | undefined,
+): Readonly<Record<string, string>> | undefined {
+  const pairs = texts?.map((text) => {
+    const at = text.indexOf('=')
+    if (at < 1) throw usageError(`${JSON.stringify(text)} is no pair. Write name=value.`)
+    return [text.slice(0, at), text.slice(at + 1)] as const
+  })
+  return pairs && Object.fromEntries(pairs)
+}
+
+/** A whole number of at least 1. */
+export function parseCount(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const count = Number(text)
+  if (/^\d+$/.test(text) && count >= 1 && Number.isSafeInteger(count)) return count
+  throw usageError(`--${name} takes a whole number, 1 or more.`)
+}

@@ -1,0 +1,117 @@
+// Which gateway the commands speak to: what was given, else what gateway.yaml says. Of the file only `admin` and `data`
+// are read: a shell that asks for a balance need not have the variables that its models take their keys from.
+
+import { readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import type { Tree } from '../config/tree.ts'
+import { CliError, exit, usageError } from './command.ts'
+import type { Call } from './command.ts'
+
+export interface Where {
+  readonly url: URL
+  readonly token: string
+}
+
+export async function findGateway({ io, text }: Call): Promise<Where> {
+  const url = text('admin')
+  const token = text('token') ?? (io.env.TOLLGATE_ADMIN_TOKEN || undefined)
+  if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }
+  const file = await readKeys(text('config'), io.env)
+  return {
+    url: url === undefined ? file.url() : parseUrl(url),
+    token: token ?? (await file.token()),
+  }
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`)
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw usageError('--admin takes a URL such as http://127.0.0.1:9090.')
+  }
+  return url
+}
+
+interface Keys {
+  url(): URL
+  token(): Promise<string>
+}
+
+const defaultFile = 'gateway.yaml'
+
+async function readKeys(given: string | undefined, env: Call['io']['env']): Promise<Keys> {
+  const file = given ?? defaultFile
+  const folder = dirname(resolve(file))
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (given === undefined && error.code === 'ENOENT') return ''
+    throw broken(file, `cannot be read (${error.code ?? error.message})`)
+  })
+  const [{ parseTree, treeAt }, { substitute }] = await Promise.all([
+    import('../config/tree.ts'),
+    import('../config/substitute.ts'),
+  ])
+  const { tree, problems } = parseTree(text)
+  if (problems[0]) throw broken(`${file}:${problems[0].line}`, problems[0].message)
+  const at = async (...path: string[]) => {
+    const node = treeAt(tree, path)
+    if (!node) return undefined
+    const replaced = await substitute(node, { env, folder })
+    const [problem] = replaced.problems
+    if (problem) throw broken(`${file}:${problem.line}: ${path.join('.')}`, problem.message)
+    return plain(replaced.tree)
+  }
+  const [listen, token, data] = [
+    await at('admin', 'listen'),
+    await at('admin', 'token'),
+    await at('data'),
+  ]
+  return {
+    url: () => listenerUrl(listen) ?? fail(file),
+    token: async () =>
+      typeof token === 'string' && token !== ''
+        ? token
+        : readToken(resolve(folder, typeof data === 'string' ? data : 'data')),
+  }
+}
+
+function broken(place: string, message: string): CliError {
+  return new CliError(exit.configuration, `${place}: ${message}`)
+}
+
+function fail(file: string): never {
+  throw broken(file, 'admin.listen names no port to call. Give --admin URL.')
+}
+
+function plain(tree: Tree): unknown {
+  if (tree.kind === 'scalar') return tree.value
+  if (tree.kind === 'list') return tree.items.map(plain)
+  return Object.fromEntries(tree.entries.map(({ key, value }) => [key, plain(value)]))
+}
+
+/** `9090`, `"127.0.0.1:9090"`, `{host, port}`; what listens on every address is called on loopback. */
+function listenerUrl(listen: unknown): URL | undefined {
+  if (typeof listen === 'number' || typeof listen === 'string') {
+    return listenerUrl(splitListen(String(listen)))
+  }
+  const { host = '127.0.0.1', port = 9090 } = (listen ?? {}) as { host?: unknown; port?: unknown }
+  if (!Number(port)) return undefined
+  const name = String(host) === '0.0.0.0' || host === '' ? '127.0.0.1' : String(host)
+  const shown = name === '::' ? '[::1]' : name.includes(':') ? `[${name}]` : name
+  return URL.parse(`http://${shown}:${String(port)}`) ?? undefined
+}
+
+function splitListen(text: string): { host?: string; port: number } {
+  if (/^\d+$/.test(text)) return { port: Number(text) }
+  const colon = text.lastIndexOf(':')
+  const host = text.slice(0, colon).replace(/^\[|\]$/g, '')
+  return { host, port: Number(text.slice(colon + 1)) }
+}
+
+async function readToken(data: string): Promise<string> {
+  const file = join(data, 'admin-token')
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'the gateway makes it when it starts' : error.code
+    const message = `There is no admin token: ${file} cannot be read (${why}). Give --token, or set TOLLGATE_ADMIN_TOKEN.`
+    throw new CliError(exit.refused, message)
+  })
+  return text.trim()
+}

@@ -1,0 +1,134 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
+import { createAdmin, path } from '../../src/cli/admin.ts'
+
+interface Seen {
+  readonly method: string | undefined
+  readonly url: string | undefined
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+type Reply = RequestListener
+
+/** A listener that answers each request with the next reply; the last one stays. */
+async function scripted(t: Test, ...replies: readonly Reply[]) {
+  const seen: Seen[] = []
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      const { method, url, headers } = req
+      seen.push({ method, url, headers, body: Buffer.concat(chunks).toString() })
+      replies[Math.min(seen.length, replies.length) - 1]?.(req, res)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  t.teardown(() => server.closeAllConnections())
+  const address = server.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  const written: string[] = []
+  const progress = { write: (text: string) => written.push(text) }
+  const url = new URL(`http://127.0.0.1:${port}`)
+  return { seen, written, url, server, admin: createAdmin({ url, token: 'secret', progress }) }
+}
+
+const ok: Reply = (_req, res) => res.end('{"id":"txn_1"}')
+const reset: Reply = (req) => req.socket.resetAndDestroy()
+const refuse =
+  (status: number, code: string): Reply =>
+  (_req, res) => {
+    res.writeHead(status, { 'content-type': 'application/json' })
+    res.end(
+      JSON.stringify({
+        error: { message: 'No.', type: 'x', param: null, code },
+        request_id: 'req_1',
+      }),
+    )
+  }
+
+t.test('a call carries the token, and a POST one Idempotency-Key', async (t) => {
+  const { admin, seen } = await scripted(t, ok)
+  t.strictSame(await admin.post('accounts/a/topup', { amount: 1 }), { id: 'txn_1' })
+  t.match(seen[0], {
+    method: 'POST',
+    url: '/admin/accounts/a/topup',
+    headers: {
+      authorization: 'Bearer secret',
+      'content-type': 'application/json',
+      'idempotency-key': /^[0-9a-f-]{36}$/,
+    },
+    body: '{"amount":1}',
+  })
+  await admin.get('accounts')
+  t.equal(seen[1]?.headers['idempotency-key'], undefined)
+})
+
+t.test('names in a path cannot leave their place', async (t) => {
+  t.equal(path`accounts/${'../a b/ü?#'}/keys`, 'accounts/..%2Fa%20b%2F%C3%BC%3F%23/keys')
+})
+
+t.test('a top-up whose answer was lost is repeated under the same key', async (t) => {
+  const { admin, seen } = await scripted(t, reset, refuse(503, 'ledger_unavailable'), ok)
+  t.strictSame(await admin.post('accounts/a/topup', { amount: 1 }), { id: 'txn_1' })
+  t.equal(seen.length, 3)
+  t.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
+})
+
+t.test('a top-up that stays unclear says how it can be repeated safely', async (t) => {
+  const { admin } = await scripted(t, reset)
+  const failed = admin.post('accounts/a/topup', { amount: 1 }, { idempotencyKey: 'my-key' })
+  await t.rejects(failed, { exitCode: 69, message: /--idempotency-key my-key/ })
+})
+
+t.test('a refusal is not repeated', async (t) => {
+  const { admin, seen } = await scripted(t, refuse(409, 'insufficient_balance'))
+  await t.rejects(admin.post('accounts/a/adjust', { amount: -1 }), {
+    exitCode: 1,
+    message: 'No. (insufficient_balance, req_1)',
+  })
+  t.equal(seen.length, 1)
+})
+
+t.test('exit codes: 77 for a refused token, 69 for a gateway that cannot, 1 else', async (t) => {
+  const codeOf = async (...replies: readonly Reply[]) => {
+    const { admin } = await scripted(t, ...replies)
+    return admin.get('accounts').then(
+      () => 0,
+      (error: { exitCode: number }) => error.exitCode,
+    )
+  }
+  t.equal(await codeOf(refuse(401, 'invalid_admin_token')), 77)
+  t.equal(await codeOf(refuse(403, 'origin_not_allowed')), 77)
+  t.equal(await codeOf(refuse(404, 'account_not_found')), 1)
+  t.equal(await codeOf(refuse(503, 'ledger_unavailable')), 69)
+  t.equal(await codeOf((_req, res) => res.end('<html>')), 69)
+})
+
+t.test('nobody listening is told at once, with the address', async (t) => {
+  const { admin, server, url } = await scripted(t, ok)
+  server.close()
+  await t.rejects(admin.post('accounts', {}), { exitCode: 69, message: new RegExp(url.host) })
+  await t.rejects(admin.post('accounts', {}), { message: /^(?!.*not known)/s })
+})
+
+t.test('what takes more than a second says so, once', async (t) => {
+  const waiting = Promise.withResolvers<() => void>()
+  const { admin, written } = await scripted(t, (_req, res) => waiting.resolve(() => res.end('{}')))
+  const answer = admin.get('accounts')
+  const release = await waiting.promise
+  while (written.length === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+  release()
+  await answer
+  t.match(written, [/^Waiting for http/])
+})
+
+t.test('an answer that does not come in time ends the call', async (t) => {
+  const { admin } = await scripted(t, () => undefined)
+  await t.rejects(admin.get('audit', { timeoutMs: 50 }), { exitCode: 69, message: /no answer in/ })
+})

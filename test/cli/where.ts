@@ -1,0 +1,90 @@
+import t from 'tap'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Call } from '../../src/cli/command.ts'
+import { findGateway } from '../../src/cli/where.ts'
+
+function call(
+  given: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string>> = {},
+): Call {
+  const out = { write: () => undefined }
+  return {
+    io: { stdout: out, stderr: out, env },
+    words: [],
+    text: (name) => given[name],
+    list: () => undefined,
+    has: (name) => given[name] !== undefined,
+    isJson: false,
+    admin: () => Promise.reject(new Error('not here')),
+  }
+}
+
+const found = async (
+  given: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string>> = {},
+) => {
+  const { url, token } = await findGateway(call(given, env))
+  return `${url.origin} ${token}`
+}
+
+t.test('what is given on the command line needs no file', async (t) => {
+  const given = { admin: 'http://10.0.0.1:9090', token: 'x', config: '/nowhere' }
+  t.equal(await found(given), 'http://10.0.0.1:9090 x')
+  t.equal(await found({ admin: 'localhost:1', token: 'x' }), 'http://localhost:1 x')
+  t.equal(await found({ admin: '[::1]:1' }, { TOLLGATE_ADMIN_TOKEN: 'e' }), 'http://[::1]:1 e')
+  t.equal(await found({ admin: 'a:1', token: 'x' }, { TOLLGATE_ADMIN_TOKEN: 'e' }), 'http://a:1 x')
+  for (const admin of ['ftp://a', 'http://', 'a b']) {
+    await t.rejects(
+      findGateway(call({ admin, token: 'x' })),
+      { name: 'CliError', exitCode: 2 },
+      admin,
+    )
+  }
+})
+
+t.test('else the file says it, in each of its notations', async (t) => {
+  const listens: readonly (readonly [string, string])[] = [
+    ['9191', 'http://127.0.0.1:9191'],
+    ['10.1.2.3:9191', 'http://10.1.2.3:9191'],
+    ['"[::1]:9191"', 'http://[::1]:9191'],
+    ['0.0.0.0:9191', 'http://127.0.0.1:9191'],
+    ['":9191"', 'http://127.0.0.1:9191'],
+    ['{port: 9191}', 'http://127.0.0.1:9191'],
+    ['{host: "::", port: 9191}', 'http://[::1]:9191'],
+    ['{host: gateway.internal}', 'http://gateway.internal:9090'],
+    ['"${PORT:-9191}"', 'http://127.0.0.1:9191'],
+  ]
+  const config = join(t.testdir(), 'gateway.yaml')
+  for (const [listen, url] of listens) {
+    writeFileSync(config, `admin: {listen: ${listen}, token: inside}\n`)
+    t.equal(await found({ config }), `${url} inside`, listen)
+  }
+})
+
+t.test('without a token in the file, the one in the data folder is taken', async (t) => {
+  const folder = t.testdir({ 'gateway.yaml': 'data: ./state\nadmin: {token: "${T:-}"}\n' })
+  const config = join(folder, 'gateway.yaml')
+  await t.rejects(findGateway(call({ config })), { exitCode: 77, message: /TOLLGATE_ADMIN_TOKEN/ })
+  mkdirSync(join(folder, 'state'))
+  writeFileSync(join(folder, 'state', 'admin-token'), 'kept\n')
+  t.equal(await found({ config }), 'http://127.0.0.1:9090 kept')
+  t.equal(await found({ config }, { T: 'set' }), 'http://127.0.0.1:9090 set')
+})
+
+t.test("variables of the file's other parts need not be there", async (t) => {
+  const text =
+    'models: {m: {targets: [{url: http://a/v1, key: "${NOT_HERE}"}]}}\nadmin: {token: x}\n'
+  const config = join(t.testdir({ 'gateway.yaml': text }), 'gateway.yaml')
+  t.equal(await found({ config }), 'http://127.0.0.1:9090 x')
+})
+
+t.test('a file that cannot be used is a configuration error, with its line', async (t) => {
+  const config = join(t.testdir(), 'gateway.yaml')
+  await t.rejects(findGateway(call({ config })), { name: 'CliError', exitCode: 78 })
+  const texts = ['a: [', '\n\nadmin: {token: "${NOT_HERE}"}', 'admin: {listen: 0, token: x}']
+  for (const text of texts) {
+    writeFileSync(config, text)
+    await t.rejects(findGateway(call({ config })), { name: 'CliError', exitCode: 78 }, text)
+  }
+})
