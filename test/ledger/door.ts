@@ -1,0 +1,172 @@
+// Who is let in: every refusal by its code, and what the two scripts ask for again.
+
+import t from 'tap'
+import type { Plan } from '../../src/config/config.ts'
+import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
+import { createDoor } from '../../src/ledger/door.ts'
+import { createScripts } from '../../src/ledger/scripts.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  newHoldId,
+  openLedger,
+  request,
+  topUp,
+  unlimited,
+  until,
+} from '../fixtures/ledger.ts'
+import type { RedisServer } from '../fixtures/redis-server.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+let server: RedisServer
+const soon = () => Math.floor(Date.now() / 1000) + 60
+const past = () => Math.floor(Date.now() / 1000) - 1
+
+t.before(async () => {
+  server = await startRedis(t)
+})
+
+async function open(plans: Record<string, Partial<Plan>> = {}, now?: () => number) {
+  const link = await connectLink(t, server.socket)
+  const all = Object.entries(plans).map(
+    ([name, plan]) => [name, { ...unlimited, name, ...plan }] as const,
+  )
+  const ledger = await openLedger(t, {
+    link,
+    plans: () => new Map([['default', unlimited], ...all]),
+    now,
+  })
+  return { link, ledger }
+}
+
+const refusals = [
+  ['api_key_revoked', { key: { revoked_at: past() } }],
+  ['api_key_expired', { key: { expires_at: past() } }],
+  ['insufficient_scope', { key: { scopes: 'billing sessions' } }],
+  ['account_suspended', { account: { status: 'suspended' } }],
+] as const
+
+for (const [code, fields] of refusals) {
+  t.test(`${code}: identify and admit refuse`, async (t) => {
+    const { link, ledger } = await open()
+    const caller = await makeAccount(link, fields)
+    await topUp(ledger, caller, 100)
+    await t.rejects(ledger.identify(caller), { code })
+    await t.rejects(ledger.admit(request(caller, 1)), { code })
+    t.equal(
+      await link.client.hget(keys.account(caller.ref), 'requests'),
+      null,
+      'it counted nothing',
+    )
+  })
+}
+
+t.test('an unknown key, and the key of another account, are invalid_api_key', async (t) => {
+  const { link, ledger } = await open()
+  const caller = await makeAccount(link)
+  await t.rejects(ledger.identify({ ...caller, hmac: 'other' }), { code: 'invalid_api_key' })
+  await t.rejects(ledger.admit(request({ ...caller, ref: 'nobody' }, 1)), {
+    code: 'invalid_api_key',
+  })
+  await t.rejects(ledger.balance('nobody'), { code: 'account_not_found' })
+})
+
+t.test('a key that ends later is good until then, and an empty scope asks for none', async (t) => {
+  const { link, ledger } = await open()
+  const caller = await makeAccount(link, {
+    key: { revoked_at: soon(), expires_at: soon(), scopes: '', models: 'a b' },
+  })
+  const identity = await ledger.identify({ ...caller, scope: '' })
+  t.match(identity, {
+    accountId: `acct_${caller.ref}`,
+    keyId: `key_${caller.ref}`,
+    models: ['a', 'b'],
+    accountName: 'A',
+  })
+  const seen = Number(await link.client.hget(keys.key(caller.ref, 'hmac'), 'last_used_at'))
+  t.ok(Math.abs(seen - Date.now() / 1000) < 5)
+})
+
+t.test('a model is refused by the key, or by the plan', async (t) => {
+  const { link, ledger } = await open({ small: { models: ['m'] } })
+  const byKey = await makeAccount(link, { key: { models: 'm other/x' } })
+  const byPlan = await makeAccount(link, { account: { plan: 'small' } })
+  for (const caller of [byKey, byPlan]) {
+    await ledger.admit(request(caller, 0))
+    await t.rejects(ledger.admit(request(caller, 0, { model: 'mm' })), {
+      code: 'model_not_allowed',
+    })
+  }
+  await ledger.admit(request(byKey, 0, { model: 'other/x' }))
+})
+
+t.test(
+  "a plan's name that no configuration knows has the limits of the default plan",
+  async (t) => {
+    const { link, ledger } = await open()
+    const caller = await makeAccount(link, { account: { plan: 'gone away' } })
+    const hold = await ledger.admit(request(caller, 0))
+    t.equal(hold.fields.plan, 'gone away')
+  },
+)
+
+t.test("a clock that is hours off finds Redis' hour", async (t) => {
+  const { link, ledger } = await open({}, () => Date.now() - 5 * hourMs)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 100)
+  const hold = await ledger.admit(request(caller, 10))
+  t.match(await ledger.settle(hold, { charge: 5, prompt: 1, cached: 0, completion: 1 }), {
+    charge: 5,
+    isWaiting: false,
+  })
+  const hour = Math.floor(Date.now() / hourMs)
+  t.ok(await link.client.exists(keys.usageHour(caller.ref, hour)))
+})
+
+t.test(
+  'hundreds of expired holds, hours old, are reaped while a request asks for their money',
+  async (t) => {
+    const { link } = await open()
+    const leaseMs = 1
+    await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
+    const clock = createRedisClock()
+    let reaped = 0
+    const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+    const plans = () => new Map([['default', unlimited]])
+    const door = createDoor({
+      scripts,
+      clock,
+      leaseMs,
+      plans,
+      onReaped: (count) => (reaped += count),
+    })
+    const caller = await makeAccount(link)
+    await link.client.hset(keys.account(caller.ref), 'granted', 350)
+    for (let i = 0; i < 350; i++) {
+      const old = (Date.now() - (i % 7) * hourMs).toString(16).padStart(12, '0')
+      await door.admit(request(caller, 1, { min: 0, holdId: `${old}${newHoldId().slice(12)}` }))
+    }
+    await until(async () => (await door.look(caller.ref)).reserved === 0)
+    const ids = Array.from({ length: 350 }, () => newHoldId())
+    const key = keys.open(caller.ref)
+    await link.client.hset(
+      key,
+      Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
+    )
+    await link.client.zadd(keys.holds(caller.ref), ...ids.flatMap((id) => [1, id]))
+    await link.client.hset(keys.account(caller.ref), {
+      reserved: 350,
+      [`open:key_${caller.ref}`]: 350,
+    })
+    reaped = 0
+    const hold = await door.admit(request(caller, 300))
+    t.equal(hold.amount, 300)
+    t.equal(reaped, 300, 'a hundred a call, and no more than were needed')
+    t.equal(
+      (await door.look(caller.ref)).reserved,
+      0,
+      'an operator sees them all gone, and the one that expired since',
+    )
+  },
+)

@@ -1,0 +1,124 @@
+// Promise 8: a Redis that forgot its last acknowledged writes. Under everysec a killed Redis loses nothing that was
+// written, so the loss is made: the last 200 commands are cut off its append-only file.
+
+import { cp, readFile, readdir, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Hold } from '../../src/ledger/ledger.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  tempDir,
+  topUp,
+  until,
+  used,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const durable = [
+  '--appendonly',
+  'yes',
+  '--appendfsync',
+  'always',
+  '--auto-aof-rewrite-percentage',
+  '0',
+]
+
+/** Cuts off at least `count` commands, and what is left of a transaction. Answers how many. */
+async function cutOff(dir: string, count: number): Promise<number> {
+  const folder = join(dir, 'appendonlydir')
+  const name = (await readdir(folder)).find((one) => one.endsWith('.incr.aof')) ?? ''
+  const path = join(folder, name)
+  const bytes = await readFile(path)
+  const commands = parseCommands(bytes)
+  let at = commands.length - count
+  while (at > 0 && commands[at - 1]?.isInside) at--
+  await truncate(path, commands[at]?.start ?? 0)
+  return commands.length - at
+}
+
+interface Command {
+  readonly start: number
+  /** A transaction is open behind it. */
+  readonly isInside: boolean
+}
+
+function parseCommands(bytes: Buffer): readonly Command[] {
+  const commands: Command[] = []
+  let at = 0
+  let isInside = false
+  const readNumber = () => {
+    const end = bytes.indexOf('\r\n', at)
+    const number = Number(bytes.toString('latin1', at + 1, end))
+    at = end + 2
+    return number
+  }
+  while (at < bytes.length) {
+    const start = at
+    const words: string[] = []
+    for (let left = readNumber(); left > 0; left--) {
+      const length = readNumber()
+      words.push(bytes.toString('latin1', at, at + length))
+      at += length + 2
+    }
+    if (words[0]?.toUpperCase() === 'MULTI') isInside = true
+    if (words[0]?.toUpperCase() === 'EXEC') isInside = false
+    commands.push({ start, isInside })
+  }
+  return commands
+}
+
+t.test(
+  '8 Redis forgets its last 200 commands: all that was acknowledged is there again, once',
+  async (t) => {
+    const server = await startRedis(t, { args: durable })
+    const link = await connectLink(t, server.socket)
+    const ledger = await openLedger(t, { link })
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 10_000)
+    const running: Hold[] = []
+    for (let i = 0; i < 20; i++) {
+      const hold = await ledger.admit(request(caller, 100))
+      if (i % 5 === 4) running.push(hold)
+      else await ledger.settle(hold, used(10 + i))
+      if (i === 15) await topUp(ledger, caller, 777)
+    }
+    const before = await ledger.balance(caller.ref)
+    const journal = await link.client.xlen(keys.journal(caller.ref))
+    t.equal(before.reserved, 400)
+    await server.kill()
+    t.ok((await cutOff(server.dir, 200)) >= 200)
+
+    // Seen on a copy, since the ledger sends again as soon as the original answers.
+    const copy = await tempDir(t)
+    await cp(join(server.dir, 'appendonlydir'), join(copy, 'appendonlydir'), { recursive: true })
+    const looker = await connectLink(t, (await startRedis(t, { args: durable, dir: copy })).socket)
+    const [granted, left] = await Promise.all([
+      looker.client.hget(keys.account(caller.ref), 'granted'),
+      looker.client.xlen(keys.journal(caller.ref)),
+    ])
+    t.equal(granted, '10000', 'an acknowledged top-up is forgotten')
+    t.ok(left < journal - 5, 'and so are charges')
+
+    await server.restart()
+    await until(() =>
+      ledger.balance(caller.ref).then(
+        () => true,
+        () => false,
+      ),
+    )
+    const { granted: again, spent, reserved } = await ledger.balance(caller.ref)
+    t.same(
+      { granted: again, spent, reserved },
+      { granted: before.granted, spent: before.spent, reserved: before.reserved },
+    )
+    t.equal(await link.client.xlen(keys.journal(caller.ref)), journal)
+    for (const hold of running)
+      t.match(await ledger.settle(hold, used(50)), { charge: 50, shortfall: 0, isWaiting: false })
+    t.match(await ledger.balance(caller.ref), { spent: before.spent + 200, reserved: 0 })
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  },
+)

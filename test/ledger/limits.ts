@@ -1,0 +1,132 @@
+// Requests and tokens a minute, and what runs at once: of the account by its plan, and of the key.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Plan } from '../../src/config/config.ts'
+import { planArgument } from '../../src/ledger/limits.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  topUp,
+  unlimited,
+  until,
+} from '../fixtures/ledger.ts'
+import type { RedisServer } from '../fixtures/redis-server.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+let server: RedisServer
+
+t.before(async () => {
+  server = await startRedis(t)
+})
+
+async function open(t: Test, plan: Partial<Plan>, key: object = {}) {
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, {
+    link,
+    plans: () => new Map([['default', { ...unlimited, ...plan }]]),
+  })
+  const caller = await makeAccount(link, { key })
+  await topUp(ledger, caller, 1_000_000)
+  // The windows are whole minutes: none of these tests may straddle two.
+  await until(() => Date.now() % 60_000 < 57_000)
+  return { link, ledger, caller }
+}
+
+const sides = [
+  ['the account', { requestsPerMinute: 3, tokensPerMinute: 100, concurrency: 3 }, {}],
+  ['the key', {}, { rpm: 3, tpm: 100, concurrency: 3 }],
+] as const
+
+for (const [side, plan, key] of sides) {
+  t.test(
+    `requests a minute of ${side}: the limit is met exactly, and a refusal counts nothing`,
+    async (t) => {
+      const { link, ledger, caller } = await open(
+        t,
+        { requestsPerMinute: 3, ...plan, concurrency: 99 },
+        { ...key, concurrency: '' },
+      )
+      for (const remaining of [2, 1, 0]) {
+        const { limits } = (
+          await ledger.admit(request(caller, 1, { promptTokens: 1, outputTokens: 1 }))
+        ).fields
+        t.match(limits.requests, { limit: 3, remaining })
+      }
+      for (let i = 0; i < 3; i++) {
+        const error = await ledger.admit(request(caller, 1)).catch((thrown: unknown) => thrown)
+        t.match(error, {
+          code: 'rate_limit_exceeded',
+          headers: { 'x-ratelimit-limit-requests': '3', 'x-ratelimit-remaining-requests': '0' },
+        })
+        t.match(error, { retryAfterMs: Number })
+      }
+      t.equal(await link.client.hget(keys.account(caller.ref), 'requests'), '3')
+    },
+  )
+
+  t.test(`tokens a minute of ${side}: the estimate counts, then what was used`, async (t) => {
+    const { ledger, caller } = await open(
+      t,
+      { ...plan, requestsPerMinute: 99 },
+      { ...key, rpm: '' },
+    )
+    const wanted = () => request(caller, 1, { promptTokens: 20, outputTokens: 50 })
+    const hold = await ledger.admit(wanted())
+    t.match(hold.fields.limits.tokens, { limit: 100, remaining: 30 })
+    await t.rejects(ledger.admit(wanted()), {
+      code: 'rate_limit_exceeded',
+      message: /of tokens a minute/,
+    })
+    await ledger.settle(hold, { charge: 1, prompt: 20, cached: 0, completion: 5 })
+    const next = await ledger.admit(wanted())
+    t.match(next.fields.limits.tokens, { remaining: 5 })
+    await t.rejects(ledger.admit(request(caller, 1, { outputTokens: 101 })), {
+      message: /Lower max_tokens/,
+    })
+  })
+
+  t.test(`what runs at once for ${side}: a settlement makes room`, async (t) => {
+    const { ledger, caller } = await open(
+      t,
+      { ...plan, requestsPerMinute: 99, tokensPerMinute: 9999 },
+      { ...key, rpm: '', tpm: '' },
+    )
+    const hold = await ledger.admit(request(caller, 1))
+    await ledger.admit(request(caller, 1))
+    await ledger.admit(request(caller, 1))
+    await t.rejects(ledger.admit(request(caller, 1)), {
+      code: 'concurrency_limit_exceeded',
+      retryAfterMs: 1000,
+    })
+    await ledger.settle(hold, { charge: 1, prompt: 1, cached: 0, completion: 1 })
+    await ledger.admit(request(caller, 1))
+  })
+}
+
+t.test('where account and key have a limit, the tighter one is shown', async (t) => {
+  const { ledger, caller } = await open(
+    t,
+    { requestsPerMinute: 10, tokensPerMinute: 50 },
+    { rpm: 5, tpm: 900 },
+  )
+  const { limits } = (await ledger.admit(request(caller, 1))).fields
+  t.match(limits, { requests: { limit: 5, remaining: 4 }, tokens: { limit: 50, remaining: 20 } })
+  t.ok((limits.requests?.resetMs ?? 0) <= 60_000)
+})
+
+t.test('no limit is shown where there is none', async (t) => {
+  const { ledger, caller } = await open(t, {})
+  t.same((await ledger.admit(request(caller, 1))).fields.limits, {
+    requests: undefined,
+    tokens: undefined,
+  })
+})
+
+t.test('a plan that is not there allows nothing', async (t) => {
+  t.equal(planArgument('a b', undefined, 'm'), '0 - - - a b')
+  t.equal(planArgument('p', { ...unlimited, concurrency: 4, models: ['m'] }, 'm'), '1 - - 4 p')
+})

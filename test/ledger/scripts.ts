@@ -1,0 +1,99 @@
+// Every script keeps to the keys it declares, and to one slot: run on a Redis that is a Cluster's node.
+
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { readFileSync, readdirSync } from 'node:fs'
+import t from 'tap'
+import { diskStore } from '../../src/store/disk.ts'
+import { createScripts } from '../../src/ledger/scripts.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  tempDir,
+  topUp,
+  until,
+  used,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+t.test("each script runs on a Cluster's node, where foreign slots are refused", async (t) => {
+  const args = [
+    '--cluster-enabled',
+    'yes',
+    '--cluster-port',
+    `${await freePort()}`,
+    '--bind',
+    '127.0.0.1',
+  ]
+  const server = await startRedis(t, { args })
+  const link = await connectLink(t, server.socket)
+  await link.client.cluster('ADDSLOTSRANGE', 0, 16383)
+  await until(async () => (await link.client.cluster('INFO')).includes('cluster_state:ok'))
+  const leaseMs = 60
+  const archiveStore = diskStore(await tempDir(t))
+  const ledger = await openLedger(t, { link, leaseMs, archiveStore, journalKeepMs: -1000 })
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  t.match(await ledger.identify(caller), { plan: 'default', models: ['*'] })
+  const lost = await connectLink(t, server.socket)
+  const dying = await openLedger(t, { link: lost, leaseMs })
+  await dying.admit(request(caller, 10))
+  await dying.close(0)
+  const hold = await ledger.admit(request(caller, 400))
+  await until(async () => (await ledger.balance(caller.ref)).reserved === 400)
+  await ledger.settle(hold, used(5))
+  await link.client.zadd('accounts', 0, `acct:${caller.ref}`).catch(() => undefined)
+  t.equal(await ledger.archive(), 2)
+  t.match(await ledger.balance(caller.ref), { balance: 995, reserved: 0 })
+})
+
+t.test('a Redis that forgot its scripts is given them again', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  await link.client.script('FLUSH')
+  await topUp(ledger, caller, 5)
+  t.match(await ledger.balance(caller.ref), { balance: 5 })
+})
+
+t.test('whatever Redis says that is no answer of ours is ledger_unavailable', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  await link.client.config('SET', 'maxmemory', '1')
+  await t.rejects(topUp(ledger, caller, 5), { code: 'ledger_unavailable' })
+  await t.rejects(ledger.admit(request(caller, 0)), { code: 'ledger_unavailable' }, 'out of memory')
+  await link.client.config('SET', 'maxmemory', '0')
+  await link.client.replicaof('127.0.0.1', '1')
+  await t.rejects(ledger.admit(request(caller, 0)), { code: 'ledger_unavailable' }, 'a replica')
+  await link.client.replicaof('NO', 'ONE')
+})
+
+t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
+  const client = { evalsha: async () => 'OK' }
+  const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+  const scripts = createScripts({ link: Object(link), onReply: () => undefined })
+  await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
+})
+
+t.test('every script says its purpose, keys, arguments and reply', async (t) => {
+  const dir = new URL('../../src/ledger/lua/', import.meta.url)
+  for (const name of readdirSync(dir)) {
+    const text = readFileSync(new URL(name, dir), 'utf8')
+    t.match(text, /^-- Purpose: /)
+    if (name !== 'prelude.lua') t.match(text, /\n-- KEYS: [^]*\n-- ARGV: [^]*\n-- Reply: /, name)
+    t.notMatch(text, /cjson|tostring\(/, `${name} prints no amounts`)
+  }
+})
