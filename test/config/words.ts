@@ -19,8 +19,8 @@ interface Checkable {
 }
 
 const accepts = (t: Tap, schema: Checkable, good: readonly unknown[], bad: readonly unknown[]) => {
-  for (const value of good) t.ok(schema.safeParse(value).success, `good: ${String(value)}`)
-  for (const value of bad) t.notOk(schema.safeParse(value).success, `bad: ${String(value)}`)
+  for (const value of good) t.ok(schema.safeParse(value).success, `good: ${JSON.stringify(value)}`)
+  for (const value of bad) t.notOk(schema.safeParse(value).success, `bad: ${JSON.stringify(value)}`)
 }
 type Tap = Pick<typeof t, 'ok' | 'notOk'>
 
