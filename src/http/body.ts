@@ -128,7 +128,8 @@ function readSized(req: IncomingMessage, expected: number, options: BodyOptions)
       body.set(chunk, received)
     }
     received += chunk.length
-    return received === expected
+    // Known to be whole a little before `req.complete`; by a long one that tells reply.ts what is still to come.
+    return received === expected && expected <= unvouchedBytes
   }
   return receive(req, { timeoutMs: options.timeoutMs, take, whole: () => body ?? nothing })
 }

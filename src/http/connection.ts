@@ -41,13 +41,15 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): void {
   // What arrives while we linger is no request either.
   if (refused.has(socket)) return
   refused.add(socket)
-  if (!socket.writable || !mayAnswer(answersDue.get(socket)?.newest)) return void socket.destroy()
-  socket.write(rawRefusal(error, newId('req')))
-  linger(socket, () => socket.destroy())
+  const res = answersDue.get(socket)?.newest
+  const isDue = res !== undefined && !res.writableFinished
+  if (!socket.writable || (isDue && !isItsOwn(res))) return void socket.destroy()
+  if (!isDue || !res.headersSent) socket.write(rawRefusal(error, newId('req')))
+  linger(socket, () => socket.end(() => socket.destroy()))
 }
 
-/** An unfinished request that has no answer yet is the one that the parser failed at. */
-function mayAnswer(res: ServerResponse | undefined): boolean {
-  if (!res || res.writableFinished) return true
-  return res.socket !== null && !res.headersSent && !res.req.complete
+/** An unfinished request that the parser failed at: it has no answer yet, or a refusal that closes anyway. */
+function isItsOwn(res: ServerResponse): boolean {
+  if (res.socket === null || res.req.complete) return false
+  return !res.headersSent || !res.shouldKeepAlive
 }

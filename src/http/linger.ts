@@ -8,6 +8,7 @@ const lingerMs = 2000
 
 /** Calls `close` once: when the source has ended, or after 1 MiB or 2 s. */
 export function linger(source: Readable, close: () => void): void {
+  if (source.readableEnded || source.destroyed) return close()
   let bytes = 0
   const finish = () => {
     clearTimeout(timer)

@@ -164,6 +164,7 @@ function clientRefusal(error: Error): GatewayError | undefined {
 const closeGraceMs = 2500
 
 async function close(server: Server): Promise<void> {
+  if (!server.listening) return
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()

@@ -1,0 +1,203 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { createBodyBudget } from '../../src/http/body.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
+import type { Reading } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+
+const host = 'Host: a\r\n'
+const json = `POST / HTTP/1.1\r\n${host}Content-Type: application/json\r\n`
+const chunked = `${json}Transfer-Encoding: chunked\r\n\r\n`
+const sized = (bytes: number) => `${json}Content-Length: ${bytes}\r\n\r\n`
+const chunk = (bytes: number) => `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`
+
+async function serve(t: Test, reading: Reading = {}) {
+  const onRequest = readAndAnswer(echoSize, reading)
+  const listener = await startListener(t, onRequest)
+  return { left: onRequest.left, client: () => rawClient(t, listener.port) }
+}
+
+t.test('a body arrives whole, however it is cut', async (t) => {
+  const { client } = await serve(t)
+  const one = await client()
+  one.send(`${sized(10)}0123456789`)
+  t.equal((await one.answer()).json.bytes, 10)
+  one.send(sized(10))
+  for (const byte of '0123456789') {
+    one.send(byte)
+    await new Promise(setImmediate)
+  }
+  t.equal((await one.answer()).json.bytes, 10)
+  one.send(chunked, chunk(3), chunk(70_000), '0\r\nTrailer: x\r\n\r\n')
+  t.equal((await one.answer()).json.bytes, 70_003)
+  one.send(`${chunked}0\r\n\r\n`)
+  t.equal((await one.answer()).json.bytes, 0)
+  one.send(sized(1_000_000), 'a'.repeat(1_000_000))
+  t.equal((await one.answer()).json.bytes, 1_000_000)
+})
+
+t.test('no body is an empty one, whatever its type', async (t) => {
+  const { client } = await serve(t)
+  const one = await client()
+  for (const head of ['', 'Content-Length: 0\r\n', 'Content-Type: text/plain\r\n']) {
+    one.send(`POST / HTTP/1.1\r\n${host}${head}\r\n`)
+    t.equal((await one.answer()).json.bytes, 0)
+  }
+})
+
+t.test('only application/json in UTF-8 without a coding is read: else 415', async (t) => {
+  const { client } = await serve(t)
+  const send = async (headers: string) => {
+    const one = await client()
+    one.send(`POST / HTTP/1.1\r\n${host}${headers}\r\nContent-Length: 2\r\n\r\n{}`)
+    const { status, json } = await one.answer()
+    return json.error?.code ?? status
+  }
+  for (const type of [
+    'application/json',
+    'Application/JSON; Charset=UTF-8',
+    'application/json;charset="utf-8"',
+    'application/json; x=y',
+    'application/json\r\nContent-Encoding: Identity',
+  ]) {
+    t.equal(await send(`Content-Type: ${type}`), 200, type)
+  }
+  for (const type of [
+    'text/plain',
+    'application/jsonp',
+    'application/x-www-form-urlencoded',
+    'application/json; charset=latin1',
+    'application/json\r\nContent-Encoding: gzip',
+  ]) {
+    t.equal(await send(`Content-Type: ${type}`), 'unsupported_media_type', type)
+  }
+  t.equal(await send('X-A: b'), 'unsupported_media_type', 'no type')
+})
+
+t.test('a body that says it is too large is 413 before a byte of it is read', async (t) => {
+  const { client } = await serve(t, { maxBytes: 1000 })
+  const one = await client()
+  one.send(sized(1001))
+  const answer = await one.answer()
+  t.equal(answer.status, 413)
+  t.equal(answer.json.error?.code, 'body_too_large')
+  const exact = await client()
+  exact.send(sized(1000), 'a'.repeat(1000))
+  t.equal((await exact.answer()).status, 200)
+})
+
+t.test('a chunked body is 413 as soon as it is too large', async (t) => {
+  const { client } = await serve(t, { maxBytes: 1000 })
+  const one = await client()
+  one.send(chunked, chunk(600), chunk(600))
+  const answer = await one.answer()
+  t.equal(answer.json.error?.code, 'body_too_large')
+  t.equal(answer.headers.connection, 'close')
+})
+
+t.test('a small unread body costs nobody the connection', async (t) => {
+  const { client } = await serve(t, { maxBytes: 1000 })
+  const one = await client()
+  one.send(sized(2000), 'a'.repeat(2000))
+  t.equal((await one.answer()).status, 413)
+  one.send(`${sized(2)}{}`)
+  t.equal((await one.answer()).json.bytes, 2)
+})
+
+t.test('a body that is not there in time is 408 and closed', async (t) => {
+  const { client } = await serve(t, { timeoutMs: 100 })
+  for (const head of [sized(10), chunked]) {
+    const one = await client()
+    one.send(head, '1\r\n')
+    const answer = await one.answer()
+    t.equal(answer.json.error?.code, 'request_timeout')
+    t.equal(answer.headers.connection, 'close')
+    one.socket.end()
+    await one.ended()
+  }
+})
+
+t.test('64 KiB are read from anybody, more only once the caller is vouched for', async (t) => {
+  let vouched = 0
+  const vouch = async () => void vouched++
+  const { client } = await serve(t, { vouch })
+  const one = await client()
+  one.send(sized(65_536), 'a'.repeat(65_536))
+  t.equal((await one.answer()).status, 200)
+  t.equal(vouched, 0)
+  one.send(sized(65_537), 'a'.repeat(65_537))
+  t.equal((await one.answer()).status, 200)
+  t.equal(vouched, 1)
+  one.send(chunked, chunk(60_000), chunk(60_000), chunk(60_000), '0\r\n\r\n')
+  t.equal((await one.answer()).json.bytes, 180_000)
+  t.equal(vouched, 2, 'once a body')
+})
+
+t.test('a caller who is not vouched for is refused without being read', async (t) => {
+  const vouch = () => Promise.reject(new GatewayError('api_key_revoked'))
+  const { client } = await serve(t, { vouch })
+  const announced = await client()
+  announced.send(sized(100_000))
+  t.equal((await announced.answer()).json.error?.code, 'api_key_revoked')
+  const found = await client()
+  found.send(chunked, chunk(70_000))
+  t.equal((await found.answer()).json.error?.code, 'api_key_revoked')
+})
+
+t.test('all large bodies together are bounded: 503 overloaded, and room again after', async (t) => {
+  const budget = createBodyBudget(250_000)
+  const { client } = await serve(t, { budget })
+  const first = await client()
+  first.send(sized(200_000), 'a')
+  while (budget.usedBytes === 0) await new Promise(setImmediate)
+  for (const bytes of [sized(100_000), chunked + chunk(100_000)]) {
+    const second = await client()
+    second.send(bytes)
+    const answer = await second.answer()
+    t.equal(answer.status, 503)
+    t.equal(answer.json.error?.code, 'overloaded')
+  }
+  const small = await client()
+  small.send(`${sized(2)}{}`)
+  t.equal((await small.answer()).status, 200, 'small ones pass')
+  first.send('a'.repeat(199_999))
+  t.equal((await first.answer()).json.bytes, 200_000)
+  t.equal(budget.usedBytes, 0)
+  const third = await client()
+  third.send(chunked, chunk(150_000), chunk(90_000), '0\r\n\r\n')
+  t.equal((await third.answer()).json.bytes, 240_000)
+  t.equal(budget.usedBytes, 0)
+})
+
+t.test(
+  'a client that goes within its body is ClientLeft, and its share is given back',
+  async (t) => {
+    const budget = createBodyBudget(1_000_000)
+    const { client, left } = await serve(t, { budget })
+    for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
+      const one = await client()
+      one.send(bytes, 'aaa')
+      while (budget.usedBytes === 0) await new Promise(setImmediate)
+      one.socket.destroy()
+      while (budget.usedBytes > 0) await new Promise(setImmediate)
+    }
+    t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
+  },
+)
+
+t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
+  const { client } = await serve(t, { maxBytes: 1000 })
+  const expecting = (bytes: number) =>
+    `${json}Expect: 100-continue\r\nContent-Length: ${bytes}\r\n\r\n`
+  const wanted = await client()
+  wanted.send(expecting(2))
+  t.equal((await wanted.answer()).status, 100)
+  wanted.send('{}')
+  t.equal((await wanted.answer()).json.bytes, 2)
+  const refused = await client()
+  refused.send(expecting(5000))
+  const answer = await refused.answer()
+  t.equal(answer.status, 413, 'at once, without 100')
+  t.equal(answer.headers.connection, 'close', 'nobody knows whether the body follows')
+})

@@ -1,0 +1,58 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { createClientAddress } from '../../src/http/client-address.ts'
+import { readAndAnswer, startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+
+async function addressOf(t: Test, trusted: readonly string[], forwarded: readonly string[]) {
+  const clientAddress = createClientAddress(trusted)
+  const listener = await startListener(
+    t,
+    readAndAnswer((_body, req) => ({
+      status: 200,
+      body: JSON.stringify({ ip: clientAddress(req) }),
+    })),
+  )
+  const client = await rawClient(t, listener.port)
+  const lines = forwarded.map((value) => `X-Forwarded-For: ${value}\r\n`).join('')
+  client.send(`GET / HTTP/1.1\r\nHost: a\r\n${lines}\r\n`)
+  return (await client.answer()).json.ip
+}
+
+t.test('without trusted proxies nobody is believed', async (t) => {
+  t.equal(await addressOf(t, [], ['192.0.2.1']), '127.0.0.1')
+  t.equal(await addressOf(t, ['10.0.0.0/8'], ['192.0.2.1']), '127.0.0.1')
+})
+
+t.test('behind trusted proxies it is the nearest hop that none of them is', async (t) => {
+  const trusted = ['127.0.0.0/8', '10.0.0.0/8', '2001:db8:1::/48']
+  const cases: [string[], string][] = [
+    [[], '127.0.0.1'],
+    [['192.0.2.1'], '192.0.2.1'],
+    [['6.6.6.6, 192.0.2.1'], '192.0.2.1'],
+    [['6.6.6.6, 192.0.2.1, 10.1.2.3'], '192.0.2.1'],
+    [['6.6.6.6, 192.0.2.1', '10.1.2.3'], '192.0.2.1'],
+    [['6.6.6.6, 192.0.2.1, 2001:db8:1::5'], '192.0.2.1'],
+    [['10.0.0.1, 10.0.0.2'], '10.0.0.1'],
+    [['2001:db8:2::1'], '2001:db8:2::1'],
+    [['6.6.6.6, ::ffff:192.0.2.1, ::FFFF:10.0.0.1'], '192.0.2.1'],
+    [['192.0.2.1:4711'], '192.0.2.1'],
+    [['[2001:db8:2::1]:4711'], '2001:db8:2::1'],
+    [['6.6.6.6, unknown, 10.0.0.1'], '10.0.0.1'],
+    [['6.6.6.6, '], '127.0.0.1'],
+    [['rubbish'], '127.0.0.1'],
+  ]
+  for (const [forwarded, ip] of cases) {
+    t.equal(await addressOf(t, trusted, forwarded), ip, forwarded.join(' + '))
+  }
+})
+
+t.test('a single address is trusted without a prefix', async (t) => {
+  t.equal(await addressOf(t, ['127.0.0.1'], ['192.0.2.1']), '192.0.2.1')
+})
+
+t.test('what is no CIDR stops the start', async (t) => {
+  for (const entry of ['', 'localhost', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/x', '::1/129']) {
+    t.throws(() => createClientAddress([entry]), RangeError, entry)
+  }
+})

@@ -1,0 +1,75 @@
+import t from 'tap'
+import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+
+const host = 'Host: a\r\n'
+const json = `${host}Content-Type: application/json\r\n`
+
+t.test(
+  'a bad chunk within a body is refused, and what follows is not read as a request',
+  async (t) => {
+    const onRequest = readAndAnswer(echoSize)
+    const listener = await startListener(t, onRequest)
+    const head = `POST / HTTP/1.1\r\n${json}Transfer-Encoding: chunked\r\n\r\n`
+    for (const chunks of [
+      'zz\r\n{}\r\n0\r\n\r\n',
+      '2\r\n{}x\r\n0\r\n\r\n',
+      '-2\r\n{}',
+      '2;a=\n\r\n{}\r\n0\r\n\r\n',
+    ]) {
+      const client = await rawClient(t, listener.port)
+      client.send(head, chunks)
+      const answer = await client.answer()
+      t.equal(answer.json.error?.code, 'malformed_request', JSON.stringify(chunks))
+      client.socket.end()
+      t.equal(await client.ended(), '')
+    }
+  },
+)
+
+t.test('one connection cannot start exchanges without end', async (t) => {
+  const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+  let running = 0
+  const onRequest = readAndAnswer(async (body, req) => {
+    // The answer that is due, and 32 behind it.
+    if (++running === 33) letGo()
+    await hold
+    return echoSize(body, req)
+  })
+  const listener = await startListener(t, onRequest)
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}\r\n`.repeat(200))
+  for (let i = 0; i < 33; i++) t.equal((await client.answer()).status, 200)
+  const refused = await client.answer()
+  t.equal(refused.json.error?.code, 'overloaded')
+  t.equal(refused.headers.connection, 'close')
+  t.equal(running, 33)
+})
+
+t.test('one request after another does not count as pipelining', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const client = await rawClient(t, listener.port)
+  for (let i = 0; i < 100; i++) {
+    client.send(`GET /${i} HTTP/1.1\r\n${host}\r\n`)
+    t.equal((await client.answer()).json.url, `/${i}`)
+  }
+})
+
+t.test(
+  'rubbish behind a request whose answer is due never becomes part of that answer',
+  async (t) => {
+    const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+    const listener = await startListener(
+      t,
+      readAndAnswer(async (body, req) => {
+        await hold
+        return echoSize(body, req)
+      }),
+    )
+    const client = await rawClient(t, listener.port)
+    client.send(`GET / HTTP/1.1\r\n${host}\r\n`, 'RUBBISH\r\n\r\n')
+    const received = await client.ended().catch(() => '')
+    letGo()
+    t.equal(received, '')
+  },
+)

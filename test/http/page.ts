@@ -1,0 +1,40 @@
+import t from 'tap'
+import { listOf, parsePage } from '../../src/http/page.ts'
+
+const parse = (text: string, order?: 'asc' | 'desc') => parsePage(new URLSearchParams(text), order)
+
+t.test('a list has 20 rows, newest first, unless it is asked for otherwise', async (t) => {
+  t.match(parse(''), { limit: 20, order: 'desc', after: undefined, before: undefined })
+  t.match(parse('', 'asc'), { order: 'asc' })
+  t.match(parse('order=desc', 'asc'), { order: 'desc' })
+  t.match(parse('limit=1&after=a'), { limit: 1, after: 'a' })
+  t.match(parse('limit=100&before=b&order=asc'), { limit: 100, before: 'b', order: 'asc' })
+})
+
+t.test('what cannot be meant is 400 invalid_parameter, naming the parameter', async (t) => {
+  const wrong: [string, string][] = [
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=-1', 'limit'],
+    ['limit=1e1', 'limit'],
+    ['limit=', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['order=up', 'order'],
+    ['after=', 'after'],
+    ['after=a&before=b', 'before'],
+  ]
+  for (const [text, param] of wrong) {
+    t.throws(() => parse(text), { code: 'invalid_parameter', param }, text)
+  }
+})
+
+t.test('the envelope names its first and last row, null where there is none', async (t) => {
+  t.same(listOf([{ id: 'a' }, { id: 'b' }], true), {
+    object: 'list',
+    data: [{ id: 'a' }, { id: 'b' }],
+    first_id: 'a',
+    last_id: 'b',
+    has_more: true,
+  })
+  t.match(listOf([], false), { first_id: null, last_id: null, has_more: false })
+})

@@ -1,0 +1,185 @@
+import t from 'tap'
+import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { echoSize, quietLog, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+
+const host = 'Host: a\r\n'
+const json = `${host}Content-Type: application/json\r\n`
+
+t.test('headers over 16 KiB are 431 headers_too_large, a megabyte of query too', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const bombs = {
+    'one long header': `GET / HTTP/1.1\r\n${host}X-A: ${'a'.repeat(20_000)}\r\n\r\n`,
+    'many headers': `GET / HTTP/1.1\r\n${host}${'X-A: bcdef\r\n'.repeat(3000)}\r\n`,
+    'a megabyte of query': `GET /?${'a'.repeat(1_000_000)} HTTP/1.1\r\n${host}\r\n`,
+    'headers without end': `GET / HTTP/1.1\r\n${host}${'X-A: b\r\n'.repeat(100_000)}`,
+  }
+  for (const [name, bytes] of Object.entries(bombs)) {
+    const client = await rawClient(t, listener.port)
+    client.send(bytes)
+    const answer = await client.answer()
+    t.equal(answer.status, 431, name)
+    t.equal(answer.json.error?.code, 'headers_too_large', name)
+    t.equal(answer.headers.connection, 'close', name)
+  }
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3900)}Authorization: last\r\n\r\n`)
+  t.equal((await client.answer()).status, 200, 'thousands of short headers fit')
+})
+
+t.test('no header is dropped for their number', async (t) => {
+  let seen: IncomingMessage['headers'] = {}
+  const listener = await startListener(
+    t,
+    readAndAnswer((body, req) => {
+      seen = req.headers
+      return echoSize(body, req)
+    }),
+  )
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3000)}Authorization: last\r\n\r\n`)
+  await client.answer()
+  t.equal(seen.authorization, 'last')
+})
+
+t.test('headers that come too slowly are 408 request_timeout, silence too', async (t) => {
+  const limits = { headersMs: 150, keepAliveMs: 75_000 }
+  const listener = await startListener(t, readAndAnswer(echoSize), { limits })
+  const slow = await rawClient(t, listener.port)
+  slow.send(`GET / HTTP/1.1\r\n${host}`)
+  const answer = await slow.answer()
+  t.equal(answer.status, 408)
+  t.equal(answer.json.error?.code, 'request_timeout')
+  slow.socket.end()
+  await slow.ended()
+  const silent = await rawClient(t, listener.port)
+  t.equal((await silent.answer()).json.error?.code, 'request_timeout')
+  silent.socket.end()
+  await silent.ended()
+})
+
+t.test('an idle connection is closed after the keep-alive time, a used one is kept', async (t) => {
+  const limits = { headersMs: 60_000, keepAliveMs: 100 }
+  const listener = await startListener(t, readAndAnswer(echoSize), { limits })
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  t.equal((await client.answer()).status, 200)
+  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  t.equal((await client.answer()).status, 200)
+  await client.ended()
+})
+
+t.test('pipelined requests are answered in order, whatever takes how long', async (t) => {
+  const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+  const listener = await startListener(
+    t,
+    readAndAnswer(async (body, req) => {
+      if (req.url === '/0') await hold
+      else letGo()
+      return echoSize(body, req)
+    }),
+  )
+  const client = await rawClient(t, listener.port)
+  client.send(
+    [0, 1, 2].map((i) => `POST /${i} HTTP/1.1\r\n${json}Content-Length: 2\r\n\r\n{}`).join(''),
+  )
+  for (const i of [0, 1, 2]) t.equal((await client.answer()).json.url, `/${i}`)
+})
+
+t.test('HTTP/1.0 is answered and closed, with keep-alive kept', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const client = await rawClient(t, listener.port)
+  client.send('GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
+  t.equal((await client.answer()).json.url, '/a')
+  client.send('GET /b HTTP/1.0\r\n\r\n')
+  const answer = await client.answer()
+  t.equal(answer.json.url, '/b')
+  t.equal(answer.headers.connection, 'close')
+  await client.ended()
+})
+
+t.test(
+  'an offer to upgrade is passed over: the request is served as it is, body and all',
+  async (t) => {
+    const listener = await startListener(t, readAndAnswer(echoSize))
+    for (const offer of ['h2c', 'websocket']) {
+      const client = await rawClient(t, listener.port)
+      const upgrade = `Connection: Upgrade\r\nUpgrade: ${offer}\r\n`
+      client.send(`POST / HTTP/1.1\r\n${json}${upgrade}Content-Length: 7\r\n\r\n{"a":1}`)
+      const answer = await client.answer()
+      t.equal(answer.status, 200, offer)
+      t.equal(answer.json.bytes, 7)
+      client.send(`GET /next HTTP/1.1\r\n${host}\r\n`)
+      t.equal((await client.answer()).json.url, '/next', 'and the connection goes on')
+    }
+  },
+)
+
+t.test(
+  'while draining, new requests are 503 server_draining and closed, running ones end well',
+  async (t) => {
+    const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+    const { promise: began, resolve: begin } = Promise.withResolvers<void>()
+    const listener = await startListener(
+      t,
+      readAndAnswer(async (body, req) => {
+        begin()
+        await hold
+        return echoSize(body, req)
+      }),
+    )
+    const running = await rawClient(t, listener.port)
+    running.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+    await began
+    listener.drain()
+    const late = await rawClient(t, listener.port)
+    late.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+    const refused = await late.answer()
+    t.equal(refused.status, 503)
+    t.equal(refused.json.error?.code, 'server_draining')
+    t.equal(refused.headers.connection, 'close')
+    t.match(refused.headers['retry-after'], /^\d+$/)
+    letGo()
+    t.equal((await running.answer()).status, 200)
+  },
+)
+
+t.test(
+  'a handler that throws is answered 500 internal_error without its words, and logged',
+  async (t) => {
+    const logged: object[] = []
+    const log = { ...quietLog, error: (fields: object) => void logged.push(fields) }
+    const listener = await startListener(t, () => Promise.reject(new Error('secret host')), { log })
+    const client = await rawClient(t, listener.port)
+    client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+    const answer = await client.answer()
+    t.equal(answer.status, 500)
+    t.equal(answer.json.error?.code, 'internal_error')
+    t.notMatch(answer.body.toString(), /secret/)
+    t.match(logged, [{ id: answer.headers['x-request-id'] }])
+  },
+)
+
+t.test('connections are counted, and close() ends those that are idle or stuck', async (t) => {
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>()
+  const listener = await startListener(t, () => ask())
+  t.equal(listener.address, `http://127.0.0.1:${listener.port}`)
+  const idle = await rawClient(t, listener.port)
+  const stuck = await rawClient(t, listener.port)
+  stuck.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  await asked
+  t.equal(listener.connections, 2)
+  await Promise.all([listener.close(), idle.ended(), stuck.ended()])
+  while (listener.connections > 0) await new Promise(setImmediate)
+  const refused = connect({ port: listener.port, host: '127.0.0.1' })
+  const [error] = await once(refused, 'error')
+  t.equal(error.code, 'ECONNREFUSED')
+})
+
+t.test('an address in use is an error of createListener', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const listen = { host: '127.0.0.1', port: listener.port, trustedProxies: [] }
+  await t.rejects(startListener(t, readAndAnswer(echoSize), { listen }), { code: 'EADDRINUSE' })
+})
