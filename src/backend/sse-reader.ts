@@ -59,7 +59,8 @@ export class SseReader {
   }
 
   #keep(rest: string): void {
-    if (rest.length > this.#maxBytes) throw this.#tooLarge()
+    // The LF that may complete an event of exactly the bound is none of it.
+    if (rest.length > this.#maxBytes + 1) throw this.#tooLarge()
     this.#rest = rest
     if (++this.#pieces < ropeLimit) return
     this.#pieces = 0

@@ -1,0 +1,324 @@
+// The meter against what real servers sent, and against what a hostile one could.
+
+import t from 'tap'
+import { Meter } from '../../src/backend/usage.ts'
+import type { MeterOptions, Reported } from '../../src/backend/usage.ts'
+import { bodyOf, eventsOf } from '../fixtures/sse-events.ts'
+
+/** A tokenizer whose counts can be told by looking: one token a character. */
+const count = async (text: string): Promise<number> => [...text].length
+
+const meter = (options: Partial<MeterOptions> = {}): Meter =>
+  new Meter({ completeWhen: 'finish_reason', choices: 1, count, ...options })
+
+function fed(events: readonly string[], options: Partial<MeterOptions> = {}): Meter {
+  const m = meter(options)
+  for (const event of events) m.event(event)
+  return m
+}
+
+const chunk = (choice: object, rest: object = {}): string =>
+  JSON.stringify({ choices: [{ index: 0, ...choice }], ...rest })
+const text = (content: string, index = 0): string => chunk({ index, delta: { content } })
+const finish = (reason = 'stop', index = 0): string =>
+  chunk({ index, delta: {}, finish_reason: reason })
+
+const streams: Record<string, { reported?: Reported; done: boolean; reason?: string }> = {
+  'llama-stream-usage-on': {
+    reported: { prompt: 32, completion: 16, cached: 0 },
+    done: true,
+    reason: 'length',
+  },
+  'llama-stream-usage-off': { done: true, reason: 'length' },
+  'tf-stream-usage-off': {
+    reported: { prompt: 32, completion: 16, cached: 0 },
+    done: false,
+    reason: 'length',
+  },
+  'tf-stream-usage-on': {
+    reported: { prompt: 32, completion: 16, cached: 0 },
+    done: false,
+    reason: 'length',
+  },
+  'llamapy-stream-usage-on': { done: true, reason: 'length' },
+  'ollama-stream-usage-on': {
+    reported: { prompt: 32, completion: 16, cached: 0 },
+    done: true,
+    reason: 'length',
+  },
+  'ollama-stream-usage-off': { done: true, reason: 'length' },
+}
+
+for (const [name, { reported, done, reason }] of Object.entries(streams)) {
+  t.test(`${name}: finished, with the usage that the server gave`, async (t) => {
+    const m = fed(eventsOf(`${name}.sse`))
+    t.ok(m.finished)
+    t.ok(m.complete)
+    t.strictSame(m.reported, reported)
+    t.equal(m.sawDone, done)
+    t.equal(m.finishReason, reason)
+    t.notOk(m.sawError)
+    t.ok(m.contentEvents > 3)
+  })
+}
+
+t.test(
+  'a stream whose runner was killed ended cleanly with [DONE] or without: not complete',
+  async (t) => {
+    const events = eventsOf('ollama-runner-killed-midstream.sse')
+    t.notOk(fed(events).complete)
+    t.notOk(fed([...events, '[DONE]']).complete)
+    t.ok(fed([...events, '[DONE]'], { completeWhen: 'done' }).complete)
+  },
+)
+
+t.test('a 200 without one event is not complete, and has no content', async (t) => {
+  const m = fed(eventsOf('llamapy-err-too-long-stream.http'))
+  t.notOk(m.complete)
+  t.notOk(m.sawContent)
+})
+
+t.test('an error behind a role chunk: no content, an error, not complete', async (t) => {
+  const events = eventsOf('tf-stream-err-mt0.sse')
+  const m = meter()
+  t.strictSame(
+    events.map((event) => m.event(event)),
+    ['other', 'error'],
+  )
+  t.notOk(m.sawContent)
+  t.ok(m.sawError)
+  t.notOk(m.complete)
+})
+
+t.test('an error is a non-null top-level error in front, whole or broken', async (t) => {
+  const errors = [
+    '{"error":{"message":"x"}}',
+    '{"error":"text"}',
+    ' { "error" : { "message": "x" } }',
+    '{"error": {"message": "brok',
+    '{"error":',
+    '{"error":"x","choices":[]}',
+  ]
+  for (const error of errors) t.equal(meter().event(error), 'error', error)
+  const none = [
+    '{"error":null,"choices":[{"delta":{"content":"x"}}]}',
+    '{"error" : null , "choices":[{"delta":{"content":"x"}}]}',
+    '{"choices":[{"delta":{"content":"x"}}],"error":null}',
+    text('{"error":{"message":"no"}}'),
+  ]
+  for (const event of none) t.equal(meter().event(event), 'content', event)
+})
+
+t.test('a role, an empty or a null text, and nothing at all are no content', async (t) => {
+  const none = [
+    { role: 'assistant' },
+    { role: 'assistant', content: null },
+    { role: 'assistant', content: '' },
+    { content: '', tool_calls: [] },
+    {},
+  ]
+  for (const delta of none) {
+    t.equal(meter().event(chunk({ delta, finish_reason: null })), 'other', JSON.stringify(delta))
+  }
+  t.equal(meter().event('{"choices":[],"prompt_filter_results":[{"x":1}],"usage":null}'), 'other')
+  t.equal(meter().event('null'), 'other')
+  t.equal(meter().event('not json'), 'other')
+})
+
+t.test('text, reasoning, a refusal, a tool call, sound and a finish are content', async (t) => {
+  const some = [
+    { role: 'assistant', content: 'x' },
+    { reasoning_content: 'x' },
+    { reasoning: 'x' },
+    { refusal: 'x' },
+    { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '' } }] },
+    { function_call: { name: 'f' } },
+    { audio: { id: 'a', data: 'AAAA' } },
+    { content: [{ type: 'text', text: 'x' }] },
+  ]
+  for (const delta of some)
+    t.equal(meter().event(chunk({ delta })), 'content', JSON.stringify(delta))
+  t.equal(meter().event('{"choices":[{"text":"x","index":0}]}'), 'content')
+  t.equal(meter().event(finish()), 'content')
+  t.equal(meter().event('{"choices": [{"delta": {"content":\n "x"}}]}'), 'content')
+})
+
+t.test(
+  'a finish reason is seen with spaces, in any place; null and absence are none',
+  async (t) => {
+    for (const written of [
+      '"finish_reason":"stop"',
+      '"finish_reason" : "stop"',
+      '"finish_reason":\n"stop"',
+    ]) {
+      t.ok(fed([`{"choices":[{${written},"index":0,"delta":{}}]}`]).finished, written)
+    }
+    for (const written of ['"finish_reason":null', '"finish_reason" : null', '"x":1']) {
+      t.notOk(fed([`{"choices":[{"delta":{"content":"x"},${written}}]}`]).finished, written)
+    }
+    t.notOk(fed([text('"finish_reason":"stop"')]).finished, 'what a model says is no key')
+    t.notOk(fed([text('\\"finish_reason":"stop"')]).finished)
+  },
+)
+
+t.test('a usage chunk is told from a finish that carries usage, and both are read', async (t) => {
+  const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
+  const m = meter()
+  t.equal(m.event(JSON.stringify({ choices: [], usage })), 'usage')
+  t.strictSame(m.reported, { prompt: 3, completion: 4, cached: 0 })
+  const other = meter()
+  t.equal(other.event(chunk({ delta: {}, finish_reason: 'stop' }, { usage })), 'content')
+  t.strictSame(other.reported, { prompt: 3, completion: 4, cached: 0 })
+})
+
+t.test('usage that cannot be is not believed', async (t) => {
+  const wrong = [-1, 1.5, 1e308, 1e15, '5', null, true, {}, [5]]
+  for (const value of wrong) {
+    const written = JSON.stringify(value)
+    const m = fed([
+      text('abc'),
+      finish(),
+      `{"choices":[],"usage":{"prompt_tokens":${written},"completion_tokens":${written}}}`,
+    ])
+    t.equal(m.reported, undefined, written)
+    t.match(await m.used({ promptTokens: 9 }), {
+      prompt: 9,
+      completion: 3,
+      estimated: true,
+      basis: 'counted',
+    })
+  }
+  for (const broken of [
+    '{"usage":{"prompt_tokens":5',
+    '{"usage":{}}',
+    '{"usage":[5]}',
+    '{"usage":{"prompt_tokens":1e999}}',
+  ]) {
+    t.equal(fed([broken]).reported, undefined, broken)
+  }
+})
+
+t.test('usage inside what a model says, or in an object of its own, is not believed', async (t) => {
+  const said = text('{"usage":{"prompt_tokens":0,"completion_tokens":0}}')
+  t.equal(fed([said]).reported, undefined)
+  const nested = chunk({
+    delta: { arguments: { usage: { prompt_tokens: 0, completion_tokens: 0 } } },
+  })
+  t.equal(fed([nested]).reported, undefined)
+})
+
+t.test('cached tokens are never more than the prompt', async (t) => {
+  const usage = {
+    prompt_tokens: 5,
+    completion_tokens: 1,
+    prompt_tokens_details: { cached_tokens: 9 },
+  }
+  const m = fed([text('x'), finish(), JSON.stringify({ choices: [], usage })])
+  t.match(await m.used({ promptTokens: 1 }), {
+    prompt: 5,
+    cached: 5,
+    completion: 1,
+    estimated: false,
+  })
+})
+
+t.test('two choices: finished when both are, complete when each that came is', async (t) => {
+  const one = fed([text('a', 0), text('b', 1), finish('stop', 0)], { choices: 2 })
+  t.notOk(one.finished)
+  t.notOk(one.complete)
+  one.event(finish('stop', 1))
+  t.ok(one.finished)
+  t.ok(one.complete)
+  const ignored = fed([text('a'), finish()], { choices: 2 })
+  t.notOk(ignored.finished, 'another choice may come')
+  t.ok(ignored.complete, 'at a clean end none did')
+})
+
+t.test(
+  'two choices of which one was reported: the larger count is charged, as an estimate',
+  async (t) => {
+    const m = fed(eventsOf('llama-stream-n2.sse'), { choices: 2 })
+    t.ok(m.finished)
+    const used = await m.used({ promptTokens: 1 })
+    t.ok(used.completion > 4)
+    t.ok(used.estimated)
+    const whole = meter({ choices: 2 })
+    t.ok(whole.json(bodyOf('llama-nonstream-n2.http')))
+    t.equal(whole.reported?.completion, 4)
+    t.equal(whole.reported?.cached, 31)
+    t.ok((await whole.used({ promptTokens: 1 })).completion > 4)
+  },
+)
+
+t.test(
+  'a stream that was cut is charged what was counted, if its early report says less',
+  async (t) => {
+    const early = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 1 } })
+    const m = fed([early, text('abcdef')])
+    t.match(await m.used({ promptTokens: 3 }), { prompt: 7, completion: 6, estimated: true })
+  },
+)
+
+t.test('every whole answer of the real servers: complete, with its usage', async (t) => {
+  for (const server of ['llama', 'tf', 'llamapy', 'ollama']) {
+    const m = meter()
+    t.ok(m.json(bodyOf(`${server}-nonstream.http`)), server)
+    t.ok(m.complete)
+    t.equal(m.reported?.completion, 16)
+    t.match(await m.used({ promptTokens: 1 }), {
+      completion: 16,
+      estimated: false,
+      basis: 'reported',
+    })
+  }
+})
+
+t.test('embeddings: the prompt alone, and nothing is missing', async (t) => {
+  const m = meter({ choices: 0 })
+  t.ok(m.json(bodyOf('llama-embeddings-ok.http')))
+  t.ok(m.complete)
+  t.match(await m.used({ promptTokens: 99 }), { prompt: 3, completion: 0, estimated: false })
+  const rerank = meter({ choices: 0 })
+  rerank.json(
+    Buffer.from('{"results":[{"document":{"text":"long text"}}],"usage":{"total_tokens":8}}'),
+  )
+  t.match(await rerank.used({ promptTokens: 99 }), { prompt: 8, completion: 0, estimated: false })
+})
+
+t.test('a very large whole answer is not parsed, and its usage read all the same', async (t) => {
+  const numbers = `[${'0.1234567,'.repeat(200_000)}0]`
+  const m = meter({ choices: 0 })
+  const body = `{"data":[{"embedding":${numbers}}],"usage":{"prompt_tokens":5,"total_tokens":5,"details":{"a":{}}}}`
+  t.ok(m.json(Buffer.from(body)))
+  t.equal(m.reported?.prompt, 5)
+})
+
+t.test('a 200 that is an error or no JSON object is no answer', async (t) => {
+  for (const body of ['{"error":{"message":"x"}}', '<html>', '', '[]', '"x"', '{"choices":[']) {
+    const m = meter()
+    t.notOk(m.json(Buffer.from(body)), body)
+    t.notOk(m.complete)
+  }
+})
+
+t.test('rough tokens: one an event or four characters one, whichever is more', async (t) => {
+  t.equal(fed([text('a'), text('b'), text('c')]).roughTokens, 3)
+  t.equal(fed([text('a'.repeat(40))]).roughTokens, 10)
+})
+
+t.test('a backend that runs past twice its bound and 64 is found out', async (t) => {
+  const m = meter({ maxTokens: 10 })
+  for (let i = 0; i < 84; i++) m.event(text('x'))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.notOk(m.overran, '84 are allowed')
+  for (let i = 0; i < 40; i++) m.event(text('x'))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.ok(m.overran)
+})
+
+t.test('a server that sends each letter as an event is not taken for a runaway', async (t) => {
+  const m = meter({ maxTokens: 100, count: async (said) => Math.ceil(said.length / 4) })
+  for (let i = 0; i < 400; i++) m.event(text('x'))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.notOk(m.overran)
+})

@@ -1,0 +1,40 @@
+// The tokenizer: right for plain text, harmless for hostile text.
+
+import t from 'tap'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { countTokens } from '../../src/ledger/count.ts'
+
+t.test('plain texts have the counts of o200k_base', async (t) => {
+  t.equal(await countTokens(''), 0)
+  t.equal(await countTokens('hello world'), 2)
+  t.equal(await countTokens('The quick brown fox jumps over the lazy dog.'), 10)
+})
+
+t.test('special tokens in a text are text', async (t) => {
+  t.ok((await countTokens('<|endoftext|>')) > 1)
+})
+
+t.test('slices do not change the count of words by more than one a slice', async (t) => {
+  const words = 'the quick brown fox jumps over it '.repeat(300)
+  const tokens = await countTokens(words)
+  t.ok(Math.abs(tokens - 2101) <= 12, String(tokens))
+})
+
+t.test('a pair of surrogates is never cut', async (t) => {
+  const even = await countTokens('😀'.repeat(1500))
+  const odd = await countTokens(`a${'😀'.repeat(1500)}`)
+  t.ok(Math.abs(even - odd) <= 2, `${even} and ${odd}`)
+})
+
+t.test('200,000 equal characters of any kind do not hold the event loop for 50 ms', async (t) => {
+  await countTokens('warm up')
+  for (const char of ['a', ' ', '你', '\u0000', '=']) {
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    delay.enable()
+    const tokens = await countTokens(char.repeat(200_000))
+    delay.disable()
+    t.ok(tokens > 100, JSON.stringify(char))
+    // Two cores shared with all other tests: the median tells slices from one long call.
+    t.ok(delay.percentile(50) / 1e6 < 50, `${delay.percentile(50) / 1e6} ms`)
+  }
+})
