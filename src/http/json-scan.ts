@@ -33,13 +33,22 @@ const parseWholeBytes = 1024 * 1024
 /** `ownKeys` are those that the gateway reads or writes. Throws `invalid_json`. */
 export function scanJson(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
   if (!isUtf8(body)) throw invalid('The body is not valid UTF-8.')
+  const whole = body.length <= parseWholeBytes ? body.toString() : undefined
+  // Where a char is a byte, slices of the text are ten times cheaper than decoding keys one by one.
+  const slice =
+    whole?.length === body.length
+      ? (from: number, to: number) => whole.slice(from, to)
+      : (from: number, to: number) => body.toString('utf8', from, to)
   const start = openBrace(body)
   const members = new Map<string, Member>()
   let i = skipSpace(body, start)
-  if (body[i] !== closeBrace) i = scanMembers(body, i, { members, ownKeys })
+  if (body[i] !== closeBrace) i = scanMembers(body, i, { members, ownKeys, slice })
   if (skipSpace(body, i + 1) !== body.length) throw invalid('Something follows the JSON object.')
-  const text = (key: string) => textOf(body, members.get(key))
-  return { members, start, end: i, text, value: valueReader(body, { members, text }) }
+  const text = (key: string) => {
+    const member = members.get(key)
+    return member && slice(member.valueStart, member.valueEnd)
+  }
+  return { members, start, end: i, text, value: valueReader(whole, { members, text }) }
 }
 
 const quote = 0x22
@@ -57,10 +66,12 @@ function openBrace(body: Buffer): number {
 interface Scanning {
   readonly members: Map<string, Member>
   readonly ownKeys: ReadonlySet<string>
+  slice(from: number, to: number): string
 }
 
 /** From the first key to the closing brace, whose place it returns. */
-function scanMembers(body: Buffer, first: number, { members, ownKeys }: Scanning): number {
+function scanMembers(body: Buffer, first: number, scanning: Scanning): number {
+  const { members, ownKeys, slice } = scanning
   let i = first
   for (;;) {
     const keyStart = i
@@ -70,7 +81,7 @@ function scanMembers(body: Buffer, first: number, { members, ownKeys }: Scanning
     if (body[i] !== colon) throw broken(i)
     const valueStart = skipSpace(body, i + 1)
     const valueEnd = skipValue(body, valueStart)
-    const key = keyOf(body, { keyStart, keyEnd, ownKeys })
+    const key = keyOf(slice(keyStart + 1, keyEnd - 1), ownKeys)
     if (members.has(key)) throw invalid(`The key ${JSON.stringify(key)} stands twice in the body.`)
     members.set(key, { keyStart, valueStart, valueEnd })
     i = skipSpace(body, valueEnd)
@@ -80,37 +91,28 @@ function scanMembers(body: Buffer, first: number, { members, ownKeys }: Scanning
   }
 }
 
-interface KeySpan {
-  readonly keyStart: number
-  readonly keyEnd: number
-  readonly ownKeys: ReadonlySet<string>
-}
-
-function keyOf(body: Buffer, { keyStart, keyEnd, ownKeys }: KeySpan): string {
-  const plain = body.toString('utf8', keyStart + 1, keyEnd - 1)
-  if (ownKeys.has(plain)) return plain
-  const key = plain.includes('\\') ? parseText(`"${plain}"`) : plain
-  if (typeof key !== 'string') throw broken(keyStart)
+function keyOf(written: string, ownKeys: ReadonlySet<string>): string {
+  if (ownKeys.has(written)) return written
+  const key = written.includes('\\') ? String(parseText(`"${written}"`)) : written
   // Upper and lower once each: folds what has several lower cases, such as the long s and the Kelvin sign.
   if (ownKeys.has(key) || ownKeys.has(key.toUpperCase().toLowerCase())) {
     throw invalid(
-      `The key "${plain}" is too much like one that the gateway reads. Spell it exactly.`,
+      `The key "${written}" is too much like one that the gateway reads. Spell it exactly.`,
     )
   }
   return key
 }
 
-function textOf(body: Buffer, member: Member | undefined): string | undefined {
-  return member && body.toString('utf8', member.valueStart, member.valueEnd)
-}
-
 /** Below 1 MiB parses the body at once, which checks all of it. */
-function valueReader(body: Buffer, { members, text }: Pick<JsonScan, 'members' | 'text'>) {
-  const parsed = body.length <= parseWholeBytes ? parseText(body.toString()) : undefined
-  const whole = parsed as Readonly<Record<string, unknown>> | undefined
+function valueReader(
+  whole: string | undefined,
+  { members, text }: Pick<JsonScan, 'members' | 'text'>,
+) {
+  const parsed = whole === undefined ? undefined : parseText(whole)
+  const object = parsed as Readonly<Record<string, unknown>> | undefined
   return (key: string) => {
     if (!members.has(key)) return undefined
-    return whole ? whole[key] : parseText(text(key) ?? '')
+    return object ? object[key] : parseText(text(key) ?? '')
   }
 }
 
