@@ -1,0 +1,45 @@
+import t from 'tap'
+import { refusal, startAdmin } from '../fixtures/admin-listener.ts'
+
+t.test(
+  'creating with one Idempotency-Key creates once and answers the same key, which is nowhere readable',
+  async (t) => {
+    const { call, link } = await startAdmin(t)
+    const headers = { 'idempotency-key': 'one' }
+    const first = await call('POST accounts', { name: 'a' }, headers)
+    const again = await call('POST accounts', { name: 'a' }, headers)
+    t.equal(again.body.id, first.body.id)
+    t.equal(first.headers.get('idempotent-replayed'), null)
+    t.equal(again.headers.get('idempotent-replayed'), 'true')
+    t.equal((await call('GET accounts')).body.data.length, 1)
+    t.match(await call('POST accounts', { name: 'b' }, headers), {
+      body: refusal('idempotency_key_reused'),
+    })
+    const made = await Promise.all([1, 2, 3].map(() => call('POST accounts/a/keys', {}, headers)))
+    t.equal(new Set(made.map(({ body }) => body.key)).size, 1)
+    t.equal((await call('GET accounts/a/keys')).body.data.length, 1)
+    const id = made[0]?.body.id ?? ''
+    const rotations = [
+      await call(`POST keys/${id}/rotate`, {}, headers),
+      await call(`POST keys/${id}/rotate`, {}, headers),
+    ]
+    t.strictSame(rotations[0]?.body, rotations[1]?.body)
+    const secret = made[0]?.body.key.slice(-36) ?? ''
+    for (const name of await link.client.keys('admin-claim:*')) {
+      const value = Buffer.from((await link.client.get(name)) ?? '', 'base64url').toString('latin1')
+      t.notOk(value.includes(secret) || name.includes('one'), 'sealed')
+    }
+  },
+)
+
+t.test('a refused creation does not use its Idempotency-Key up', async (t) => {
+  const { call, accounts } = await startAdmin(t)
+  const headers = { 'idempotency-key': 'again' }
+  await call('POST accounts', { name: 'a' })
+  const { body: key } = await call('POST accounts/a/keys')
+  await accounts.revokeKey(key.id)
+  const refused = await call(`POST keys/${key.id}/rotate`, { grace: 5 }, headers)
+  t.match(refused, { status: 400, body: refusal('invalid_parameter', 'id') })
+  const other = await call(`POST keys/${key.id}/rotate`, { grace: 6 }, headers)
+  t.match(other.body, refusal('invalid_parameter', 'id'), 'and not idempotency_key_reused')
+})
