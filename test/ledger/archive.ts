@@ -1,0 +1,137 @@
+// The journal across the border of stream and archive: the same list before and after, both ways, and sums that stay exact.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { createArchive } from '../../src/ledger/archive.ts'
+import type { ArchiveStore } from '../../src/ledger/archive.ts'
+import { createScripts } from '../../src/ledger/scripts.ts'
+import type { Page } from '../../src/http/page.ts'
+import { diskStore } from '../../src/store/disk.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  tempDir,
+  topUp,
+  used,
+} from '../fixtures/ledger.ts'
+import type { RedisServer } from '../fixtures/redis-server.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+let server: RedisServer
+
+t.before(async () => {
+  server = await startRedis(t)
+})
+
+/** An account with 1 top-up and 24 charges. */
+async function open(t: Test) {
+  const link = await connectLink(t, server.socket)
+  const store = diskStore(await tempDir(t))
+  const ledger = await openLedger(t, { link, archiveStore: store })
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 10_000)
+  for (let i = 0; i < 24; i++)
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(1 + (i % 7)))
+  const archiveInto = (place: ArchiveStore) => {
+    const scripts = createScripts({ link, onReply: () => undefined })
+    return createArchive({ redis: link.client, scripts, store: place })
+  }
+  const list = (page: Partial<Page>) =>
+    ledger.transactions(caller.ref, { limit: 100, order: 'asc', ...page })
+  /** When the entry at this place was made: what is older goes. */
+  const timeOf = async (index: number) => {
+    const entries = await link.client.xrange(keys.journal(caller.ref), '-', '+')
+    return Number.parseInt(entries[index]?.[0] ?? '', 10)
+  }
+  return { link, ledger, caller, store, archiveInto, list, timeOf }
+}
+
+t.test(
+  'lists read the same across the border, in both directions, from every cursor',
+  async (t) => {
+    const { link, ledger, caller, store, archiveInto, list, timeOf } = await open(t)
+    const all = (await list({})).data
+    const cut = await timeOf(16)
+    const archived = await archiveInto(store).archive(caller.ref, cut)
+    t.ok(archived > 5 && archived <= 16)
+    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25 - archived)
+    t.same((await list({})).data, all)
+    t.same((await list({ order: 'desc' })).data, all.toReversed())
+    for (const order of ['asc', 'desc'] as const) {
+      const rows = order === 'asc' ? all : all.toReversed()
+      for (const [i, { id }] of rows.entries()) {
+        const after = await list({ order, after: id, limit: 6 })
+        t.same(after.data, rows.slice(i + 1, i + 7))
+        t.equal(after.has_more, i + 7 < rows.length)
+        const before = await list({ order, before: id, limit: 6 })
+        t.same(before.data, rows.slice(Math.max(0, i - 6), i))
+        t.equal(before.has_more, i > 6)
+      }
+    }
+    const report = await ledger.audit(caller.ref)
+    t.match(report, { accounts: 1, entries: 25 })
+    t.same(report.differences, [])
+  },
+)
+
+t.test('what was archived in several runs is one list', async (t) => {
+  const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)
+  const all = (await list({})).data
+  for (let i = 0; i < 3; i++) await archiveInto(store).archive(caller.ref, await timeOf(5))
+  await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+  t.same((await list({ order: 'desc' })).data, all.toReversed())
+  t.equal((await store.list(`journal/${caller.ref}/`)).length > 2, true)
+  t.same((await ledger.audit(caller.ref)).differences, [])
+  await ledger.settle(await ledger.admit(request(caller, 10)), used(3))
+  t.equal((await list({})).data.length, 26)
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+t.test(
+  'a crash between writing and trimming: the next run finds the object and uses it',
+  async (t) => {
+    const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
+    const all = (await list({})).data
+    const crashing: ArchiveStore = {
+      ...store,
+      get: () => Promise.reject(new Error('killed')),
+    }
+    await t.rejects(archiveInto(crashing).archive(caller.ref, await timeOf(10)), {
+      message: 'killed',
+    })
+    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25, 'nothing left Redis')
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(3))
+    await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+    await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+    t.same((await list({})).data.slice(0, 25), all)
+    t.equal(await link.client.xlen(keys.journal(caller.ref)), 0)
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  },
+)
+
+t.test(
+  'an object that does not read back as it was written keeps the journal as it is',
+  async (t) => {
+    const { caller, store, archiveInto, link } = await open(t)
+    const broken: ArchiveStore = {
+      ...store,
+      get: async (name) => (await store.get(name)).subarray(1),
+    }
+    await t.rejects(archiveInto(broken).archive(caller.ref, Date.now() + 1000), {
+      message: /did not keep/,
+    })
+    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25)
+  },
+)
+
+t.test('two gateways that archive at once lose nothing', async (t) => {
+  const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)
+  const all = (await list({})).data
+  const cuts = [await timeOf(8), await timeOf(12), Date.now() + 1000]
+  await Promise.all(cuts.map((cut) => archiveInto(store).archive(caller.ref, cut)))
+  t.same((await list({})).data, all)
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})

@@ -1,0 +1,70 @@
+// An audit finds what was tampered with, and nothing where nothing was.
+
+import t from 'tap'
+import { audit } from '../../src/ledger/audit.ts'
+import { keys } from '../../src/redis.ts'
+import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+t.test('an audit', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const { client } = link
+  const place = { redis: client, archive: undefined }
+  const open = async () => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 1000)
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(4))
+    const hold = await ledger.admit(request(caller, 20))
+    return { caller, hold }
+  }
+
+  const tamperings = [
+    ['granted', 1000, 1005, (ref: string) => client.hincrby(keys.account(ref), 'granted', 5)],
+    ['spent', 4, 3, (ref: string) => client.hincrby(keys.account(ref), 'spent', -1)],
+    ['reserved', 20, 21, (ref: string) => client.hincrby(keys.account(ref), 'reserved', 1)],
+    ['leases', 1, 0, (ref: string) => client.del(keys.holds(ref))],
+    ['reserved', 0, 20, (ref: string) => client.del(keys.open(ref))],
+  ] as const
+  for (const [what, expected, found, tamper] of tamperings) {
+    t.test(`finds ${what}: ${expected}, not ${found}`, async (t) => {
+      const { caller } = await open()
+      t.same((await audit(place, caller.ref)).differences, [])
+      await tamper(caller.ref)
+      const { differences } = await audit(place, caller.ref)
+      const account_id = `acct_${caller.ref}`
+      t.match(
+        differences.find((one) => one.what === what),
+        { ref: caller.ref, account_id, expected, found },
+      )
+    })
+  }
+
+  t.test('finds a link that is missing in the chain of the journal', async (t) => {
+    const { caller } = await open()
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(2))
+    const [, charge] = await client.xrange(keys.journal(caller.ref), '-', '+')
+    await client.xdel(keys.journal(caller.ref), charge?.[0] ?? '')
+    const { differences } = await audit(place, caller.ref)
+    t.match(differences.map(({ what }) => what).sort(), [/^balance_after of txn_/, 'spent'])
+  })
+
+  t.test('finds a count of open holds of a key that is wrong', async (t) => {
+    const { caller } = await open()
+    await client.hincrby(keys.account(caller.ref), `open:key_${caller.ref}`, 1)
+    const { differences } = await audit(place, caller.ref)
+    t.match(differences, [{ what: `open holds of key_${caller.ref}`, expected: 1, found: 2 }])
+  })
+
+  t.test('of all goes over every account', async (t) => {
+    const { caller } = await open()
+    await client.zadd(keys.accounts, 0, `acct_${caller.ref}:${caller.ref}`)
+    t.match(await ledger.audit(), { accounts: 1, entries: 2, differences: [] })
+    await client.hincrby(keys.account(caller.ref), 'granted', 1)
+    t.match(
+      (await ledger.audit()).differences.map(({ what }) => what),
+      ['granted', 'balance'],
+    )
+  })
+})
