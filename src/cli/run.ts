@@ -105,23 +105,37 @@ function parse(
   command: Command,
   args: readonly string[],
 ): { values: Values; positionals: string[] } {
+  const known = optionsOf(command)
   const options = Object.fromEntries(
-    Object.entries(optionsOf(command)).map(([name, { value, isList = false }]) => [
+    Object.entries(known).map(([name, { value, isList = false }]) => [
       name,
       { type: value ? ('string' as const) : ('boolean' as const), multiple: isList },
     ]),
   )
   try {
-    return parseArgs({ args: args.map(asWord), options, allowPositionals: true, strict: true })
+    return parseArgs({
+      args: withMinus(args, known),
+      options,
+      allowPositionals: true,
+      strict: true,
+    })
   } catch (error) {
     throw usageError(explain(error, Object.keys(options)))
   }
 }
 
-/** `-500` is an amount, not five options: a minus sign in the place of the hyphen says so. */
-function asWord(arg: string, index: number, args: readonly string[]): string {
-  const isValue = args[index - 1]?.startsWith('--') === true
-  return /^-\d/.test(arg) && !isValue ? `\u2212${arg.slice(1)}` : arg
+/** What parseArgs would take for options: the amount `-500`, as a word or after an option that has a value. */
+function withMinus(args: readonly string[], options: Command['options']): string[] {
+  const joined: string[] = []
+  for (let i = 0; i < args.length; i++) {
+    const [arg = '', next = ''] = args.slice(i, i + 2)
+    const takesValue = arg.startsWith('--') && options[arg.slice(2)]?.value !== undefined
+    if (takesValue && /^-[^-]/.test(next)) {
+      joined.push(`${arg}=${next}`)
+      i++
+    } else joined.push(/^-\d/.test(arg) ? arg.replace('-', '\u2212') : arg)
+  }
+  return joined
 }
 
 function explain(error: unknown, names: readonly string[]): string {

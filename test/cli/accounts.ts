@@ -1,0 +1,64 @@
+import t from 'tap'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { cliFor } from '../fixtures/cli.ts'
+
+t.test('an account is created, shown, changed, suspended and resumed', async (t) => {
+  const { url, call } = await startAdmin(t)
+  const cli = cliFor(url)
+  const given = ['--plan', 'big', '--external-id', 'x', '--metadata', 'a=1', '--metadata', 'b=2']
+  const created = await cli('accounts', 'create', 'Ana & Co', ...given)
+  t.equal(created.code, 0, created.err)
+  t.match(
+    created.out,
+    /^id +acct_[0-9a-f]{32}\nname +Ana & Co\nplan +big\nstatus +active\nexternal id +x\nmetadata +a=1 b=2\n/,
+  )
+  t.equal((await cli('accounts', 'show', 'Ana & Co')).out, created.out)
+  t.match((await cli('accounts', 'suspend', 'Ana & Co')).out, /status +suspended/)
+  t.match((await call('GET accounts')).body.data, [{ status: 'suspended' }])
+  t.match((await cli('accounts', 'resume', 'Ana & Co')).out, /status +active/)
+  t.match((await cli('accounts', 'set', 'Ana & Co', '--name', 'Ana')).out, /name +Ana\n/)
+  const shown = await cli('accounts', 'show', 'Ana', '--json')
+  t.match(JSON.parse(shown.out), { object: 'account', name: 'Ana', metadata: { a: '1', b: '2' } })
+})
+
+t.test(
+  'what the gateway refuses ends with 1 and its reason, what makes no sense with 2',
+  async (t) => {
+    const { url } = await startAdmin(t)
+    const cli = cliFor(url)
+    const refused = await cli('accounts', 'create', 'a', '--plan', 'none')
+    t.match(refused, {
+      code: 1,
+      out: '',
+      err: /^tollgate: "plan": .* default or big.*\(invalid_parameter, req_/,
+    })
+    t.match(await cli('accounts', 'show', 'nobody'), { code: 1, err: /account_not_found/ })
+    t.match(await cli('accounts', 'set', 'a'), { code: 2, err: /Nothing to change/ })
+    t.match(await cli('accounts', 'create', 'a', '--metadata', 'x'), { code: 2 })
+  },
+)
+
+t.test('the list has all accounts over all pages, oldest first, or the newest', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  t.equal((await cli('accounts', 'list')).out, 'ID  NAME  PLAN  STATUS  CREATED\n')
+  const names = Array.from({ length: 205 }, (_, i) => `n${i}`)
+  for (const name of names) await accounts.createAccount({ name })
+  const listed = async (...options: readonly string[]) => {
+    const { out } = await cli('accounts', 'list', '--json', ...options)
+    const { data } = JSON.parse(out) as { data: readonly { name: string }[] }
+    return data.map(({ name }) => name)
+  }
+  t.strictSame(await listed(), names)
+  t.strictSame(await listed('--limit', '2'), names.slice(-2))
+  t.strictSame(await listed('--limit', '150'), names.slice(-150))
+  t.equal((await cli('accounts', 'list')).out.split('\n').length, 207)
+})
+
+t.test('the same --idempotency-key creates one account', async (t) => {
+  const { url } = await startAdmin(t)
+  const cli = cliFor(url)
+  const create = () => cli('accounts', 'create', 'a', '--idempotency-key', 'k')
+  t.equal((await create()).out, (await create()).out)
+  t.equal((await cli('accounts', 'list')).out.split('\n').length, 3)
+})

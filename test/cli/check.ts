@@ -1,0 +1,50 @@
+import t from 'tap'
+import { join } from 'node:path'
+import { runCli } from '../fixtures/cli.ts'
+
+const good = 'models: {m: {targets: [{url: "http://127.0.0.1:1/v1", key: "${KEY}"}]}}\n'
+const bad = 'lisen: 1\nmodels: {m: {targets: []}}\n'
+
+t.test(
+  'every problem stands on a line of its own with its place, the last line counts them',
+  async (t) => {
+    const file = join(t.testdir({ 'gateway.yaml': bad }), 'gateway.yaml')
+    const { code, out, err } = await runCli(['check', file])
+    t.equal(code, 78)
+    t.equal(err, '')
+    const lines = out.trimEnd().split('\n')
+    t.match(lines.at(0), `${file}:1:1: lisen: unknown key`)
+    t.equal(lines.at(-1), `${lines.length - 1} problems`)
+    const { problems } = JSON.parse((await runCli(['check', file, '--json'])).out) as {
+      problems: readonly unknown[]
+    }
+    t.equal(problems.length, lines.length - 1)
+    t.match(problems[0], { file, line: 1, column: 1, path: ['lisen'] })
+  },
+)
+
+t.test('a file without problems ends with 0; --print shows it without its secrets', async (t) => {
+  const file = join(t.testdir({ 'gateway.yaml': good }), 'gateway.yaml')
+  const env = { KEY: 'sk-hidden' }
+  t.match(await runCli(['check', file], { env }), { code: 0, out: '0 problems\n' })
+  t.match(await runCli(['check', '--config', file], { env }), { code: 0 })
+  const { code, out } = await runCli(['check', file, '--print'], { env })
+  t.equal(code, 0)
+  t.match(out, /listen: 8080/)
+  t.notMatch(out, /sk-hidden/)
+  t.equal((await runCli(['check', file])).code, 78, 'without its variable')
+})
+
+t.test('a file that is not there is one problem', async (t) => {
+  t.match(await runCli(['check', '/nowhere/gateway.yaml']), { code: 78, out: /\n1 problem\n$/ })
+  t.match(await runCli(['check', 'a', '--config', 'b']), { code: 2 })
+})
+
+t.test("the plugins' blocks are judged where they are known", async (t) => {
+  const text = `${good}plugins: {auth: {nothing: 1}}\n`
+  const file = join(t.testdir({ 'gateway.yaml': text }), 'gateway.yaml')
+  const { z } = await import('../../src/config/schema.ts')
+  const plugins = async () => [{ name: 'auth', schema: z.strictObject({}) }]
+  const judged = await runCli(['check', file], { env: { KEY: 'x' }, plugins })
+  t.match(judged, { code: 78, out: /plugins\.auth\.nothing/ })
+})

@@ -1,0 +1,59 @@
+import t from 'tap'
+import { parseKey } from '../../src/ledger/api-key.ts'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { cliFor } from '../fixtures/cli.ts'
+
+t.test('a new key stands alone on stdout, so that a shell can take it', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  const { code, out, err } = await cli('keys', 'create', '--account', 'a', '--name', 'laptop')
+  t.equal(code, 0, err)
+  t.strictSame(parseKey(out.trim()), { ref })
+  t.match(err, /^key_[0-9a-f]{32}: keep the key/)
+  const list = await cli('keys', 'list', 'a')
+  t.match(list.out, /^ID +NAME +KEY +SCOPES .*\nkey_[0-9a-f]{32} +laptop +tg_live_.{4}… /)
+  t.notOk(list.out.includes(out.trim().slice(-36)), 'never shown again')
+  t.equal((await cli('keys', 'list', '--account', 'a')).out, list.out)
+})
+
+t.test('a key is narrowed as asked', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  await accounts.createAccount({ name: 'a' })
+  const scopes = ['--scopes', 'chat,billing', '--models', 'nick', '--expires', '90d']
+  const limits = ['--requests-per-minute', '1', '--tokens-per-minute', '2', '--concurrency', '3']
+  const { out } = await cli('keys', 'create', '--account', 'a', '--json', ...scopes, ...limits)
+  const key = JSON.parse(out) as { expires_at: number }
+  t.match(key, {
+    key: /^tg_live_/,
+    scopes: ['chat', 'billing'],
+    models: ['m'],
+    limits: { requests_per_minute: 1, tokens_per_minute: 2, concurrency: 3 },
+  })
+  t.ok(Math.abs(key.expires_at - Date.now() / 1000 - 90 * 86_400) < 10)
+})
+
+t.test('a key is revoked, and rotated with a grace', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  const { id } = await accounts.createKey(ref, { name: 'n' })
+  const rotated = await cli('keys', 'rotate', id, '--grace', '1h')
+  t.match(rotated, { code: 0, out: /^tg_live_\w+\n$/ })
+  const [old] = await accounts.listKeys(ref)
+  t.ok(Math.abs(Number(old?.expires_at) - Date.now() / 1000 - 3600) < 10)
+  t.match(await cli('keys', 'revoke', id), { code: 0, out: `${id} is revoked.\n` })
+  t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
+})
+
+t.test("a key's text is not taken for its id, and an account has to be named", async (t) => {
+  const { url } = await startAdmin(t)
+  const cli = cliFor(url)
+  const secret = await cli('keys', 'revoke', 'tg_live_secret')
+  t.equal(secret.code, 2)
+  t.notMatch(secret.err, /tg_live_secret/)
+  t.match(await cli('keys', 'create'), { code: 2, err: /--account/ })
+  t.match(await cli('keys', 'list'), { code: 2, err: /--account/ })
+  t.match(await cli('keys', 'revoke', 'key_none'), { code: 1, err: /key_not_found/ })
+})

@@ -1,0 +1,79 @@
+import t from 'tap'
+import { keys } from '../../src/redis.ts'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { cliFor } from '../fixtures/cli.ts'
+
+t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  await accounts.createAccount({ name: 'a' })
+  const topup = await cli('topup', 'a', '1_000_000', '--note', 'invoice')
+  t.match(topup, { code: 0, out: /^\+1,000,000, balance 1,000,000 \(txn_[0-9a-f]{32}\)\n$/ })
+  t.match(await cli('adjust', 'a', '-500', '--note', '-5 %'), {
+    code: 0,
+    out: /^-500, balance 999,500 /,
+  })
+  t.match(await cli('adjust', 'a', '+500', '--note', 'x'), {
+    code: 0,
+    out: /^\+500, balance 1,000,000 /,
+  })
+  t.match(await cli('adjust', 'a', '--note=x', '-1'), { code: 0, out: /^-1, / })
+  const balance = await cli('balance', 'a')
+  t.match(
+    balance.out,
+    /^available +999,999\nreserved +0\nbalance +999,999\ngranted +999,999\nspent +0\nas of /,
+  )
+  t.match(JSON.parse((await cli('balance', 'a', '--json')).out), { available: 999_999 })
+  const tooMuch = await cli('adjust', 'a', '-1000000', '--note', 'x')
+  t.match(tooMuch, { code: 1, out: '', err: /insufficient_balance/ })
+})
+
+t.test('amounts that make no sense move nothing', async (t) => {
+  const { url, accounts, ledger } = await startAdmin(t)
+  const cli = cliFor(url)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  for (const words of [
+    ['topup', 'a', '0'],
+    ['topup', 'a', '-5'],
+    ['topup', 'a', '1.5'],
+    ['topup', 'a'],
+    ['topup', 'a', '5', '6'],
+    ['adjust', 'a', '5'],
+    ['adjust', 'a', '0', '--note', 'x'],
+  ]) {
+    t.equal((await cli(...words)).code, 2, words.join(' '))
+  }
+  t.equal((await ledger.balance(ref)).granted, 0)
+})
+
+t.test('the same --idempotency-key moves money once', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  await accounts.createAccount({ name: 'a' })
+  const topup = (amount: string) => cli('topup', 'a', amount, '--idempotency-key', 'k')
+  t.equal((await topup('5')).out, (await topup('5')).out)
+  t.match(await topup('6'), { code: 1, err: /idempotency_key_reused/ })
+  t.match(JSON.parse((await cli('balance', 'a', '--json')).out), { granted: 5 })
+})
+
+t.test(
+  'an audit ends with 0 where all adds up, with 1 and the differences where not',
+  async (t) => {
+    const { url, accounts, link } = await startAdmin(t)
+    const cli = cliFor(url)
+    const { ref, account } = await accounts.createAccount({ name: 'a' })
+    await accounts.createAccount({ name: 'b' })
+    await cli('topup', 'a', '5')
+    t.match(await cli('audit'), {
+      code: 0,
+      out: '2 accounts, 1 journal entries: everything adds up.\n',
+    })
+    await link.client.hincrby(keys.account(ref), 'granted', 1)
+    const { code, out } = await cli('audit', 'a')
+    t.equal(code, 1)
+    t.match(out, /^ACCOUNT +WHAT +EXPECTED +FOUND\n/)
+    t.match(out, new RegExp(`${account.id} +granted +5 +6\n`))
+    t.match(JSON.parse((await cli('audit', '--json')).out), { differences: [{ what: 'granted' }] })
+    t.equal((await cli('audit', 'b')).code, 0)
+  },
+)

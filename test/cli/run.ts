@@ -1,0 +1,72 @@
+import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { runCli } from '../fixtures/cli.ts'
+
+t.test('help, version and usage errors need no gateway', async (t) => {
+  const overview = await runCli(['help'])
+  t.match(overview, { code: 0, out: /^Usage: tollgate COMMAND/ })
+  t.equal((await runCli(['--help'])).out, overview.out)
+  t.match(await runCli(['version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await runCli(['topup', '--help']), {
+    code: 0,
+    out: /^Usage: tollgate topup ACCOUNT AMOUNT/,
+  })
+  t.equal((await runCli(['help', 'topup'])).out, (await runCli(['topup', '--help'])).out)
+  t.match(await runCli(['help', 'keys']), { code: 0, out: /keys create.*keys rotate/s })
+})
+
+t.test('wrong use ends with 2 and says what would be right', async (t) => {
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['acounts', 'list'], /did you mean "accounts"\? See/],
+    [['keys'], /keys create, keys list/],
+    [['keys', 'delete'], /keys create, keys list/],
+    [['topup', 'a', '5', '--not', 'x'], /no option --not; did you mean "note"/],
+    [['topup'], /ACCOUNT is missing/],
+    [['balance', 'a', 'b'], /"b" is one word too many/],
+    [['topup', 'a', '5', '--note'], /--note/],
+    [['--json', 'accounts', 'list'], /after the command/],
+    [['help', 'nothing'], /no command "nothing"/],
+  ]
+  for (const [words, expected] of cases) {
+    const { code, out, err } = await runCli(words)
+    t.equal(code, 2, words.join(' '))
+    t.equal(out, '')
+    t.match(err, expected)
+  }
+})
+
+t.test('a wrong token ends with 77, an absent gateway with 69', async (t) => {
+  const { url } = await startAdmin(t)
+  const wrong = await runCli(['accounts', 'list', '--admin', url, '--token', 'wrong'])
+  t.match(wrong, { code: 77, out: '', err: /invalid_admin_token/ })
+  const env = { TOLLGATE_ADMIN_TOKEN: 'x' }
+  const absent = await runCli(['accounts', 'list', '--admin', 'http://127.0.0.1:1'], { env })
+  t.match(absent, {
+    code: 69,
+    out: '',
+    err: /^tollgate: No gateway answers at http:\/\/127\.0\.0\.1:1/,
+  })
+})
+
+t.test('commands that are not there yet are not offered', async (t) => {
+  const { out } = await runCli(['help'])
+  t.notMatch(out, /^ +(doctor|portal|reload|top) /m)
+})
+
+t.test('a command loads nothing of the gateway and no package', async (t) => {
+  const seen = new Set<string>()
+  const visit = (file: URL) => {
+    if (seen.has(file.href)) return
+    seen.add(file.href)
+    const text = readFileSync(file, 'utf8')
+    for (const [, name = ''] of text.matchAll(/^import (?!type).*? from '([^']+)'/gms)) {
+      if (name.startsWith('.')) visit(new URL(name, file))
+      else
+        t.match(name, /^node:(util|fs|fs\/promises|path|crypto|timers\/promises)$/, file.pathname)
+    }
+  }
+  visit(new URL('../../src/cli/run.ts', import.meta.url))
+  const folders = new Set([...seen].map((href) => href.split('/src/')[1]?.split('/')[0]))
+  t.strictSame([...folders].toSorted(), ['cli', 'config'])
+})

@@ -1,0 +1,59 @@
+import t from 'tap'
+import { adminToken, startAdmin } from '../fixtures/admin-listener.ts'
+import { cliFor, runCli } from '../fixtures/cli.ts'
+
+t.test('the newest transactions, newest last', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  await accounts.createAccount({ name: 'a' })
+  for (const amount of ['1', '2', '3']) await cli('topup', 'a', amount, '--note', `n${amount}`)
+  const { out } = await cli('transactions', 'a', '--limit', '2')
+  const [title, ...rows] = out.trimEnd().split('\n')
+  t.match(title, /^TIME +TYPE +AMOUNT +BALANCE +MODEL +IN +OUT +NOTE +ID$/)
+  t.match(rows, [/ topup +\+2 +3 +- +- +- +n2 +txn_/, / topup +\+3 +6 +- +- +- +n3 +txn_/])
+  const { data } = JSON.parse((await cli('transactions', 'a', '--json')).out) as { data: unknown }
+  t.match(data, [{ amount: 1 }, { amount: 2 }, { amount: 3 }])
+})
+
+t.test('--follow prints what comes, each once, until it is interrupted', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  await accounts.createAccount({ name: 'a' })
+  await cli('topup', 'a', '1')
+  const interrupt = new AbortController()
+  const lines: { amount: number }[] = []
+  const seen = (count: number) => lines.length >= count
+  let wake = () => {}
+  const until = async (count: number) => {
+    while (!seen(count)) await new Promise<void>((resolve) => (wake = resolve))
+  }
+  const words = ['transactions', 'a', '--follow', '--json', '--admin', url, '--token', adminToken]
+  const following = runCli(words, {
+    signal: interrupt.signal,
+    onOutput(text) {
+      lines.push(JSON.parse(text) as { amount: number })
+      wake()
+    },
+  })
+  await until(1)
+  await cli('topup', 'a', '2')
+  await until(2)
+  await cli('topup', 'a', '3')
+  await until(3)
+  interrupt.abort()
+  t.match(await following, { code: 0, err: '' })
+  t.strictSame(
+    lines.map(({ amount }) => amount),
+    [1, 2, 3],
+  )
+})
+
+t.test('--follow on an account without any starts with the first', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  await accounts.createAccount({ name: 'a' })
+  const interrupt = new AbortController()
+  const words = ['transactions', 'a', '--follow', '--admin', url, '--token', adminToken]
+  const following = runCli(words, { signal: interrupt.signal, onOutput: () => interrupt.abort() })
+  await cliFor(url)('topup', 'a', '7')
+  t.match(await following, { code: 0, out: /^\S+ \S+ +topup +\+7 +7 .*\n$/ })
+})
