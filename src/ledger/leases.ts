@@ -52,8 +52,12 @@ export function createLeases(options: LeasesOptions): Leases {
     const byRef = Map.groupBy(holds.values(), (hold) => hold.fields.ref)
     const calls: Promise<readonly Hold[]>[] = []
     for (const [ref, all] of byRef) {
-      for (let i = 0; i < all.length; i += chunk)
-        calls.push(renewSome(ref, all.slice(i, i + chunk)))
+      for (let i = 0; i < all.length; i += chunk) {
+        const call = renewSome(ref, all.slice(i, i + chunk))
+        // It is awaited below; until then a failure must not count as unhandled.
+        call.catch(() => undefined)
+        calls.push(call)
+      }
       // A long burst of commands must not hold up the streams of this process.
       if (calls.length % chunk === 0) await new Promise((resolve) => setImmediate(resolve))
     }

@@ -58,8 +58,8 @@ export interface Ledger {
   balance(ref: string): Promise<Balance>
   transactions(ref: string, page: Page): Promise<TransactionList>
   usage(ref: string, query: UsageQuery): Promise<UsageList>
-  /** Recomputes one account or all from the journal, archived entries included. */
-  audit(ref?: string): Promise<AuditReport>
+  /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
+  audit(ref?: string): Promise<AuditReport & { readonly late: number }>
   /** Moves journal entries older than `journalKeepMs` to the store. Answers how many. Any gateway may, at any time. */
   archive(): Promise<number>
   readonly holdsOpen: number
@@ -143,6 +143,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   }
   let lastUpkeep = performance.now()
   async function upkeep(): Promise<void> {
+    // An idle gateway gets no replies; without one nothing ages.
+    if (link.up && outbox.size > 0) await link.client.ping().then(connected.good)
     await outbox.sweep()
     if (performance.now() - lastUpkeep < 10_000) return
     lastUpkeep = performance.now()
@@ -194,7 +196,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     },
     transactions: (ref, page) => readTransactions(journal, ref, page),
     usage: (ref, query) => readUsage(link.client, ref, query),
-    audit: (ref) => audit(journal, ref),
+    async audit(ref) {
+      return { ...(await audit(journal, ref)), late: await spool.countLate() }
+    },
     async archive() {
       let count = 0
       if (!archive) return count
@@ -214,6 +218,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       gate.stop()
       const bound = new Promise((resolve) => setTimeout(resolve, boundMs).unref())
       await Promise.race([outbox.idle(), bound])
+      await outbox.park()
       await spool.close()
     },
   }

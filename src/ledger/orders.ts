@@ -39,7 +39,10 @@ export interface CreditOrder {
   readonly at: number
 }
 
-export type Order = SettleOrder | CreditOrder
+export type Order = (SettleOrder | CreditOrder) & {
+  /** Redis said yes once: only a Redis that forgot it needs it again. */
+  readonly wasAnswered?: boolean
+}
 
 export const orderKey = ({ kind, ref, id }: Order) => `${kind}:${ref}:${id}`
 

@@ -22,8 +22,12 @@ export interface Outbox {
   sweep(): Promise<void>
   /** Orders whose answer is not there yet, or that could not be sent. */
   readonly unanswered: number
+  /** Settlements and credits that are kept. */
+  readonly size: number
   /** Resolves when every sending has ended, well or not. */
   idle(): Promise<void>
+  /** All that is kept goes to the disk, for the next start. */
+  park(): Promise<void>
 }
 
 export interface OutboxOptions {
@@ -60,8 +64,9 @@ export function createOutbox(options: OutboxOptions): Outbox {
   const keepOnDisk = async (entry: Entry) => {
     if (entry.isOnDisk) return
     entry.isOnDisk = true
+    const wasAnswered = entry.state === 'answered' || entry.order.wasAnswered
     try {
-      await spool.append(entry.order)
+      await spool.append(wasAnswered ? { ...entry.order, wasAnswered } : entry.order)
     } catch (error) {
       entry.isOnDisk = false
       throw error
@@ -73,8 +78,9 @@ export function createOutbox(options: OutboxOptions): Outbox {
       onProblem('A ledger write waits in memory only', error),
     )
   }
-  /** One that can't be carried out any more: a day late, or its account is gone. */
+  /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
   const giveUp = async (key: string, entry: Entry) => {
+    if (entry.order.wasAnswered) return forget(key, entry)
     try {
       await spool.late(entry.order)
     } catch (error) {
@@ -174,6 +180,12 @@ export function createOutbox(options: OutboxOptions): Outbox {
         forget(key, entry)
       }
       if (isUp()) await sendAll(({ state }) => state === 'waiting').catch(() => undefined)
+    },
+    get size() {
+      return entries.size
+    },
+    async park() {
+      await Promise.allSettled([...entries.values()].map(keepOnDisk))
     },
     async idle() {
       while (sendings.size > 0) await Promise.allSettled([...sendings])

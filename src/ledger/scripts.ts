@@ -41,9 +41,14 @@ export interface ScriptsOptions {
 
 const read = (name: string) => readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8')
 
+/** Each runs what stands before it at every call: the door's functions only where they are needed. */
+function textOf(name: ScriptName): string {
+  const isDoor = name === 'identify' || name === 'admit'
+  return read('prelude') + (isDoor ? read('door') : '') + read(name)
+}
+
 export function createScripts({ link, onReply }: ScriptsOptions): Scripts {
-  const prelude = read('prelude')
-  const texts = new Map(names.map((name) => [name, loadable(prelude + read(name))]))
+  const texts = new Map(names.map((name) => [name, loadable(textOf(name))]))
   const scriptOf = (name: ScriptName) => texts.get(name) ?? loadable('')
   return {
     async run(name, keys, args) {

@@ -21,6 +21,8 @@ export interface Spool {
   takeOver(): Promise<readonly Order[]>
   /** A settlement that came too late to be charged, for the operator to look at. */
   late(order: Order): Promise<void>
+  /** How many of these there are. */
+  countLate(): Promise<number>
   /** Says that this process lives. */
   touch(): Promise<void>
   close(): Promise<void>
@@ -28,6 +30,7 @@ export interface Spool {
 
 /** A live process touches its file every 10 s. Where its pid can't be asked for, this long a silence means death. */
 const staleMs = 60_000
+const lateName = 'late.ndjson'
 const compactAboveBytes = 4 * 1024 * 1024
 
 export async function openSpool(dir: string): Promise<Spool> {
@@ -64,7 +67,11 @@ export async function openSpool(dir: string): Promise<Spool> {
       }
       return taken
     },
-    late: (order) => appendLine(join(dir, 'late.ndjson'), JSON.stringify(order)),
+    late: (order) => appendLine(join(dir, lateName), JSON.stringify(order)),
+    async countLate() {
+      const text = await readFile(join(dir, lateName), 'utf8').catch(() => '')
+      return text.split('\n').length - 1
+    },
     touch: () => log.touch(),
     close: () => log.close(),
   }

@@ -61,11 +61,10 @@ interface Sums {
   requests: number
   prompt: number
   completion: number
-  cached: number
   cost: number
 }
 
-/** Fields are `<model>|<key id>|<sum>`. */
+/** Fields are `<model>|<key id>`, values `<requests> <prompt> <cached> <completion> <cost>`. */
 function rowsOf(
   fields: Readonly<Record<string, string>>,
   start: number,
@@ -74,10 +73,14 @@ function rowsOf(
 ): readonly UsageRow[] {
   const groups = new Map<string, Sums>()
   for (const [field, value] of Object.entries(fields)) {
-    const [model = '', keyId = '', name = ''] = field.split('|')
+    const [model = '', keyId = ''] = field.split('|')
+    const [requests = 0, prompt = 0, , completion = 0, cost = 0] = value.split(' ').map(Number)
     const group = groupBy === 'model' ? decodeURIComponent(model) : groupBy === 'key' ? keyId : ''
-    const sums = groups.get(group) ?? { requests: 0, prompt: 0, completion: 0, cached: 0, cost: 0 }
-    if (name in sums) sums[name as keyof Sums] += Number(value)
+    const sums = groups.get(group) ?? { requests: 0, prompt: 0, completion: 0, cost: 0 }
+    sums.requests += requests
+    sums.prompt += prompt
+    sums.completion += completion
+    sums.cost += cost
     groups.set(group, sums)
   }
   return [...groups]

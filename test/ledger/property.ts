@@ -288,8 +288,15 @@ async function checkUsage(t: Test, world: World, { client }: RedisLink, ref: str
   const names = await client.keys(`{${ref}}:usage:h*`)
   const sums = { requests: 0, prompt: 0, completion: 0, cost: 0, cached: 0 }
   for (const name of names) {
-    for (const [field, value] of Object.entries(await client.hgetall(name))) {
-      sums[field.split('|')[2] as keyof typeof sums] += Number(value)
+    for (const value of Object.values(await client.hgetall(name))) {
+      const [requests = 0, prompt = 0, cached = 0, completion = 0, cost = 0] = value
+        .split(' ')
+        .map(Number)
+      sums.requests += requests
+      sums.prompt += prompt
+      sums.cached += cached
+      sums.completion += completion
+      sums.cost += cost
     }
   }
   const charged = [...(world.journal.get(ref)?.charged.values() ?? [])].reduce(

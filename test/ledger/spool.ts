@@ -124,6 +124,7 @@ t.test('late ones are kept apart', async (t) => {
   const spool = await openSpool(dir)
   await spool.late(order('a'))
   await spool.late(order('b'))
+  t.equal(await spool.countLate(), 2)
   t.equal((await readFile(join(dir, 'late.ndjson'), 'utf8')).split('\n').length, 3)
   await spool.close()
 })

@@ -14,8 +14,8 @@ local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KE
 local usage_hour, usage_day = KEYS[6], KEYS[7]
 local hour, lease, settled = read_times(ARGV[1], 8)
 local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
-local id, want, min, tokens = string.match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
-local allowed, rpm, tpm, concurrency, plan = string.match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
+local id, want, min, tokens = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
+local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_again = again_for ~= ''
 want, min, tokens = number(want), number(min), number(tokens)
 
@@ -31,9 +31,8 @@ local ask = ask_hours(reap, now)
 if ask then return ask end
 
 local minute = math.floor(now / MINUTE_MS)
-for _, counter in ipairs({ account, key }) do
-  if counter.minute ~= minute then counter.requests, counter.tokens = 0, 0 end
-end
+if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
+if key.minute ~= minute then key.requests, key.tokens = 0, 0 end
 
 -- The tighter of account and key: limit and what is left of it.
 local function tighter(of_account, used_by_account, of_key, used_by_key)
@@ -65,10 +64,10 @@ local function find_limit()
   if over(account.tokens + tokens, tonumber(tpm)) or over(key.tokens + tokens, key.tpm) then
     return 'rate_limit_exceeded', 'tokens'
   end
-  local running = redis.call('HLEN', open) - #reap.charges
+  local running = call('HLEN', open) - #reap.charges
   if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
   if key.concurrency then
-    local of_key = number(redis.call('HGET', account_key, 'open:' .. key.id))
+    local of_key = number(call('HGET', account_key, 'open:' .. key.id))
       - (reap.by_key[key.id] or 0)
     if over(of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
   end
@@ -76,7 +75,7 @@ local function find_limit()
 end
 
 local own_settled = settled[hour_of(made_at(id))]
-local opened, mark = redis.call('HGET', open, id), redis.call('HGET', own_settled, id)
+local opened, mark = call('HGET', open, id), call('HGET', own_settled, id)
 for _, charge in ipairs(reap.charges) do
   if charge.id == id then opened, mark = false, charge.mark end
 end
@@ -111,24 +110,24 @@ if reap.more and is_short and not is_open then return { 'again', now, #reap.char
 if no then return answer(no, which, int(available)) end
 if not is_again then touch_key(key_key, key, now) end
 if is_open then
-  local held = number(string.match(opened, '^%d+'))
+  local held = number(match(opened, '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id)
 end
 
 account.reserved = account.reserved + amount
 if is_again then
-  redis.call('HSET', account_key, 'reserved', int(account.reserved))
+  call('HSET', account_key, 'reserved', int(account.reserved))
 else
   account.requests, account.tokens = account.requests + 1, account.tokens + tokens
   key.requests, key.tokens = key.requests + 1, key.tokens + tokens
-  redis.call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
+  call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
     'requests', int(account.requests), 'tokens', int(account.tokens))
   if key.rpm or key.tpm then
-    redis.call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
+    call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
-redis.call('HINCRBY', account_key, 'open:' .. key.id, 1)
-redis.call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
-redis.call('ZADD', holds, int(now + lease), id)
+call('HINCRBY', account_key, 'open:' .. key.id, 1)
+call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
+call('ZADD', holds, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id)

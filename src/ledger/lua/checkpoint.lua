@@ -10,14 +10,14 @@ local now = now_ms()
 local deadline = int(now + lease)
 local ids, progress = {}, {}
 for i = 2, #ARGV do
-  ids[i - 1], progress[i - 1] = string.match(ARGV[i], '^(%S+) (.+)$')
+  ids[i - 1], progress[i - 1] = match(ARGV[i], '^(%S+) (.+)$')
 end
-local reply = { 'ok', now, redis.call('HGET', account_key, 'status') or '' }
-local values = redis.call('HMGET', open, unpack(ids))
+local reply = { 'ok', now, call('HGET', account_key, 'status') or '' }
+local values = call('HMGET', open, unpack(ids))
 local renewed, leases = {}, {}
 for i, id in ipairs(ids) do
   if values[i] then
-    local amount, tail = string.match(values[i], '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
+    local amount, tail = match(values[i], '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
     renewed[#renewed + 1] = id
     renewed[#renewed + 1] = amount .. ' ' .. progress[i] .. ' ' .. tail
     leases[#leases + 1] = deadline
@@ -28,7 +28,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #renewed > 0 then
-  redis.call('HSET', open, unpack(renewed))
-  redis.call('ZADD', holds, unpack(leases))
+  call('HSET', open, unpack(renewed))
+  call('ZADD', holds, unpack(leases))
 end
 return reply

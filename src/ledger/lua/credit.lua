@@ -11,9 +11,9 @@ local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local now = now_ms()
 local account = read_account(account_key)
 if not account.id then return { 'account_not_found', now } end
-local answered = redis.call('GET', answer_key)
+local answered = call('GET', answer_key)
 if answered then
-  local of_hash, entry, of_amount, balance = string.match(answered, '^(%S+) (%S+) (%S+) (%S+)$')
+  local of_hash, entry, of_amount, balance = match(answered, '^(%S+) (%S+) (%S+) (%S+)$')
   if of_hash ~= hash then return { 'idempotency_key_reused', now } end
   return { 'ok', now, entry, of_amount, balance, 1 }
 end
@@ -25,8 +25,8 @@ if available + amount < 0 then return { 'insufficient_balance', now } end
 account.granted = account.granted + amount
 local balance = account.granted - account.spent
 write_sums(account_key, account)
-local entry = redis.call('XADD', journal, '*', 'type', kind, 'amount', int(amount),
+local entry = call('XADD', journal, '*', 'type', kind, 'amount', int(amount),
   'balance', int(balance), 'meta', meta)
-redis.call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
+call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
   'EX', MARK_SECONDS)
 return { 'ok', now, entry, int(amount), int(balance), 0 }

@@ -8,26 +8,26 @@ local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KE
 local usage_hour, usage_day, settled = KEYS[6], KEYS[7], KEYS[8]
 local hour, flags, meta = ARGV[1], ARGV[4], ARGV[5]
 local id, total, prompt, cached, completion, counted, minute =
-  string.match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-local key_id, model = string.match(ARGV[3], '^(%S+) (%S+)$')
+  match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local key_id, model = match(ARGV[3], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, counted, minute = number(completion), number(counted), number(minute)
 
 local now = now_ms()
 local account = read_account(account_key)
 if not account.id then return { 'account_not_found', now } end
-local mark = redis.call('HGET', settled, id)
+local mark = call('HGET', settled, id)
 if mark and string.sub(mark, 1, 1) == 's' then
-  local charge, shortfall = string.match(mark, '^s (%d+) (%d+)$')
+  local charge, shortfall = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, shortfall, int(account.granted - account.spent), 1 }
 end
-local opened = redis.call('HGET', open, id)
+local opened = call('HGET', open, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 if hour ~= hour_of(now) then return { 'clock', now } end
 
 local held = 0
 if opened then
-  local amount, owner = string.match(opened, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
+  local amount, owner = match(opened, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
   held = number(amount)
   key_id = owner
 end
@@ -44,26 +44,26 @@ account.reserved = account.reserved - held
 book_charge(account, charge)
 count_usage(charge, total, prompt, cached, completion, before)
 
-redis.call('HSET', settled, id, 's ' .. int(before.charge + delta) .. ' ' .. int(shortfall))
-redis.call('EXPIRE', settled, MARK_SECONDS)
+call('HSET', settled, id, 's ' .. int(before.charge + delta) .. ' ' .. int(shortfall))
+call('EXPIRE', settled, MARK_SECONDS)
 if opened then
-  redis.call('ZREM', holds, id)
-  redis.call('HDEL', open, id)
-  redis.call('HINCRBY', account_key, 'open:' .. key_id, -1)
+  call('ZREM', holds, id)
+  call('HDEL', open, id)
+  call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
 write_charge(journal, usage_hour, usage_day, charge)
 
 -- The limit counted an estimate; while its minute lasts, the truth takes its place.
 local correction = prompt + completion - counted
 if account.minute == minute and correction ~= 0 then
-  redis.call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
+  call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
     'reserved', int(account.reserved), 'tokens', int(math.max(0, account.tokens + correction)))
 else
   write_sums(account_key, account)
 end
-local of_key = redis.call('HMGET', key_key, 'minute', 'tokens')
+local of_key = call('HMGET', key_key, 'minute', 'tokens')
 if number(of_key[1]) == minute and correction ~= 0 then
-  redis.call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
+  call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
 return {
   'ok', now, int(before.charge + delta), int(shortfall), int(account.granted - account.spent), 0,

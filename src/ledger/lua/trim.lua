@@ -7,12 +7,12 @@ local account_key, journal = KEYS[1], KEYS[2]
 local first, last, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now = now_ms()
-local entries = redis.call('XRANGE', journal, '-', last)
+local entries = call('XRANGE', journal, '-', last)
 if #entries == 0 then return { 'ok', now, 0 } end
 if #entries ~= count or entries[1][1] ~= first or entries[count][1] ~= last then
   return { 'mismatch', now, #entries }
 end
-local sums = redis.call('HMGET', account_key, 'archived', 'archived_granted', 'archived_spent')
+local sums = call('HMGET', account_key, 'archived', 'archived_granted', 'archived_spent')
 local archived, granted, spent = number(sums[1]), number(sums[2]), number(sums[3])
 local balance = '0'
 for _, entry in ipairs(entries) do
@@ -27,9 +27,9 @@ for _, entry in ipairs(entries) do
   end
   balance = fields.balance
 end
-redis.call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
+call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
   'archived_spent', int(spent), 'archived_balance', balance, 'archived_last', last)
 -- Nothing lies between the last entry and its id with the next sequence.
-local ms, sequence = string.match(last, '^(%d+)%-(%d+)$')
-redis.call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
+local ms, sequence = match(last, '^(%d+)%-(%d+)$')
+call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
 return { 'ok', now, count }

@@ -1,0 +1,118 @@
+-- Purpose: who asks, and the expired holds met on the way; scripts.ts puts this text in front of identify and admit.
+-- What is named find_ or book_ writes nothing: all checks precede all writes.
+
+local REAP_AT_ONCE = 100
+
+-- `<usage hour> <lease ms> <hour of the first settled key> <of the second> …`: two are always there.
+local function read_times(text, first_settled)
+  local hour, lease, one, two, others = match(text, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
+  local settled = { [one] = KEYS[first_settled], [two] = KEYS[first_settled + 1] }
+  if others ~= '' then
+    local at = first_settled + 2
+    for other in string.gmatch(others, '%d+') do
+      settled[other] = KEYS[at]
+      at = at + 1
+    end
+  end
+  return hour, tonumber(lease), settled
+end
+
+local function read_key(key)
+  local found = call('HMGET', key, 'id', 'scopes', 'models', 'expires_at', 'revoked_at',
+    'last_used_at', 'rpm', 'tpm', 'concurrency', 'minute', 'requests', 'tokens')
+  return {
+    id = found[1], scopes = found[2] or '', models = found[3] or '*',
+    expires_at = tonumber(found[4] or ''), revoked_at = tonumber(found[5] or ''),
+    last_used_at = number(found[6]), rpm = tonumber(found[7] or ''), tpm = tonumber(found[8] or ''),
+    concurrency = tonumber(found[9] or ''), minute = number(found[10]),
+    requests = number(found[11]), tokens = number(found[12]),
+  }
+end
+
+local function listed(word, words)
+  return words == '*' or string.find(' ' .. words .. ' ', ' ' .. word .. ' ', 1, true) ~= nil
+end
+
+-- Why this caller is refused, or nil.
+local function find_refusal(account, key, scope, now)
+  local seconds = now / 1000
+  if key.revoked_at and key.revoked_at <= seconds then return 'api_key_revoked' end
+  if key.expires_at and key.expires_at <= seconds then return 'api_key_expired' end
+  if scope ~= '' and not listed(scope, key.scopes) then return 'insufficient_scope' end
+  if account.status == 'suspended' then return 'account_suspended' end
+  return nil
+end
+
+local function touch_key(key_name, key, now)
+  local seconds = math.floor(now / 1000)
+  if seconds - key.last_used_at >= 60 then
+    call('HSET', key_name, 'last_used_at', int(seconds))
+  end
+end
+
+local function uptime_ms()
+  return number(match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)')) * 1000
+end
+
+local function book_reaping(account, id, value, mark)
+  local amount, total, prompt, cached, completion, key_id, model, meta =
+    match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
+  local before = read_reaped(mark)
+  local delta = math.max(0, math.min(number(total) - before.charge, number(amount)))
+  local charge = {
+    id = id, prior = before.charge, delta = delta, shortfall = 0, model = model, key_id = key_id,
+    flags = 'e', meta = meta,
+  }
+  account.reserved = account.reserved - number(amount)
+  book_charge(account, charge)
+  count_usage(charge, before.charge + delta, number(prompt), number(cached), number(completion), before)
+  charge.mark = 'r ' .. int(before.charge + delta) .. ' ' .. charge.usage
+  return charge
+end
+
+-- Expired holds, at most 100, already booked in `account`. `missing`: hours whose settled keys were
+-- not declared. A Redis that was just started reaps nobody: its gateways had no chance to renew.
+local function find_expired(account, holds, open, settled, now, lease)
+  local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
+  local reap = { charges = {}, missing = {}, by_key = {}, more = false }
+  if #ids == 0 or uptime_ms() < lease then return reap end
+  reap.more = #ids > REAP_AT_ONCE
+  if reap.more then ids[#ids] = nil end
+  local values = call('HMGET', open, unpack(ids))
+  for i, id in ipairs(ids) do
+    local hour = hour_of(made_at(id))
+    local key = settled[hour]
+    if key then
+      local charge = book_reaping(account, id, values[i], call('HGET', key, id))
+      charge.settled = key
+      reap.charges[i] = charge
+      reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
+    else
+      reap.missing[hour] = true
+    end
+  end
+  return reap
+end
+
+-- The answer that asks for more keys, or nil.
+local function ask_hours(reap, now)
+  if next(reap.missing) == nil then return nil end
+  local answer = { 'hours', now }
+  for hour in pairs(reap.missing) do
+    answer[#answer + 1] = hour
+  end
+  return answer
+end
+
+local function write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
+  if #reap.charges == 0 then return end
+  for _, charge in ipairs(reap.charges) do
+    call('ZREM', holds, charge.id)
+    call('HDEL', open, charge.id)
+    call('HSET', charge.settled, charge.id, charge.mark)
+    call('EXPIRE', charge.settled, MARK_SECONDS)
+    call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
+    write_charge(journal, usage_hour, usage_day, charge)
+  end
+  write_sums(account_key, account)
+end

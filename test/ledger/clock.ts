@@ -1,0 +1,27 @@
+import t from 'tap'
+import { createConnectedClock, createRedisClock, hourMs } from '../../src/ledger/clock.ts'
+
+t.test("Redis' time is learnt from its replies", async (t) => {
+  let local = 5 * hourMs
+  const clock = createRedisClock(() => local)
+  t.equal(clock.hour(), 5)
+  clock.learn(7 * hourMs - 1)
+  t.equal(clock.hour(), 6)
+  local += 1
+  t.equal(clock.hour(), 7)
+})
+
+t.test('connected time grows between replies of one connection only', async (t) => {
+  let now = 0
+  const clock = createConnectedClock(() => now)
+  const at = (ms: number) => {
+    now = ms
+    clock.good()
+    return clock.ageMs
+  }
+  t.equal(at(1000), 0)
+  t.equal(at(1500), 500)
+  clock.lost()
+  t.equal(at(9000), 500)
+  t.equal(at(9010), 510)
+})

@@ -1,0 +1,82 @@
+import t from 'tap'
+import { releaseOrder, settleOrder, toSettled } from '../../src/ledger/ending.ts'
+import { Hold } from '../../src/ledger/hold.ts'
+
+const hold = () =>
+  new Hold(
+    {
+      id: 'h',
+      ref: 'r',
+      hmac: 'x',
+      accountId: 'a',
+      accountName: 'A',
+      keyId: 'k',
+      plan: 'p',
+      model: 'm%2F1',
+      meta: '{"a":1}',
+      limits: {},
+      countedTokens: 30,
+      minute: 7,
+    },
+    100,
+  )
+
+t.test('an order says all that a Redis without the hold needs to charge', async (t) => {
+  t.same(
+    settleOrder(hold(), {
+      charge: 5,
+      prompt: 1,
+      cached: 2,
+      completion: 3,
+      estimated: true,
+      cut: true,
+    }),
+    {
+      kind: 'settle',
+      ref: 'r',
+      hmac: 'x',
+      id: 'h',
+      charge: 5,
+      prompt: 1,
+      cached: 2,
+      completion: 3,
+      counted: 30,
+      minute: 7,
+      keyId: 'k',
+      model: 'm%2F1',
+      flags: 'ec',
+      meta: '{"a":1}',
+    },
+  )
+})
+
+t.test('no number of a backend gets into the sums that they can not take', async (t) => {
+  const order = settleOrder(hold(), {
+    charge: 2 ** 60,
+    prompt: 1e300,
+    cached: Number.NaN,
+    completion: -4.5,
+  })
+  t.match(order, {
+    charge: Number.MAX_SAFE_INTEGER,
+    prompt: 1e12,
+    cached: 0,
+    completion: 0,
+    flags: '',
+  })
+})
+
+t.test('what became of it', async (t) => {
+  const order = { ...releaseOrder('r', 'x', 'h'), charge: 9 }
+  t.same(toSettled(order, undefined), { charge: 9, shortfall: 0, isWaiting: true })
+  t.same(toSettled(order, { word: 'late', nowMs: 1, values: [] }), {
+    charge: 0,
+    shortfall: 0,
+    isWaiting: false,
+  })
+  t.same(toSettled(order, { word: 'ok', nowMs: 1, values: ['ok', 1, '4', '5'] }), {
+    charge: 4,
+    shortfall: 5,
+    isWaiting: false,
+  })
+})

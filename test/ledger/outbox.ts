@@ -1,0 +1,159 @@
+// Every settlement until Redis has surely kept it: on disk where it could not be sent, again at every reconnect,
+// forgotten after 30 s of connected time.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { createConnectedClock } from '../../src/ledger/clock.ts'
+import { releaseOrder } from '../../src/ledger/ending.ts'
+import { createOutbox } from '../../src/ledger/outbox.ts'
+import type { Order } from '../../src/ledger/orders.ts'
+import type { Reply } from '../../src/ledger/scripts.ts'
+import { openSpool } from '../../src/ledger/spool.ts'
+import { tempDir } from '../fixtures/ledger.ts'
+
+const ok: Reply = { word: 'ok', nowMs: 1, values: ['ok', 1, '5', '0', '9', 0] }
+const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5 })
+
+/** An outbox whose Redis answers what the test says, at a time the test says. */
+async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
+  const state = { nowMs: 0, isUp: true, late: 0, problems: 0 }
+  const spool = await openSpool(await tempDir(t))
+  t.teardown(() => spool.close())
+  const connected = createConnectedClock(() => state.nowMs)
+  const sent: string[] = []
+  const outbox = createOutbox({
+    async send(order) {
+      sent.push(order.id)
+      const reply = await answer(order)
+      connected.good()
+      return reply
+    },
+    isUp: () => state.isUp,
+    connected,
+    spool,
+    onSettled: () => undefined,
+    onLate: () => state.late++,
+    onProblem: () => state.problems++,
+  })
+  return { outbox, state, spool, connected, sent }
+}
+
+t.test('a settlement is sent in the same tick', async (t) => {
+  const { outbox, sent } = await open(t, async () => ok)
+  void outbox.settle(settlement('a'))
+  t.same(sent, ['a'])
+  await outbox.idle()
+})
+
+t.test(
+  'answered ones are sent again in order, until they are 30 s of connected time old',
+  async (t) => {
+    const { outbox, state, connected, sent } = await open(t, async () => ok)
+    await outbox.settle(settlement('a'))
+    state.nowMs = 20_000
+    await outbox.settle(settlement('b'))
+    await outbox.replay()
+    t.same(sent.splice(0), ['a', 'b', 'a', 'b'])
+    connected.lost()
+    state.nowMs = 90_000
+    await outbox.sweep()
+    t.equal(outbox.size, 2, 'time without a reply does not count')
+    connected.good()
+    state.nowMs = 119_999
+    connected.good()
+    await outbox.sweep()
+    t.equal(outbox.size, 2)
+    state.nowMs = 120_000
+    connected.good()
+    await outbox.sweep()
+    t.equal(outbox.size, 0)
+  },
+)
+
+t.test('what fails waits on disk, and leaves it once answered and old', async (t) => {
+  let isFailing = true
+  const answer = async () => {
+    if (isFailing) throw new Error('away')
+    return ok
+  }
+  const { outbox, state, spool, connected, sent } = await open(t, answer)
+  t.equal(await outbox.settle(settlement('a')), undefined)
+  state.isUp = false
+  t.equal(await outbox.settle(settlement('b')), undefined)
+  t.same(sent, ['a'], 'nothing is sent into the void')
+  t.equal(spool.size, 2)
+  t.equal(outbox.unanswered, 2)
+  state.isUp = true
+  await t.rejects(outbox.replay(), { code: 'ledger_unavailable' })
+  isFailing = false
+  await outbox.sweep()
+  t.equal(outbox.unanswered, 0)
+  t.equal(spool.size, 2, 'Redis may yet forget them')
+  state.nowMs = 31_000
+  connected.good()
+  await outbox.sweep()
+  t.equal(spool.size, 0)
+})
+
+t.test(
+  'a late one is kept apart and given up; one that was carried out before is only given up',
+  async (t) => {
+    const late: Reply = { word: 'late', nowMs: 1, values: ['late', 1] }
+    const { outbox, state, spool } = await open(t, async () => late)
+    t.equal((await outbox.settle(settlement('a')))?.word, 'late')
+    t.equal(outbox.size, 0)
+    outbox.adopt([{ ...settlement('b'), wasAnswered: true }])
+    await outbox.sweep()
+    t.equal(outbox.size, 0)
+    t.equal(state.late, 1)
+    t.equal(await spool.countLate(), 1)
+  },
+)
+
+t.test('a credit that failed is not kept: its caller was told', async (t) => {
+  const { outbox, state, spool } = await open(t, () => Promise.reject(new Error('away')))
+  const order = {
+    kind: 'credit',
+    ref: 'r',
+    id: 'i',
+    hash: 'h',
+    amount: 1,
+    type: 'topup',
+    meta: '{}',
+    at: 1,
+  } as const
+  await t.rejects(outbox.credit(order))
+  state.isUp = false
+  await t.rejects(outbox.credit(order), { code: 'ledger_unavailable' })
+  t.equal(outbox.size + spool.size, 0)
+})
+
+t.test('a credit that was made is on disk before it is answered', async (t) => {
+  const { outbox, spool } = await open(t, async () => ok)
+  const order = {
+    kind: 'credit',
+    ref: 'r',
+    id: 'i',
+    hash: 'h',
+    amount: 1,
+    type: 'topup',
+    meta: '{}',
+    at: 1,
+  } as const
+  await outbox.credit(order)
+  t.equal(spool.size, 1)
+})
+
+t.test('parking leaves everything to the next start', async (t) => {
+  const { outbox, spool } = await open(t, async () => ok)
+  await outbox.settle(settlement('a'))
+  t.equal(spool.size, 0)
+  await outbox.park()
+  t.equal(spool.size, 1)
+})
+
+t.test('memory is bounded: of more than 100,000 the oldest go', async (t) => {
+  const { outbox } = await open(t, async () => ok)
+  for (let i = 0; i < 100_050; i++) await outbox.settle(settlement(`${i}`))
+  t.equal(outbox.size, 100_000)
+})
