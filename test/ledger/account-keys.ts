@@ -5,6 +5,7 @@ import { newKeySeed } from '../../src/ledger/account-keys.ts'
 import { createAccounts } from '../../src/ledger/accounts.ts'
 import { hmacKey, parseKey } from '../../src/ledger/api-key.ts'
 import { keys } from '../../src/redis.ts'
+import { connectLink, openLedger } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 async function start(t: Test, pepper = '') {
@@ -172,3 +173,38 @@ t.test('an id whose key was never written leads to no key', async (t) => {
   await redis.hset(keys.keyIds, 'key_orphan', ref)
   await t.rejects(accounts.revokeKey('key_orphan'), { code: 'key_not_found' })
 })
+
+t.test(
+  'a key opens the ledger until it is revoked, its account until it is suspended',
+  async (t) => {
+    const server = await startRedis(t)
+    const link = await connectLink(t, server.socket)
+    const ledger = await openLedger(t, { link })
+    const accounts = createAccounts({ redis: link.client, pepper: () => 'pepper' })
+    const { ref, account } = await accounts.createAccount({ name: 'a' })
+    const made = await accounts.createKey(ref, { scopes: ['chat'], models: ['m'] })
+    const identify = (key: string, scope: 'chat' | 'files') =>
+      ledger.identify({ ref, hmac: hmacKey(key, 'pepper'), scope })
+    const expected = {
+      accountId: account.id,
+      accountName: 'a',
+      plan: 'default',
+      keyId: made.id,
+      models: ['m'],
+    }
+    t.match(await identify(made.key, 'chat'), expected)
+    t.ok((await accounts.listKeys(ref))[0]?.last_used_at, 'its use is seen')
+    await t.rejects(identify(made.key, 'files'), { code: 'insufficient_scope' })
+    await t.rejects(identify(newKeySeed(ref).text, 'chat'), { code: 'invalid_api_key' })
+    await accounts.setAccount('a', { status: 'suspended' })
+    await t.rejects(identify(made.key, 'chat'), { code: 'account_suspended' })
+    await accounts.setAccount('a', { status: 'active' })
+    const next = await accounts.rotateKey(made.id, 60)
+    t.ok(await identify(made.key, 'chat'), 'within the grace')
+    t.match(await identify(next.key, 'chat'), { keyId: next.id, models: ['m'] })
+    await accounts.revokeKey(next.id)
+    await t.rejects(identify(next.key, 'chat'), { code: 'api_key_revoked' })
+    const past = await accounts.createKey(ref, { expiresAt: nowS() - 1 })
+    await t.rejects(identify(past.key, 'chat'), { code: 'api_key_expired' })
+  },
+)
