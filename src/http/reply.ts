@@ -33,8 +33,7 @@ export async function sendAnswer(
 ): Promise<void> {
   if (!('stream' in answer)) {
     const { status, headers = {}, body } = answer
-    if (bodyToCome(res.req) > forgivenBytes) res.shouldKeepAlive = false
-    sendWhole(res, x, { status, headers, body })
+    sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
     if (res.writableLength > 0) dropWhenStuck(res, limits)
     return
   }
@@ -55,15 +54,12 @@ export function sendError(res: ServerResponse, x: Replying, error: GatewayError)
     if (!res.writableEnded) res.destroy()
     return
   }
-  const head = { status: error.status, headers: errorHeaders(error, res.req) }
-  const body = errorBody(error, x.id)
-  const timedOut = error.code === 'request_timeout'
-  if (!timedOut && bodyToCome(res.req) <= forgivenBytes) return sendWhole(res, x, { ...head, body })
-  res.shouldKeepAlive = false
-  writeHead(res, x, { ...head, length: Buffer.byteLength(body) })
-  // Not ended before the client is: Node closes the connection at the end of the answer.
-  res.write(body)
-  linger(res.req, () => res.end())
+  sendWhole(res, x, {
+    status: error.status,
+    headers: errorHeaders(error, res.req),
+    body: errorBody(error, x.id),
+    isMidBody: isMidBody(res.req) || error.code === 'request_timeout',
+  })
 }
 
 /** Headers go out at once. */
@@ -72,7 +68,7 @@ export function openStream(
   x: Replying,
   { status, headers, limits }: Head & { readonly limits: StreamLimits },
 ): ClientStream {
-  if (bodyToCome(res.req) > forgivenBytes) res.shouldKeepAlive = false
+  if (isMidBody(res.req)) res.shouldKeepAlive = false
   return openClientStream(res, {
     status,
     headers: headerList(x.id, x.replyHeaders, headers),
@@ -104,13 +100,19 @@ export function hasLeft(res: ServerResponse): boolean {
 /** Below this, head and body as one string are one write(2); a Buffer behind the head is a writev: 3 µs more. */
 const oneWriteBytes = 64 * 1024
 
-function sendWhole(
-  res: ServerResponse,
-  x: Replying,
-  { status, headers, body }: Head & { readonly body: string | Buffer },
-): void {
-  writeHead(res, x, { status, headers, length: Buffer.byteLength(body) })
-  if (typeof body === 'string') res.end(body)
+interface Whole extends Head {
+  readonly body: string | Buffer
+  readonly isMidBody: boolean
+}
+
+function sendWhole(res: ServerResponse, x: Replying, { body, isMidBody, ...head }: Whole): void {
+  if (isMidBody) res.shouldKeepAlive = false
+  writeHead(res, x, { ...head, length: Buffer.byteLength(body) })
+  // Ended only when the client has been let finish: Node closes the connection at the end of such an answer.
+  if (isMidBody) {
+    res.write(body)
+    linger(res.req, () => res.end())
+  } else if (typeof body === 'string') res.end(body)
   else if (body.length <= oneWriteBytes) res.end(body.toString('latin1'), 'latin1')
   else res.end(body)
 }
@@ -156,9 +158,10 @@ function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
 /** So much of an unread body Node may read and forget for the sake of the connection. */
 const forgivenBytes = 64 * 1024
 
-/** How much of the request's body may still arrive. */
-function bodyToCome({ headers, complete }: IncomingMessage): number {
-  if (complete) return 0
-  if (headers['transfer-encoding'] !== undefined) return Infinity
-  return Number(headers['content-length'] ?? 0)
+/** More of the request's body may still arrive than can be passed over. */
+function isMidBody({ headers, complete }: IncomingMessage): boolean {
+  if (complete) return false
+  if (headers['transfer-encoding'] !== undefined) return true
+  const length = headers['content-length']
+  return length !== undefined && Number(length) > forgivenBytes
 }

@@ -1,0 +1,196 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { openClientStream } from '../../src/http/client-stream.ts'
+import type { ClientStream, StreamLimits } from '../../src/http/client-stream.ts'
+import { startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+
+interface Serving extends Partial<StreamLimits> {
+  readonly headers?: readonly string[]
+}
+
+/** Opens a stream for each request and leaves it to the test. */
+async function serve(t: Test, { headers = [], readerStallMs = 30_000, onDrop }: Serving = {}) {
+  const streams: ((out: ClientStream) => void)[] = []
+  const listener = await startListener(t, (_req, res) => {
+    const limits = { readerStallMs, onDrop }
+    streams.shift()?.(openClientStream(res, { status: 200, headers, limits }))
+  })
+  return async (request = get) => {
+    const { promise, resolve } = Promise.withResolvers<ClientStream>()
+    streams.push(resolve)
+    const client = await rawClient(t, listener.port)
+    client.send(request)
+    return { client, out: await promise, next: () => void streams.push(resolve) }
+  }
+}
+
+t.test('headers go out before the first byte', async (t) => {
+  const { client, out } = await (await serve(t))()
+  const { status, headers } = await client.head()
+  t.equal(status, 200)
+  t.equal(headers['transfer-encoding'], 'chunked')
+  out.end()
+})
+
+t.test('each write is one chunk of exactly its bytes, and the connection is kept', async (t) => {
+  const { client, out, next } = await (await serve(t))()
+  const writes = [
+    'data: 1\n\n',
+    Buffer.from('data: é报😀\n\n').toString('latin1'),
+    'a'.repeat(70_000),
+  ]
+  for (const bytes of writes) out.write(bytes)
+  out.write('')
+  out.end()
+  const answer = await client.answer()
+  t.same(answer.chunks, writes)
+  t.equal(answer.headers.connection, 'keep-alive')
+  next()
+  client.send(get)
+  t.equal((await client.head()).status, 200)
+})
+
+t.test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
+  const { client, out } = await (await serve(t))('GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
+  out.write('data: 1\n\n')
+  out.end()
+  const answer = await client.answer()
+  t.equal(answer.body.toString(), 'data: 1\n\n')
+  t.equal(answer.headers['transfer-encoding'], undefined)
+  t.equal(answer.headers.connection, 'close')
+})
+
+t.test('where the length is known nothing is framed', async (t) => {
+  const { client, out } = await (await serve(t, { headers: ['content-length', '6'] }))()
+  out.write('abc')
+  out.write('def')
+  out.end()
+  const answer = await client.answer()
+  t.equal(answer.body.toString(), 'abcdef')
+  t.equal(answer.headers['transfer-encoding'], undefined)
+})
+
+t.test('HEAD gets the head alone', async (t) => {
+  const { client, out, next } = await (await serve(t))(get.replace('GET', 'HEAD'))
+  out.write('data: 1\n\n')
+  out.end()
+  t.equal((await client.answer('HEAD')).status, 200)
+  next()
+  client.send(get)
+  t.equal((await client.head()).status, 200)
+})
+
+t.test('a pipelined stream waits for its turn and loses nothing', async (t) => {
+  const { promise: first, resolve: openFirst } = Promise.withResolvers<ClientStream>()
+  const listener = await startListener(t, (req, res) => {
+    const limits = { readerStallMs: 30_000 }
+    const out = openClientStream(res, { status: 200, headers: [], limits })
+    if (req.url === '/1') return openFirst(out)
+    out.write('second')
+    out.end()
+  })
+  const client = await rawClient(t, listener.port)
+  client.send(get.replace('/', '/1'), get.replace('/', '/2'))
+  const out = await first
+  out.write('first')
+  out.end()
+  t.same((await client.answer()).chunks, ['first'])
+  t.same((await client.answer()).chunks, ['second'])
+})
+
+const piece = 'a'.repeat(64 * 1024)
+
+t.test('a slow client is waited for: memory stays bounded, and all of it arrives', async (t) => {
+  const total = 600 * piece.length
+  const { client, out } = await (await serve(t, { headers: ['Content-Length', `${total}`] }))()
+  client.socket.pause()
+  let written = 0
+  const writer = async () => {
+    for (; written < total; written += piece.length) if (!out.write(piece)) await out.drained()
+    out.end()
+  }
+  const done = writer()
+  for (let seen = -1, turns = 0; turns < 1000; turns = seen === written ? turns + 1 : 0) {
+    seen = written
+    await new Promise(setImmediate)
+  }
+  t.ok(written < 20_000_000, `it waits after ${written} bytes`)
+  t.equal(out.left, false)
+  client.socket.resume()
+  await done
+  t.equal((await client.answer()).body.length, total)
+})
+
+t.test('a client that takes nothing is dropped, and nobody waits for it any more', async (t) => {
+  let dropped = 0
+  const stalling = { readerStallMs: 100, onDrop: () => void dropped++ }
+  const { client, out } = await (await serve(t, stalling))()
+  client.socket.pause()
+  while (!out.left) {
+    if (!out.write(piece)) await Promise.all([out.drained(), out.drained()])
+  }
+  t.equal(dropped, 1)
+  t.equal(out.write('more'), true, 'a gone client swallows')
+  await out.drained()
+  out.end()
+})
+
+t.test('silence of ours is no stalling of theirs', async (t) => {
+  const { client, out } = await (await serve(t, { readerStallMs: 50 }))()
+  out.write('one')
+  await client.text('one')
+  const until = performance.now() + 250
+  while (performance.now() < until) await new Promise(setImmediate)
+  t.equal(out.left, false)
+  out.write('two')
+  await client.text('two')
+  out.end()
+})
+
+t.test('a client that takes little at a time is not dropped', async (t) => {
+  const { client, out } = await (await serve(t, { readerStallMs: 400 }))()
+  client.socket.pause()
+  out.write('a'.repeat(20_000_000))
+  out.end()
+  // A sip whenever the stall time is half over, for three stall times.
+  const sips = setInterval(() => void (client.socket.read(1_000_000) ?? client.socket.read()), 200)
+  t.teardown(() => clearInterval(sips))
+  const until = performance.now() + 1200
+  while (performance.now() < until && !out.left) await new Promise(setImmediate)
+  t.equal(out.left, false)
+})
+
+t.test('a writer that does not wait is cut before memory is gone', async (t) => {
+  const { client, out } = await (await serve(t))()
+  client.socket.pause()
+  let written = 0
+  while (!out.left && written < 200_000_000) {
+    out.write(piece)
+    written += piece.length
+  }
+  t.equal(out.left, true)
+})
+
+t.test('a client that goes is seen to have left', async (t) => {
+  const { client, out } = await (await serve(t))()
+  t.equal(out.left, false)
+  client.socket.destroy()
+  while (!out.left) await new Promise(setImmediate)
+  t.equal(out.write('a'), true)
+  await out.drained()
+  out.end()
+})
+
+t.test('one that was served to the end has not left', async (t) => {
+  const { client, out } = await (
+    await serve(t)
+  )('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  out.write('a')
+  out.end()
+  await client.answer()
+  await client.ended()
+  t.equal(out.left, false)
+})
