@@ -150,16 +150,21 @@ async function unpackTools(dataDir: string): Promise<string | undefined> {
 }
 
 async function downloadTools(folder: string): Promise<void> {
-  const args = ['download', 'redis-tools', 'liblzf1', 'libjemalloc2']
+  const needed = ['download', 'redis-tools', 'liblzf1', 'libjemalloc2']
+  let own: readonly string[] = []
   try {
-    await apt(args, 120_000, folder)
+    await apt(needed, 120_000, folder)
   } catch {
     // No package lists, and only root may fill the system's: lists of one's own.
     const lists = join(folder, 'apt')
     await mkdir(join(lists, 'lists/partial'), { recursive: true })
-    const own = ['-o', `Dir::State=${lists}`, '-o', `Dir::Cache=${lists}`]
+    own = ['-o', `Dir::State=${lists}`, '-o', `Dir::Cache=${lists}`]
     await apt([...own, 'update'], 120_000)
-    await apt([...own, ...args], 120_000, folder)
+    await apt([...own, ...needed], 120_000, folder)
+  }
+  // There on most machines, and under one of two names (Debian 13 renamed it).
+  for (const name of ['libssl3', 'libssl3t64', 'libatomic1', 'libsystemd0']) {
+    await apt([...own, 'download', name], 60_000, folder).catch(() => undefined)
   }
 }
 
@@ -167,7 +172,7 @@ function startScript(root: string): string {
   const quoted = `'${root.replaceAll("'", `'\\''`)}'`
   return `#!/bin/sh
 root=${quoted}
-for folder in "$root"/usr/lib/*-linux-*; do
+for folder in "$root"/lib/*-linux-* "$root"/usr/lib/*-linux-*; do
   LD_LIBRARY_PATH=$folder\${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 done
 export LD_LIBRARY_PATH
