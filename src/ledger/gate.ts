@@ -3,7 +3,7 @@
 
 import type { LedgerEvents } from './ledger.ts'
 import { unavailable } from './scripts.ts'
-import type { RedisLink } from './scripts.ts'
+import type { LedgerLink } from './scripts.ts'
 
 export interface Gate {
   start(): void
@@ -18,7 +18,7 @@ export interface GateOptions {
   readonly recover: () => Promise<void>
 }
 
-export function createGate(link: RedisLink, { events, connected, recover }: GateOptions): Gate {
+export function createGate(link: LedgerLink, { events, connected, recover }: GateOptions): Gate {
   let isOpen = false
   let isStopped = false
   let connection = 0

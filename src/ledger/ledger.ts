@@ -24,7 +24,7 @@ import { createLeases } from './leases.ts'
 import { sendOrder } from './orders.ts'
 import { createOutbox } from './outbox.ts'
 import { createScripts, numberAt, wasRefused } from './scripts.ts'
-import type { RedisLink, Reply } from './scripts.ts'
+import type { LedgerLink, Reply } from './scripts.ts'
 import { openSpool } from './spool.ts'
 import { readUsage } from './usage.ts'
 import type { UsageList, UsageQuery } from './usage.ts'
@@ -36,7 +36,7 @@ export type { Ending, Settled } from './ending.ts'
 export type { Hold, Progress, StopReason } from './hold.ts'
 export type { Transaction, TransactionList } from './journal.ts'
 export type { UsageList, UsageQuery } from './usage.ts'
-export type { RedisLink } from './scripts.ts'
+export type { LedgerLink } from './scripts.ts'
 
 export interface Balance {
   readonly object: 'billing.balance'
@@ -78,7 +78,7 @@ export interface LedgerEvents {
 }
 
 export interface LedgerOptions {
-  readonly link: RedisLink
+  readonly link: LedgerLink
   readonly spoolDir: string
   readonly leaseMs: number
   /** Asked at each admission: plans change with the configuration. */

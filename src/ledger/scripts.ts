@@ -5,16 +5,10 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
+import type { RedisLink } from '../redis.ts'
 
-/** What the ledger needs of a connection. Replies must not wait for a lost one: no offline queue, no re-sending. */
-export interface RedisLink {
-  readonly client: Redis
-  /** Commands can be sent now. */
-  readonly up: boolean
-  /** Called at every (re)connect, when commands can be sent. */
-  onReady(listener: () => void): void
-  onLost(listener: () => void): void
-}
+/** What the ledger needs of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
+export type LedgerLink = Omit<RedisLink, 'close'>
 
 const names = ['identify', 'admit', 'checkpoint', 'settle', 'credit', 'trim'] as const
 export type ScriptName = (typeof names)[number]
@@ -35,7 +29,7 @@ export interface Scripts {
 }
 
 export interface ScriptsOptions {
-  readonly link: RedisLink
+  readonly link: LedgerLink
   readonly onReply: (name: ScriptName, seconds: number, nowMs: number) => void
 }
 

@@ -15,8 +15,9 @@ import {
   until,
   used,
 } from '../fixtures/ledger.ts'
-import type { RedisLink } from '../../src/ledger/ledger.ts'
+import type { LedgerLink } from '../../src/ledger/ledger.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis.ts'
 
 const page = { limit: 100, order: 'asc' } as const
@@ -39,7 +40,7 @@ async function open(
 }
 
 /** Nobody is reaped before Redis is up for a lease; its uptime counts whole seconds. */
-function reapingStarted({ client }: RedisLink) {
+function reapingStarted({ client }: LedgerLink) {
   return until(async () => !(await client.info('server')).includes('uptime_in_seconds:0\r'))
 }
 
@@ -430,4 +431,29 @@ t.test('amounts up to 2^53-1 are exact to the token', async (t) => {
     [most, 4, 3],
   )
   t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+t.test(
+  'a settlement more than a day late charges nothing, and the audit tells of it',
+  async (t) => {
+    const { link, ledger } = await open(t)
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 1000)
+    const hold = await ledger.admit(request(caller, 100))
+    const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
+    const lost = new Hold({ ...hold.fields, id: `${old}${newHoldId().slice(12)}` }, 100)
+    t.match(await ledger.settle(lost, used(50)), { charge: 0, isWaiting: false })
+    t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 100 })
+    t.match(await ledger.audit(caller.ref), { late: 1, differences: [] })
+  },
+)
+
+t.test('a settlement that finds neither hold nor mark, but is young, charges now', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  const hold = await ledger.admit(request(caller, 100))
+  const forgotten = new Hold({ ...hold.fields, id: newHoldId() }, 100)
+  t.match(await ledger.settle(forgotten, used(50)), { charge: 50, shortfall: 0 })
+  t.match(await ledger.balance(caller.ref), { balance: 950, reserved: 100 })
 })

@@ -13,7 +13,7 @@ import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { createScripts } from '../../src/ledger/scripts.ts'
-import type { RedisLink, Reply, Scripts } from '../../src/ledger/scripts.ts'
+import type { LedgerLink, Reply, Scripts } from '../../src/ledger/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { keys } from '../../src/redis.ts'
 import {
@@ -44,7 +44,7 @@ function createRandom(state: number) {
 }
 
 interface Gateway {
-  readonly link: RedisLink
+  readonly link: LedgerLink
   readonly scripts: Scripts
   readonly door: Door
   send(order: Order): Promise<Reply>
@@ -74,7 +74,7 @@ interface Seen {
   readonly charged: Map<string, number>
 }
 
-function openGateway(link: RedisLink): Gateway {
+function openGateway(link: LedgerLink): Gateway {
   const clock = createRedisClock()
   const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
   const plans = () => new Map([['default', unlimited]])
@@ -215,7 +215,7 @@ function checkEntry(world: World, seen: Seen, entry: Entry) {
     throw new Error(`reaped at ${charged}, not ${most}`)
 }
 
-async function check(world: World, { client }: RedisLink, ref: string) {
+async function check(world: World, { client }: LedgerLink, ref: string) {
   const seen: Seen = world.journal.get(ref) ?? { cursor: '-', sum: 0, charged: new Map() }
   world.journal.set(ref, seen)
   const replies = await client
@@ -257,7 +257,7 @@ async function check(world: World, { client }: RedisLink, ref: string) {
 }
 
 /** What every hold came to: one mark or open, and the charge that the journal says. */
-async function checkLives(t: Test, world: World, { client }: RedisLink) {
+async function checkLives(t: Test, world: World, { client }: LedgerLink) {
   const wrong: unknown[] = []
   for (const { caller, hold, order, granted, checkpoint, reopened } of world.lives) {
     const { ref } = caller
@@ -284,7 +284,7 @@ async function checkLives(t: Test, world: World, { client }: RedisLink) {
   }
 }
 
-async function checkUsage(t: Test, world: World, { client }: RedisLink, ref: string) {
+async function checkUsage(t: Test, world: World, { client }: LedgerLink, ref: string) {
   const names = await client.keys(`{${ref}}:usage:h*`)
   const sums = { requests: 0, prompt: 0, completion: 0, cost: 0, cached: 0 }
   for (const name of names) {

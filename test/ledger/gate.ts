@@ -1,0 +1,75 @@
+// Shut until this process has taken up its holds again, after every loss of the connection.
+
+import t from 'tap'
+import { createGate } from '../../src/ledger/gate.ts'
+import { until } from '../fixtures/ledger.ts'
+
+function open(recover: () => Promise<void>) {
+  const state = { up: true, lost: 0, problems: 0 }
+  const ready: (() => void)[] = []
+  const lost: (() => void)[] = []
+  const link = {
+    get up() {
+      return state.up
+    },
+    onReady: (listener: () => void) => void ready.push(listener),
+    onLost: (listener: () => void) => void lost.push(listener),
+  }
+  const events = { problem: () => void state.problems++ }
+  const gate = createGate(Object(link), {
+    events,
+    connected: { lost: () => void state.lost++ },
+    recover,
+  })
+  const isOpen = () => {
+    try {
+      gate.pass()
+      return true
+    } catch {
+      return false
+    }
+  }
+  return { gate, state, isOpen, ready: () => ready[0]?.(), lose: () => lost[0]?.() }
+}
+
+t.test('opens when all is taken up, and not before', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { gate, isOpen, lose, ready, state } = open(() => promise)
+  gate.start()
+  t.equal(isOpen(), false)
+  t.throws(() => gate.pass(), { code: 'ledger_unavailable' })
+  resolve()
+  await until(isOpen)
+  lose()
+  t.equal(isOpen(), false)
+  t.equal(state.lost, 1)
+  ready()
+  await until(isOpen)
+  gate.stop()
+  t.equal(isOpen(), false)
+})
+
+t.test('tries again what failed while the connection stands', async (t) => {
+  let failures = 2
+  const { gate, isOpen, state } = open(async () => {
+    if (failures-- > 0) throw new Error('not yet')
+  })
+  gate.start()
+  await until(isOpen)
+  t.equal(state.problems, 2)
+})
+
+t.test('a recovery of a connection that is lost opens nothing', async (t) => {
+  const first = Promise.withResolvers<void>()
+  let calls = 0
+  const { gate, isOpen, lose, ready } = open(() =>
+    calls++ === 0 ? first.promise : new Promise(() => undefined),
+  )
+  gate.start()
+  lose()
+  ready()
+  first.resolve()
+  await first.promise
+  await new Promise(setImmediate)
+  t.equal(isOpen(), false)
+})

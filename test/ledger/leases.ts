@@ -1,0 +1,83 @@
+// Checkpoints of many holds: in chunks of an account, and without an unhandled failure when Redis goes away between.
+
+import t from 'tap'
+import { createLeases, amount, tokens } from '../../src/ledger/leases.ts'
+import { Hold } from '../../src/ledger/hold.ts'
+import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
+import { unavailable } from '../../src/ledger/scripts.ts'
+
+function makeHold(id: string, ref = 'r'): Hold {
+  const names = {
+    accountId: 'a',
+    accountName: 'A',
+    keyId: 'k',
+    plan: 'p',
+    model: 'm',
+    meta: '{}',
+    hmac: 'x',
+  }
+  return new Hold({ id, ref, ...names, limits: {}, countedTokens: 0, minute: 0 }, 100)
+}
+
+function open(answer: (args: readonly string[]) => Promise<Reply>) {
+  const sent: (readonly string[])[] = []
+  const scripts: Scripts = {
+    async run(_name, _keys, args) {
+      sent.push(args)
+      return answer(args)
+    },
+    load: async () => undefined,
+  }
+  const reopened: string[] = []
+  const openAgain = async ({ id }: Hold) => void reopened.push(id)
+  const leases = createLeases({
+    scripts,
+    leaseMs: 30_000,
+    isUp: () => true,
+    openAgain,
+    onTick: async () => undefined,
+  })
+  return { leases, sent, reopened }
+}
+
+const all = (word: string) => async (args: readonly string[]) => ({
+  word: 'ok',
+  nowMs: 1,
+  values: ['ok', 1, 'active', ...args.slice(1).map(() => word)],
+})
+
+t.test('a hundred holds a command, accounts apart', async (t) => {
+  const { leases, sent } = open(all('ok'))
+  for (let i = 0; i < 250; i++) leases.add(makeHold(`a${i}`))
+  leases.add(makeHold('b', 'other'))
+  t.same(await leases.renew(), [])
+  t.same(sent.map(({ length }) => length - 1).sort(), [1, 100, 100, 50])
+})
+
+t.test('holds that are gone are named, but not those settled meanwhile', async (t) => {
+  const { leases, reopened } = open(all('gone'))
+  const [one, two] = [makeHold('1'), makeHold('2')]
+  leases.add(one)
+  leases.add(two)
+  const renewing = leases.renew()
+  t.equal(leases.remove(two), true)
+  t.equal(leases.remove(two), false)
+  const lost = await renewing
+  t.same(lost, [one])
+  await leases.reopen(lost)
+  t.same(reopened, ['1'])
+})
+
+t.test(
+  'a Redis that goes away between thousands of accounts fails the round, and nothing else',
+  async (t) => {
+    const { leases } = open(() => Promise.reject(unavailable()))
+    for (let i = 0; i < 300; i++) leases.add(makeHold(`${i}`, `r${i}`))
+    await t.rejects(leases.renew(), { code: 'ledger_unavailable' })
+  },
+)
+
+t.test('numbers are whole and within what the sums take', async (t) => {
+  t.same([tokens(1.2), tokens(-1), tokens(Number.NaN), tokens(1e300)], [2, 0, 0, 1e12])
+  t.same([amount(1.2), amount(Number.POSITIVE_INFINITY)], [2, Number.MAX_SAFE_INTEGER])
+})

@@ -1,0 +1,31 @@
+import t from 'tap'
+import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
+import { releaseOrder } from '../../src/ledger/ending.ts'
+import { dayOf, hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
+import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
+
+const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
+
+t.test('the hour of a hold is in its id', async (t) => {
+  t.equal(hourOfHold(id), 2400)
+  t.equal(dayOf(2423), 100)
+  t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
+})
+
+t.test('an order is sent again when the hour was wrong, but not for ever', async (t) => {
+  const sent: (readonly string[])[] = []
+  const wrong: Reply = { word: 'clock', nowMs: 1, values: [] }
+  const scripts: Scripts = {
+    async run(_name, keys) {
+      sent.push(keys)
+      return wrong
+    },
+    load: async () => undefined,
+  }
+  const clock = createRedisClock(() => 48 * hourMs)
+  await t.rejects(sendOrder(scripts, clock, releaseOrder('r', 'h', id)), {
+    code: 'ledger_unavailable',
+  })
+  t.equal(sent.length, 4)
+  t.same(sent[0]?.slice(-3), ['{r}:usage:h48', '{r}:usage:d2', '{r}:settled:2400'])
+})

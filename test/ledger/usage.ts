@@ -1,0 +1,85 @@
+// Sums by hour and day, by model and key, and as one.
+
+import t from 'tap'
+import { readUsage } from '../../src/ledger/usage.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  topUp,
+  until,
+  used,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+t.test('usage', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  // All within one hour.
+  await until(() => Date.now() % 3_600_000 < 3_599_000, 2000)
+  const from = Math.floor(Date.now() / 1000)
+  const to = from + 1
+  const bucketOf = (seconds: number) => from - (from % seconds)
+  for (const model of ['m', 'org/m 2', 'm']) {
+    await ledger.settle(await ledger.admit(request(caller, 10, { model })), used(4))
+  }
+  await ledger.settle(await ledger.admit(request(caller, 10)), {
+    charge: 0,
+    prompt: 0,
+    cached: 0,
+    completion: 0,
+  })
+
+  t.test('by model, of an hour', async (t) => {
+    t.same(await ledger.usage(caller.ref, { from, to, bucket: 'hour', groupBy: 'model' }), {
+      object: 'list',
+      data: [
+        ['m', 2],
+        ['org/m 2', 1],
+      ].map(([model, requests]) => ({
+        object: 'billing.usage',
+        start: bucketOf(3600),
+        end: bucketOf(3600) + 3600,
+        model,
+        requests,
+        prompt_tokens: 7 * Number(requests),
+        completion_tokens: 5 * Number(requests),
+        cost: 4 * Number(requests),
+      })),
+      first_id: null,
+      last_id: null,
+      has_more: false,
+    })
+  })
+
+  t.test('by key, and as one, of a day; what cost and used nothing is no request', async (t) => {
+    const { data } = await ledger.usage(caller.ref, { from, to, bucket: 'day', groupBy: 'key' })
+    t.match(data, [{ key_id: `key_${caller.ref}`, requests: 3, cost: 12, start: bucketOf(86_400) }])
+    const one = await ledger.usage(caller.ref, { from, to, bucket: 'day' })
+    t.match(one.data, [{ requests: 3, cost: 12 }])
+    t.notOk('model' in (one.data[0] ?? {}))
+  })
+
+  t.test('sums go by themselves: hours after 35 days, days after 400', async (t) => {
+    const ttl = (key: string) => link.client.ttl(key)
+    const day = 86_400
+    t.ok(Math.abs((await ttl(keys.usageHour(caller.ref, Math.floor(from / 3600)))) - 35 * day) < 60)
+    t.ok(Math.abs((await ttl(keys.usageDay(caller.ref, Math.floor(from / day)))) - 400 * day) < 60)
+  })
+
+  t.test('nothing where there was nothing, and not a thousand buckets at once', async (t) => {
+    t.same((await ledger.usage('nobody', { from, to, bucket: 'hour' })).data, [])
+    const long = ledger.usage('nobody', { from: 0, to, bucket: 'hour' })
+    await t.rejects(long, { code: 'invalid_parameter', param: 'from' })
+    link.drop()
+    await until(() => !link.up)
+    await t.rejects(readUsage(link.client, 'x', { from, to, bucket: 'hour' }), {
+      code: 'ledger_unavailable',
+    })
+  })
+})
