@@ -43,8 +43,11 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
     },
     claim() {
       let taken = 0
+      let released = false
       return {
         take(bytes) {
+          // A client may leave while it is being vouched for.
+          if (released) return
           if (usedBytes + bytes > maxBytes) throw new GatewayError('overloaded')
           usedBytes += bytes
           taken += bytes
@@ -52,6 +55,7 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
         release() {
           usedBytes -= taken
           taken = 0
+          released = true
         },
       }
     },

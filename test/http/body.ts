@@ -170,6 +170,17 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
   t.equal(budget.usedBytes, 0)
 })
 
+t.test('a share that was given back takes nothing more', async (t) => {
+  const budget = createBodyBudget(100)
+  const claim = budget.claim()
+  claim.take(60)
+  t.throws(() => budget.claim().take(41), { code: 'overloaded' })
+  claim.release()
+  claim.release()
+  claim.take(50)
+  t.equal(budget.usedBytes, 0)
+})
+
 t.test(
   'a client that goes within its body is ClientLeft, and its share is given back',
   async (t) => {

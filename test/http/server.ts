@@ -1,9 +1,12 @@
 import t from 'tap'
 import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { connect as connectTls } from 'node:tls'
 import { once } from 'node:events'
 import { echoSize, quietLog, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
+import { selfSigned } from '../fixtures/self-signed.ts'
 
 const host = 'Host: a\r\n'
 const json = `${host}Content-Type: application/json\r\n`
@@ -182,4 +185,18 @@ t.test('an address in use is an error of createListener', async (t) => {
   const listener = await startListener(t, readAndAnswer(echoSize))
   const listen = { host: '127.0.0.1', port: listener.port, trustedProxies: [] }
   await t.rejects(startListener(t, readAndAnswer(echoSize), { listen }), { code: 'EADDRINUSE' })
+})
+
+t.test('with a certificate it speaks TLS, refusals included', async (t) => {
+  const listen = { host: '127.0.0.1', port: 0, trustedProxies: [], tls: selfSigned }
+  const listener = await startListener(t, readAndAnswer(echoSize), { listen })
+  t.match(listener.address, /^https:/)
+  const ask = async (bytes: string) => {
+    const socket = connectTls({ port: listener.port, host: '127.0.0.1', ca: selfSigned.cert })
+    t.teardown(() => void socket.destroy())
+    socket.end(bytes)
+    return text(socket)
+  }
+  t.match(await ask(`GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`), /^HTTP\/1.1 200 OK\r\n/)
+  t.match(await ask('RUBBISH\r\n\r\n'), /^HTTP\/1.1 400 [^]*"malformed_request"/)
 })
