@@ -38,6 +38,7 @@ export class Sending {
   readonly #options: SendingOptions
   #req: ClientRequest | undefined
   #sentAt = 0
+  #isAnswered = false
   /** What the socket had read for requests before this one. */
   #readBefore = 0
 
@@ -52,6 +53,7 @@ export class Sending {
     const { body, onSent } = this.#options
     req.once('socket', (socket) => (this.#readBefore = socket.bytesRead))
     req.once('response', this.#answered)
+    req.once('close', this.#closed)
     if (onSent) req.once('finish', onSent)
     this.#sentAt = performance.now()
     if (body.length > oneWriteBytes) req.end(body)
@@ -62,8 +64,9 @@ export class Sending {
     this.#req?.destroy()
   }
 
-  /** Called by the proxy, also for errors behind the answer's headers: those the stream's end tells of. */
+  /** Called by the proxy, also for errors behind the answer's headers, of which the stream's end tells. */
   readonly failed = (error: Error): void => {
+    if (this.#isAnswered) return
     this.#letGo()
     const { signal, reject } = this.#options
     if (signal.aborted) reject(abortError(signal))
@@ -72,6 +75,7 @@ export class Sending {
   }
 
   readonly #answered = (stream: IncomingMessage): void => {
+    this.#isAnswered = true
     const ended = new Promise<'whole' | 'cut'>((resolve) => {
       stream.once('close', () => {
         this.#letGo()
@@ -92,6 +96,11 @@ export class Sending {
     const { code } = error as NodeJS.ErrnoException
     if (code !== 'ECONNRESET' && code !== 'EPIPE') return false
     return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore
+  }
+
+  /** An upgrade that nobody asked for closes the request without an error and without an answer. */
+  readonly #closed = (): void => {
+    if (!this.#isAnswered) this.failed(new Error('closed without an answer'))
   }
 
   #letGo(): void {

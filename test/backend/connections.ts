@@ -1,0 +1,209 @@
+// The keeping of connections: what is idle, what is taken, what is dead, and how long connecting may take.
+
+import { once } from 'node:events'
+import { createServer as createTcp } from 'node:net'
+import { createServer as createTls } from 'node:https'
+import { request } from 'node:http'
+import type { Agent, IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { AddressInfo, Socket } from 'node:net'
+import t from 'tap'
+import { Connections } from '../../src/backend/connections.ts'
+import { forward } from '../../src/backend/forward.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import * as scripts from '../fixtures/backend-scripts.ts'
+import { makeCertificate } from '../fixtures/certificates.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
+
+async function askVia(url: string, agent: Agent): Promise<boolean> {
+  const req = request(`${url}/models`, { agent })
+  req.end()
+  const [res] = (await once(req, 'response')) as [IncomingMessage]
+  res.resume()
+  await once(res, 'close')
+  return req.reusedSocket
+}
+
+t.test('the last connection used is the first to be used again', async (t) => {
+  const backend = await startBackend(t)
+  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  t.equal(await askVia(backend.url, kept.reusing), false)
+  t.equal(await askVia(backend.url, kept.reusing), true)
+  t.equal(await askVia(backend.url, kept.fresh), false)
+  t.equal(kept.idle, 2)
+  t.equal(await askVia(backend.url, kept.reusing), true)
+  t.strictSame(
+    backend.requests.map((seen) => seen.connection),
+    [0, 0, 1, 1],
+  )
+  kept.close()
+})
+
+t.test('a connection that its server closes is forgotten', async (t) => {
+  const backend = await startBackend(t)
+  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  await askVia(backend.url, kept.reusing)
+  t.equal(kept.idle, 1)
+  backend.dropIdle()
+  while (kept.idle > 0) await new Promise((resolve) => setImmediate(resolve))
+  t.equal(await askVia(backend.url, kept.reusing), false)
+  kept.close()
+})
+
+t.test('closing ends what is idle', async (t) => {
+  const backend = await startBackend(t)
+  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  await askVia(backend.url, kept.reusing)
+  kept.close()
+  while (kept.idle > 0) await new Promise((resolve) => setImmediate(resolve))
+  t.equal(await askVia(backend.url, kept.reusing), false)
+  kept.close()
+})
+
+t.test(
+  'one connection serves one request after the other; several at once get several',
+  async (t) => {
+    const backend = await startBackend(t)
+    const target = targetOf(backend.url)
+    for (let i = 0; i < 20; i++) await textOf(await forward(attempt(target)))
+    t.equal(backend.connections, 1)
+    const gate = new Gate()
+    backend.on(chat({ gate }))
+    const stream = { path: '/chat/completions', headers: {}, body: Buffer.from('{"stream":true}') }
+    const open = [1, 2, 3].map(() => forward(attempt(target, { request: stream })))
+    const answers = await Promise.all(open)
+    gate.open()
+    await Promise.all(answers.map(textOf))
+    t.equal(backend.connections, 3)
+  },
+)
+
+t.test('the connect time-out covers TLS: a server that accepts and says nothing', async (t) => {
+  const sockets = new Set<Socket>()
+  const mute = createTcp((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+  })
+  mute.listen(0, '127.0.0.1')
+  await once(mute, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    mute.close()
+  })
+  const target = targetOf(`https://127.0.0.1:${(mute.address() as AddressInfo).port}/v1`)
+  const timeouts = { connectMs: 50, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
+  const model = modelOf([target], { timeouts })
+  let sent = 0
+  await t.rejects(forward(attempt(target, { model, onSent: () => sent++ })), {
+    code: 'upstream_unavailable',
+    cause: { code: 'ETIMEDOUT' },
+  })
+  t.equal(sent, 0, 'nothing was asked')
+})
+
+t.test('a slow answer is no connect time-out', async (t) => {
+  const gate = new Gate()
+  const backend = await startBackend(t, scripts.sse(['data: 1\n\n'], { gate }))
+  const target = targetOf(backend.url)
+  const timeouts = { connectMs: 30, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
+  const answer = await forward(attempt(target, { model: modelOf([target], { timeouts }) }))
+  await sleep(60)
+  gate.open()
+  t.equal(await textOf(answer), 'data: 1\n\n')
+})
+
+t.test(
+  'a TLS backend with a certificate of its own is believed with `ca`, and only then',
+  async (t) => {
+    const { cert, key } = await makeCertificate(t)
+    const mode = { isRude: false }
+    let connections = 0
+    const server = createTls({ cert, key }, (req, res) => {
+      req.resume()
+      if (mode.isRude) req.socket.destroy()
+      else res.end('fine')
+      mode.isRude = false
+    })
+    server.on('secureConnection', () => connections++)
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
+    const trusted = targetOf(url, { ca: cert })
+    t.equal(await textOf(await forward(attempt(trusted))), 'fine')
+    t.equal(await textOf(await forward(attempt(trusted))), 'fine')
+    t.equal(connections, 1)
+    server.closeIdleConnections()
+    t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after the server closed it')
+    mode.isRude = true
+    t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after it hung up on us')
+    await t.rejects(forward(attempt(targetOf(url))), { code: 'upstream_error' })
+  },
+)
+
+t.test('a dead idle connection is tried again once, on a fresh one', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  await textOf(await forward(attempt(target)))
+  backend.once(scripts.reset)
+  t.equal((await forward(attempt(target))).status, 200)
+  t.strictSame(
+    backend.requests.map((request) => request.connection),
+    [0, 0, 1],
+  )
+})
+
+t.test('the second try is the last', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  await textOf(await forward(attempt(target)))
+  backend.on(scripts.reset)
+  await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
+  t.equal(backend.requests.length, 3)
+})
+
+t.test('an idle connection that answered a byte is not tried again', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  await textOf(await forward(attempt(target)))
+  backend.once(scripts.midHeader)
+  await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
+  t.equal(backend.requests.length, 2)
+})
+
+t.test('connections closed while idle are never used', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  for (let i = 0; i < 10; i++) {
+    await textOf(await forward(attempt(target)))
+    backend.dropIdle()
+  }
+  t.equal(backend.requests.length, 10)
+})
+
+t.test('what a backend says unasked is never the answer to the next request', async (t) => {
+  const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
+  const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
+  const gate = new Gate()
+  const backend = await startBackend(t, async ({ socket }) => {
+    socket.write(good)
+    await gate.wait()
+    socket.write(evil)
+  })
+  const target = targetOf(backend.url)
+  t.equal(await textOf(await forward(attempt(target))), 'good')
+  gate.open()
+  await (
+    await backend.request(0)
+  ).closed
+  backend.on(scripts.raw(good))
+  t.equal(await textOf(await forward(attempt(target))), 'good')
+  backend.on(scripts.raw(good + evil))
+  const fresh = targetOf(backend.url)
+  t.equal((await forward(attempt(fresh))).status, 200)
+})
