@@ -158,15 +158,18 @@ t.test('the same creation or rotation carried out twice happens once', async (t)
   t.equal((await accounts.listKeys(ref)).length, 3)
 })
 
-t.test('a creation that is repeated late does not give a rotated key its old end back', async (t) => {
-  const { accounts, ref } = await start(t)
-  const seed = newKeySeed(ref)
-  const fields = { expiresAt: nowS() + 10_000 }
-  const { id } = await accounts.createKey(ref, fields, seed)
-  await accounts.rotateKey(id, 60)
-  const again = await accounts.createKey(ref, fields, seed)
-  t.ok(Number(again.expires_at) < nowS() + 100)
-})
+t.test(
+  'a creation that is repeated late does not give a rotated key its old end back',
+  async (t) => {
+    const { accounts, ref } = await start(t)
+    const seed = newKeySeed(ref)
+    const fields = { expiresAt: nowS() + 10_000 }
+    const { id } = await accounts.createKey(ref, fields, seed)
+    await accounts.rotateKey(id, 60)
+    const again = await accounts.createKey(ref, fields, seed)
+    t.ok(Number(again.expires_at) < nowS() + 100)
+  },
+)
 
 t.test('a rotation that was cut short is finished by its repetition', async (t) => {
   const { accounts, ref } = await start(t)
