@@ -17,7 +17,7 @@ t.test('a new key has the shape of the contract and names its account', async (t
 t.test('the checksum is CRC-32 of what stands before it, base62, padded with 0', async (t) => {
   for (let i = 0; i < 200; i++) {
     const text = key()
-    const sum = [...text.slice(-6)].reduce((n, char) => n * 62 + alphabet.indexOf(char), 0)
+    const sum = Array.from(text.slice(-6)).reduce((n, char) => n * 62 + alphabet.indexOf(char), 0)
     t.equal(sum, crc32(text.slice(0, -6)))
   }
   // Computed apart from our code (Python's binascii.crc32).
