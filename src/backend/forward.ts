@@ -5,7 +5,6 @@
 import type { Agent } from 'node:http'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
-import { asGatewayError } from '../errors.ts'
 import type { BackendRequest } from '../plugin.ts'
 import { Connections } from './connections.ts'
 import { startDemo } from './demo.ts'
@@ -62,7 +61,7 @@ export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   try {
     return await send(attempt, { line, agent: reusing })
   } catch (failure) {
-    if (!(failure instanceof DeadConnection)) throw asGatewayError(failure)
+    if (!(failure instanceof DeadConnection)) throw failure
   }
   return await send(attempt, { line, agent: fresh })
 }
@@ -101,7 +100,12 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
       headers: requestHeaders(request, line.headers),
       buffer: sending,
     }
-    web(plainRequest, plainResponse, options, sending.failed)
+    try {
+      web(plainRequest, plainResponse, options, sending.failed)
+    } catch (error) {
+      // A header value that HTTP cannot carry; it must not leave a listener on the signal.
+      sending.failed(error instanceof Error ? error : new Error(String(error)))
+    }
   })
 }
 
