@@ -55,6 +55,16 @@ t.test('one request after another does not count as pipelining', async (t) => {
   }
 })
 
+t.test('two at a time may go on for ever', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const client = await rawClient(t, listener.port)
+  for (let i = 0; i < 50; i++) {
+    client.send(`GET /a HTTP/1.1\r\n${host}\r\nGET /b HTTP/1.1\r\n${host}\r\n`)
+    t.equal((await client.answer()).json.url, '/a')
+    t.equal((await client.answer()).json.url, '/b')
+  }
+})
+
 t.test(
   'rubbish behind a request whose answer is due never becomes part of that answer',
   async (t) => {

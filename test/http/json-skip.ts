@@ -23,7 +23,7 @@ t.test('a string ends at its first bare quote, wherever the escapes fall', async
   for (let length = 50; length < 140; length++) {
     for (const tail of ['', '\\"', '\\\\', '\\\\\\"', '\\"\\"\\"', '\\u0022']) {
       const value = `"${'a'.repeat(length)}${tail}"`
-      t.equal(skipString(Buffer.from(`${value}"`), 0), value.length) || t.comment(value)
+      t.equal(skipString(Buffer.from(`${value}"`), 0), value.length, value)
     }
   }
   const quotes = `"${'\\"'.repeat(1000)}"`

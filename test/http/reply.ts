@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { GatewayError } from '../../src/errors.ts'
 import type { ErrorCode, ErrorDetails } from '../../src/errors.ts'
-import { hasLeft, rawRefusal, sendAnswer, sendError } from '../../src/http/reply.ts'
+import { hasLeft, openStream, rawRefusal, sendAnswer, sendError } from '../../src/http/reply.ts'
 import type { Answer } from '../../src/plugin.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
@@ -156,6 +156,16 @@ t.test('an error behind the first byte cuts the answer: it never looks whole', a
   const one = await client()
   one.send(get)
   await one.head()
+  t.notMatch(await one.ended().catch(() => ''), /\r\n0\r\n|error/)
+})
+
+t.test('an error while a stream is open cuts it', async (t) => {
+  const client = await serve(t, (_req, res) => {
+    openStream(res, x, { status: 200, headers: {}, limits }).write('data: 1\n\n')
+    sendError(res, x, new GatewayError('internal_error'))
+  })
+  const one = await client()
+  one.send(get)
   t.notMatch(await one.ended().catch(() => ''), /\r\n0\r\n|error/)
 })
 

@@ -149,6 +149,17 @@ t.test(
   },
 )
 
+t.test('who is served while draining is told to close, too', async (t) => {
+  const onRequest = readAndAnswer(echoSize)
+  const listener = await startListener(t, onRequest, { onDrainingRequest: onRequest })
+  listener.drain()
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  const answer = await client.answer()
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.connection, 'close')
+})
+
 t.test(
   'a handler that throws is answered 500 internal_error without its words, and logged',
   async (t) => {
