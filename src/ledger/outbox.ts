@@ -6,7 +6,7 @@ import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
 import type { CreditOrder, Order, SettleOrder } from './orders.ts'
 import type { Reply } from './scripts.ts'
-import { unavailable } from './scripts.ts'
+import { unavailable, wasRefused } from './scripts.ts'
 import type { Spool } from './spool.ts'
 
 export interface Outbox {
@@ -47,6 +47,9 @@ interface Entry {
   answeredAtMs: number
   isOnDisk: boolean
 }
+
+/** Redis answered with an error, or did not answer. */
+type Failure = 'refused' | 'unreached'
 
 const keepMs = 30_000
 const maxAnswered = 100_000
@@ -107,22 +110,25 @@ export function createOutbox(options: OutboxOptions): Outbox {
     sending.then(done, done)
     return sending
   }
-  const tryToSend = async (key: string, entry: Entry): Promise<Reply | undefined> => {
+  const tryToSend = async (key: string, entry: Entry): Promise<Reply | Failure> => {
     try {
       return await track(take(key, entry))
-    } catch {
+    } catch (error) {
       wait(entry)
-      return undefined
+      return wasRefused(error) ? 'refused' : 'unreached'
     }
   }
   const sendAll = async (wanted: (entry: Entry) => boolean) => {
-    let batch: Promise<Reply | undefined>[] = []
+    let batch: Promise<Reply | Failure>[] = []
     const flush = async () => {
       const replies = await Promise.all(batch)
       batch = []
-      if (replies.includes(undefined)) throw unavailable()
+      // One that Redis refuses (out of memory, say) must not keep the gateway shut.
+      if (replies.includes('unreached')) throw unavailable()
     }
-    for (const [key, entry] of [...entries]) {
+    // Not those that come while it waits: they are sent already.
+    const now = [...entries]
+    for (const [key, entry] of now) {
       if (!wanted(entry) || entries.get(key) !== entry) continue
       batch.push(tryToSend(key, entry))
       if (batch.length >= chunk) await flush()
@@ -148,7 +154,10 @@ export function createOutbox(options: OutboxOptions): Outbox {
     },
     async settle(order) {
       const [key, entry] = add(order)
-      if (isUp()) return tryToSend(key, entry)
+      if (isUp()) {
+        const reply = await tryToSend(key, entry)
+        return typeof reply === 'string' ? undefined : reply
+      }
       wait(entry)
       return undefined
     },
@@ -188,7 +197,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
       await Promise.allSettled([...entries.values()].map(keepOnDisk))
     },
     async idle() {
-      while (sendings.size > 0) await Promise.allSettled([...sendings])
+      while (sendings.size > 0) await Promise.allSettled(sendings)
     },
   }
 }

@@ -1,6 +1,9 @@
 // Top-ups and adjustments: once an id, within what can be counted, never below what is held.
 
 import t from 'tap'
+import { createRedisClock } from '../../src/ledger/clock.ts'
+import { sendOrder } from '../../src/ledger/orders.ts'
+import { createScripts } from '../../src/ledger/scripts.ts'
 import { creditOrder } from '../../src/ledger/credit.ts'
 import { keys } from '../../src/redis.ts'
 import {
@@ -69,6 +72,17 @@ t.test('credits', async (t) => {
       ledger.credit({ ref: 'nobody', idempotencyId: 'x', amount: 1, type: 'topup' }),
       { code: 'account_not_found' },
     )
+  })
+
+  t.test('one that is a day old and left no trace is not made', async (t) => {
+    const caller = await makeAccount(link)
+    const clock = createRedisClock()
+    const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+    const wanted = { ref: caller.ref, idempotencyId: 'i', amount: 5, type: 'topup' } as const
+    const madeHoursAgo = (hours: number) => creditOrder(wanted, Date.now() - hours * 3_600_000)
+    t.equal((await sendOrder(scripts, clock, madeHoursAgo(25))).word, 'late')
+    t.equal((await sendOrder(scripts, clock, madeHoursAgo(23))).word, 'ok')
+    t.match(await ledger.balance(caller.ref), { granted: 5 })
   })
 
   t.test('what is the same request hashes the same, wherever it was made', async (t) => {

@@ -457,3 +457,49 @@ t.test('a settlement that finds neither hold nor mark, but is young, charges now
   t.match(await ledger.settle(forgotten, used(50)), { charge: 50, shortfall: 0 })
   t.match(await ledger.balance(caller.ref), { balance: 950, reserved: 100 })
 })
+
+t.test('an admission that is repeated answers the same and holds once', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 100)
+  const wanted = request(caller, 100)
+  const holds = await Promise.all([ledger.admit(wanted), ledger.admit(wanted)])
+  t.same(
+    holds.map(({ amount }) => amount),
+    [100, 100],
+  )
+  t.match(await ledger.balance(caller.ref), { reserved: 100 })
+  t.equal(await link.client.hget(keys.account(caller.ref), 'requests'), '1')
+})
+
+t.test('while a gateway lives, its holds are renewed', async (t) => {
+  const { link, ledger } = await open(t, { leaseMs: 30_000 })
+  const caller = await makeAccount(link)
+  const hold = await ledger.admit(request(caller, 0))
+  const deadline = async () => Number(await link.client.zscore(keys.holds(caller.ref), hold.id))
+  const first = await deadline()
+  // A new deadline that were no later than now would take 30 s to get there.
+  await until(async () => (await deadline()) > first + 500)
+})
+
+t.test(
+  'a Redis that was just started reaps nobody: its gateways had no chance to renew',
+  async (t) => {
+    const own = await startRedis(t)
+    const { link, ledger } = await open(t, { on: own, leaseMs: 3000 })
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 100)
+    const hold = await ledger.admit(request(caller, 40))
+    const uptimeS = async () =>
+      Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])
+    await ledger.close(0)
+    const next = await open(t, { on: own, leaseMs: 3000 })
+    await link.client.zadd(keys.holds(caller.ref), 1, hold.id)
+    await until(async () => {
+      const { reserved } = await next.ledger.balance(caller.ref)
+      if (reserved === 40) return false
+      t.ok((await uptimeS()) >= 3, 'reaped only then')
+      return true
+    })
+  },
+)

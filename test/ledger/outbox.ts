@@ -7,6 +7,7 @@ import { createConnectedClock } from '../../src/ledger/clock.ts'
 import { releaseOrder } from '../../src/ledger/ending.ts'
 import { createOutbox } from '../../src/ledger/outbox.ts'
 import type { Order } from '../../src/ledger/orders.ts'
+import { unavailable } from '../../src/ledger/scripts.ts'
 import type { Reply } from '../../src/ledger/scripts.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
 import { tempDir } from '../fixtures/ledger.ts'
@@ -156,4 +157,16 @@ t.test('memory is bounded: of more than 100,000 the oldest go', async (t) => {
   const { outbox } = await open(t, async () => ok)
   for (let i = 0; i < 100_050; i++) await outbox.settle(settlement(`${i}`))
   t.equal(outbox.size, 100_000)
+})
+
+t.test('one that Redis refuses waits, and holds up nobody', async (t) => {
+  const refused = unavailable(Object.assign(new Error('OOM'), { name: 'ReplyError' }))
+  const { outbox, sent } = await open(t, (order) =>
+    order.id === 'a' ? Promise.reject(refused) : Promise.resolve(ok),
+  )
+  t.equal(await outbox.settle(settlement('a')), undefined)
+  await outbox.settle(settlement('b'))
+  await outbox.replay()
+  t.same(sent, ['a', 'b', 'a', 'b'])
+  t.equal(outbox.unanswered, 1)
 })

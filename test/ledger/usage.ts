@@ -66,6 +66,9 @@ t.test('usage', async (t) => {
   })
 
   t.test('sums go by themselves: hours after 35 days, days after 400', async (t) => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 1000)
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(4))
     const ttl = (key: string) => link.client.ttl(key)
     const day = 86_400
     t.ok(Math.abs((await ttl(keys.usageHour(caller.ref, Math.floor(from / 3600)))) - 35 * day) < 60)
