@@ -336,7 +336,9 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
   const world: World = { lives: [], released: [], credited: new Map(), journal: new Map() }
   // Nobody is reaped in the first second of a Redis.
   await until(async () => !(await links[0].client.info('server')).includes('uptime_in_seconds:0\r'))
-  for (let i = 0; i < steps; i++) {
+  const isRich = () => world.lives.some(({ reopened }) => reopened)
+  // Leases run out by the clock: a quick machine needs more steps until a hold was lost.
+  for (let i = 0; i < steps || (!isRich() && i < 10 * steps); i++) {
     const burst = random.below(4) === 0 ? 1 + random.below(6) : 1
     await Promise.all(
       Array.from({ length: burst }, () =>
@@ -345,10 +347,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     )
     for (const { ref } of callers) await check(world, links[0], ref)
   }
-  t.ok(
-    world.lives.some(({ reopened }) => reopened),
-    'some holds were lost and opened again',
-  )
+  t.ok(isRich(), 'some holds were lost and opened again')
   for (const { ref } of callers) await check(world, links[0], ref)
   await checkLives(t, world, links[0])
   // At the end everybody settles: then the usage is known to the token.
