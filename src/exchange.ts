@@ -44,6 +44,8 @@ export interface Caller {
   keyId?: string
   accountId?: string
   plan?: string
+  /** The models that the key may use; `*` allows all. */
+  models?: readonly string[]
 }
 
 /** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */

@@ -2,6 +2,7 @@
 // a configuration (Running), hooked once an exchange (Hooks). lifecycle.ts calls them in the order written here.
 
 import type { ZodType } from 'zod'
+import type { GatewayError } from './errors.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import type { Gateway } from './gateway.ts'
 import type { StreamOut } from './http/stream-out.ts'
@@ -28,7 +29,7 @@ export interface Running {
 export type Scope = 'chat' | 'sessions' | 'files' | 'billing'
 
 export interface Route {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS'
   /** find-my-way's syntax. A path under `/api` is served under `/v1/api` too. */
   readonly path: string
   readonly listener?: 'public' | 'admin'
@@ -94,6 +95,8 @@ export interface Hooks {
   upstream?(request: BackendRequest): void
   /** Each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Not async: this is the token path. */
   event?(event: SseEvent): void
+  /** An answer is being refused. May replace the error, for instance by 429 after too many failures. Must not wait. */
+  refuse?(error: GatewayError): GatewayError | void
   /** Exactly once, last plugin first, whatever happened, also if admit never ran. Resolves when what must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
 }

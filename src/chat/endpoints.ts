@@ -1,0 +1,67 @@
+// What of OpenAI's API is passed through, in one table: where it goes, whether it streams, which fields bound its
+// output, and which of its fields hold prompts.
+
+import type { Endpoint } from '../config/config.ts'
+
+export interface EndpointRow {
+  readonly endpoint: Endpoint
+  /** Behind the target's URL. */
+  readonly path: string
+  /** Public paths of POST. */
+  readonly routes: readonly string[]
+  readonly streams: boolean
+  /** Generates text that has to be bounded and paid for. */
+  readonly generates: boolean
+  /** Top-level field that must be there. */
+  readonly required: string
+  /** An array of prompts in `required` multiplies the output. */
+  readonly manyPrompts: boolean
+}
+
+export const endpoints: readonly EndpointRow[] = [
+  {
+    endpoint: 'chat',
+    path: '/chat/completions',
+    routes: ['/v1/chat', '/v1/chat/completions'],
+    streams: true,
+    generates: true,
+    required: 'messages',
+    manyPrompts: false,
+  },
+  {
+    endpoint: 'completions',
+    path: '/completions',
+    routes: ['/v1/completions'],
+    streams: true,
+    generates: true,
+    required: 'prompt',
+    manyPrompts: true,
+  },
+  {
+    endpoint: 'embeddings',
+    path: '/embeddings',
+    routes: ['/v1/embeddings'],
+    streams: false,
+    generates: false,
+    required: 'input',
+    manyPrompts: false,
+  },
+  {
+    endpoint: 'rerank',
+    path: '/rerank',
+    routes: ['/v1/rerank'],
+    streams: false,
+    generates: false,
+    required: 'documents',
+    manyPrompts: false,
+  },
+  {
+    endpoint: 'moderations',
+    path: '/moderations',
+    routes: ['/v1/moderations'],
+    streams: false,
+    generates: false,
+    required: 'input',
+    manyPrompts: false,
+  },
+]

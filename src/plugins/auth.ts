@@ -1,0 +1,85 @@
+// Who calls: reads the Bearer key, refuses what can't be one without asking Redis, and has the ledger identify the rest.
+// Guesses are counted by address, and only failing requests are ever told 429: many customers share one address.
+
+import { z } from 'zod'
+import { GatewayError } from '../errors.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import { hmacKey, parseKey } from '../ledger/api-key.ts'
+import type { Identity } from '../ledger/ledger.ts'
+import type { Hooks, Plugin, Route, Scope } from '../plugin.ts'
+import { createGuard } from '../rate.ts'
+import { secret } from '../config/schema.ts'
+
+const schema = z.strictObject({
+  failures_per_minute_per_ip: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe('Failed keys a minute from one address before further failures are answered 429.'),
+  pepper: secret()
+    .default('')
+    .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
+})
+
+export const auth: Plugin<z.infer<typeof schema>> = {
+  name: 'auth',
+  schema,
+  setup(gateway, config) {
+    const guard = createGuard(config.failures_per_minute_per_ip)
+    return {
+      begin(x) {
+        if (!needsKey(x.route)) return {}
+        return { ...identification(gateway, x, config.pepper), refuse: guardAgainst(guard.fail, x.ip) }
+      },
+    }
+  },
+}
+
+function needsKey(route: Route): boolean {
+  return route.access !== 'anybody' && route.access !== 'admin-token'
+}
+
+function identification(gateway: Gateway, x: Exchange, pepper: string): Hooks {
+  let identity: Promise<Identity> | undefined
+  const identify = async () => {
+    if (!x.caller) throw new GatewayError('missing_api_key')
+    identity ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
+    const { keyId, accountId, plan, models } = await identity
+    Object.assign(x.caller, { keyId, accountId, plan, models })
+  }
+  return {
+    check() {
+      const text = bearerToken(x.headers.authorization)
+      const parsed = parseKey(text)
+      if (!parsed) throw new GatewayError('invalid_api_key')
+      x.caller = { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+    },
+    vouch: identify,
+    // A metered route is identified by the script that holds: one flight less.
+    identify: x.route.metered ? undefined : identify,
+  }
+}
+
+function scopeOf(route: Route): Scope | '' {
+  return route.access === 'any-key' ? '' : (route.access as Scope)
+}
+
+function bearerToken(header: string | undefined): string {
+  if (!header) throw new GatewayError('missing_api_key')
+  const match = /^Bearer +([^\s]+)$/i.exec(header)
+  if (!match?.[1]) throw new GatewayError('invalid_api_key')
+  return match[1]
+}
+
+function guardAgainst(fail: (address: string) => number, ip: string) {
+  return (error: GatewayError) => {
+    if (error.status !== 401 || error.code === 'missing_api_key') return
+    const waitMs = fail(ip)
+    if (waitMs === 0) return
+    return new GatewayError('rate_limit_exceeded', {
+      retryAfterMs: waitMs,
+      message: 'Too many failed keys from this address. Wait as Retry-After says.',
+    })
+  }
+}

@@ -1,0 +1,63 @@
+// GET /v1/models: the configured models, in OpenAI's list shape, as far as the asking key and its plan may use them.
+
+import { z } from 'zod'
+import type { Config, Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Answer, Plugin } from '../plugin.ts'
+
+const schema = z.strictObject({})
+
+export const models: Plugin<z.infer<typeof schema>> = {
+  name: 'models',
+  schema,
+  setup(gateway) {
+    const created = Math.floor(Date.now() / 1000)
+    const shape = (id: string) => ({ id, object: 'model', created, owned_by: 'tollgate' })
+    return {
+      routes: [
+        {
+          method: 'GET',
+          path: '/v1/models',
+          access: 'any-key',
+          body: 'none',
+          async serve(x) {
+            return json({ object: 'list', data: namesFor(gateway, x).map(shape) })
+          },
+        },
+        {
+          // Ids may hold slashes (`meta-llama/Llama-3`), which the official SDKs send unescaped or as %2F.
+          method: 'GET',
+          path: '/v1/models/*',
+          access: 'any-key',
+          body: 'none',
+          async serve(x) {
+            const id = x.params['*'] ?? ''
+            if (!namesFor(gateway, x).includes(id)) throw new GatewayError('model_not_found')
+            return json(shape(id))
+          },
+        },
+      ],
+    }
+  },
+}
+
+function json(body: object): Answer {
+  return { status: 200, body: JSON.stringify(body) }
+}
+
+/** Ids and aliases that the caller may use. */
+function namesFor(gateway: Gateway, x: Exchange): readonly string[] {
+  const { models, plans } = gateway.config
+  const plan = plans.get(x.caller?.plan ?? '') ?? plans.get('default')
+  const mayUse = (model: Model) =>
+    allows(plan?.models ?? [], model.id) && allows(x.caller?.models ?? [], model.id)
+  return [...(models as Config['models']).values()]
+    .filter(mayUse)
+    .flatMap((model) => [model.id, ...model.aliases])
+}
+
+function allows(list: readonly string[], id: string): boolean {
+  return list.includes('*') || list.includes(id)
+}
