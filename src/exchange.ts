@@ -4,6 +4,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
+import type { Meter } from './backend/usage.ts'
+import type { StopReason } from './ledger/hold.ts'
 import type { Route } from './plugin.ts'
 
 export interface Exchange {
@@ -32,6 +34,10 @@ export interface Exchange {
   want?: Want
   /** What metering's `admit` granted. */
   granted?: Granted
+  /** Reads what the backend generates; set when it is asked. */
+  meter?: Meter
+  /** Set by a generation: stops it because the ledger says so. */
+  stop?: (code: StopReason) => void
   /** For the log line and the metrics; filled along the way. */
   readonly facts: Facts
 }

@@ -30,7 +30,7 @@ export async function live(
   hooks: readonly NamedHooks[],
   onHookFailure: HookFailure,
 ): Promise<void> {
-  const run = createRun(x, hooks, onHookFailure)
+  const run = createRun(hooks, onHookFailure)
   try {
     for (const hook of hooks) hook.check?.()
     if (x.route.body === 'json') x.body = await wire.readBody(x.route, () => vouch(hooks))
@@ -89,7 +89,7 @@ async function together<T>(calls: readonly (() => Promise<T> | T)[]): Promise<re
   })
 }
 
-function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {
+function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {
   let finished: Promise<void> | undefined
   let isFinished = false
   const listeners = hooks.flatMap((hook) => (hook.event ? [hook] : []))

@@ -60,6 +60,8 @@ export interface Door {
   /** Reaps, and answers what the account has then. For operators: no key is asked for. */
   look(ref: string): Promise<Identity>
   admit(request: AdmitRequest): Promise<Hold>
+  /** The plan that the account was on when last seen. */
+  planOf(ref: string): Plan | undefined
   /** Answers false where the hold can't be opened again. */
   openAgain(hold: Hold): Promise<boolean>
 }
@@ -87,9 +89,9 @@ const askAgain = new Set(['clock', 'hours', 'plan', 'again'])
 
 export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOptions): Door {
   const guesses = createPlanGuesses()
+  const planOf = (ref: string) => plans().get(guesses.get(ref)) ?? plans().get('default')
   const planFor = (ref: string, model: string) => {
-    const name = guesses.get(ref)
-    return planArgument(name, plans().get(name) ?? plans().get('default'), model)
+    return planArgument(guesses.get(ref), planOf(ref), model)
   }
   const ask = async ({ script, ref, hmac, holdId, args }: Question): Promise<Reply> => {
     const hours = new Set(holdId ? [hourOfHold(holdId)] : [])
@@ -116,6 +118,7 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
     return identity
   }
   return {
+    planOf,
     identify: (request) => identify(request, ''),
     look: (ref) => identify({ ref, hmac: '-', scope: '' }, '1'),
     async admit(request) {

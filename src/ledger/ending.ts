@@ -19,14 +19,9 @@ export interface Settled {
   readonly isWaiting: boolean
 }
 
-export function settleOrder({ fields, progress }: Hold, ending: Ending): SettleOrder {
-  const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = fields
-  Object.assign(progress, {
-    charge: ending.charge,
-    prompt: ending.prompt,
-    cached: ending.cached,
-    completion: ending.completion,
-  })
+export function settleOrder(hold: Hold, ending: Ending): SettleOrder {
+  const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = hold.fields
+  hold.watch(() => ending)
   return {
     kind: 'settle',
     ref,

@@ -2,7 +2,7 @@
 
 import type { LimitStates } from '../http/limit-headers.ts'
 
-/** Totals since the start. The meter changes them in place; checkpoints read them. */
+/** Totals since the start. */
 export interface Progress {
   charge: number
   prompt: number
@@ -33,7 +33,8 @@ export interface HoldFields {
 
 export class Hold {
   readonly fields: HoldFields
-  readonly progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+  readonly #progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+  #read: (() => Progress) | undefined
   #amount: number
   #isLowered = false
   #stopped: StopReason | undefined
@@ -46,6 +47,16 @@ export class Hold {
 
   get id(): string {
     return this.fields.id
+  }
+
+  /** What it has used and cost so far. */
+  get progress(): Progress {
+    return this.#read?.() ?? this.#progress
+  }
+
+  /** Asked at each checkpoint, so that nothing has to be added up per event. */
+  watch(read: () => Progress): void {
+    this.#read = read
   }
 
   /** The most that the request may cost in all. Shrinks where a lost hold was opened again with less. */

@@ -52,6 +52,8 @@ export interface Balance {
 export interface Ledger {
   identify(request: IdentifyRequest): Promise<Identity>
   admit(request: AdmitRequest): Promise<Hold>
+  /** The plan that the account was on when last seen, else the default one. */
+  planOf(ref: string): Plan | undefined
   /** Sends in this tick; needs not be awaited. Never rejects because Redis is away. The second call for a hold answers the same. */
   settle(hold: Hold, ending: Ending): Promise<Settled>
   credit(request: CreditRequest): Promise<Transaction>
@@ -157,6 +159,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   leases.start()
   gate.start()
   return {
+    planOf: door.planOf,
     async identify(request) {
       gate.pass()
       return door.identify(request)

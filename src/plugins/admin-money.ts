@@ -10,7 +10,7 @@ import type { Route } from '../plugin.ts'
 import { parseBody, printable } from './admin-body.ts'
 import { idempotencyKey } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
-import { parseUsageQuery } from './billing.ts'
+import { parseUsageQuery } from '../http/usage-query.ts'
 
 const whole = z.int({ error: 'write a whole number of tokens' })
 const topup = z.strictObject({

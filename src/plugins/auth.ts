@@ -1,7 +1,6 @@
 // Who calls: reads the Bearer key, refuses what can't be one without asking Redis, and has the ledger identify the rest.
 // Guesses are counted by address, and only failing requests are ever told 429: many customers share one address.
 
-import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
@@ -9,7 +8,7 @@ import { hmacKey, parseKey } from '../ledger/api-key.ts'
 import type { Identity } from '../ledger/ledger.ts'
 import type { Hooks, Plugin, Route, Scope } from '../plugin.ts'
 import { createGuard } from '../rate.ts'
-import { secret } from '../config/schema.ts'
+import { secret, z } from '../config/schema.ts'
 
 const schema = z.strictObject({
   failures_per_minute_per_ip: z

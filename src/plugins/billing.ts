@@ -1,10 +1,10 @@
 // What an account has and where it went: balance, transactions and usage, read straight from the ledger.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import { parsePage } from '../http/page.ts'
-import type { UsageQuery } from '../ledger/ledger.ts'
+import { parseUsageQuery } from '../http/usage-query.ts'
 import type { Plugin, Route } from '../plugin.ts'
 
 const schema = z.strictObject({})
@@ -31,35 +31,4 @@ export const billing: Plugin<z.infer<typeof schema>> = {
       ],
     }
   },
-}
-
-const hourS = 3600
-
-/** `?from&to&bucket=hour|day&group_by=model|key`, Unix seconds; the last 24 hours by default. */
-export function parseUsageQuery(query: URLSearchParams): UsageQuery {
-  const nowS = Math.floor(Date.now() / 1000)
-  const to = parseSeconds(query, 'to') ?? nowS
-  const from = parseSeconds(query, 'from') ?? to - 24 * hourS
-  const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const)
-  const groupBy = query.has('group_by') ? oneOf(query, 'group_by', ['model', 'key'] as const) : undefined
-  if (from > to) throw refuse('from', '"from" must not be after "to".')
-  return { from, to, bucket, groupBy }
-}
-
-function parseSeconds(query: URLSearchParams, name: string): number | undefined {
-  const text = query.get(name)
-  if (text === null) return undefined
-  if (!/^\d{1,11}$/.test(text)) throw refuse(name, `"${name}" must be Unix seconds.`)
-  return Number(text)
-}
-
-function oneOf<T extends string>(query: URLSearchParams, name: string, values: readonly [T, ...T[]]): T {
-  const text = query.get(name) ?? values[0]
-  const found = values.find((value) => value === text)
-  if (!found) throw refuse(name, `"${name}" must be ${values.join(' or ')}.`)
-  return found
-}
-
-function refuse(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message })
 }

@@ -1,6 +1,6 @@
 // Lets web pages of the configured origins read answers. Off (OPTIONS is 405) until an origin is listed.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Plugin, Route } from '../plugin.ts'
 

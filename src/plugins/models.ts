@@ -1,6 +1,6 @@
 // GET /v1/models: the configured models, in OpenAI's list shape, as far as the asking key and its plan may use them.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'

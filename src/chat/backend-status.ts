@@ -1,0 +1,53 @@
+// What a backend's status means to the client (contract §4): its own 4xx about the request pass through, masked; all
+// else becomes one of our errors, since a backend's 401 or 402 must not look like ours.
+
+import type { Target } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Answer } from '../plugin.ts'
+import { mask } from '../backend/secrets.ts'
+
+/** Bytes of an error body that are read; more is not relayed. */
+export const errorBodyBytes = 256 * 1024
+
+const clientsFault = new Set([400, 404, 413, 422])
+const busy = new Set([503, 529])
+
+/** The answer to relay, or throws what the client is told instead. */
+export function relayedRefusal(
+  status: number,
+  headers: Readonly<Record<string, unknown>>,
+  { body, target }: { body: Buffer | undefined; target: Target },
+): Answer {
+  if (clientsFault.has(status) && body && hasError(body)) {
+    const headers = { 'Content-Type': 'application/json' }
+    return { status, headers, body: mask(body, target) }
+  }
+  throw errorFor(status, headers)
+}
+
+function errorFor(status: number, headers: Readonly<Record<string, unknown>>): GatewayError {
+  const source = 'backend'
+  const retryAfterMs = retryAfter(headers['retry-after'])
+  const cause = new Error(`the backend answered ${status}`)
+  if (status === 401 || status === 403) {
+    return new GatewayError('upstream_auth_error', { source, cause })
+  }
+  if (status === 429) return new GatewayError('upstream_rate_limited', { source, cause, retryAfterMs })
+  if (busy.has(status)) return new GatewayError('upstream_unavailable', { source, cause, retryAfterMs })
+  return new GatewayError('upstream_error', { source, cause })
+}
+
+/** Seconds or nothing; a date or nonsense counts as a second. At most an hour. */
+function retryAfter(value: unknown): number {
+  const seconds = typeof value === 'string' && /^\d{1,6}$/.test(value) ? Number(value) : 1
+  return Math.min(Math.max(1, seconds), 3600) * 1000
+}
+
+function hasError(body: Buffer): boolean {
+  try {
+    const parsed: unknown = JSON.parse(body.toString())
+    return typeof parsed === 'object' && parsed !== null && 'error' in parsed && parsed.error !== null
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,59 @@
+// The clocks of one backend request: first token, then silence, and the whole. Each ends it by aborting `signal`;
+// so does whoever waits for the answer, by `parent`.
+
+import { GatewayError } from '../errors.ts'
+import type { Model } from '../config/config.ts'
+
+export class Deadline {
+  readonly #controller = new AbortController()
+  readonly #idleMs: number
+  readonly #total: NodeJS.Timeout
+  #silence: NodeJS.Timeout
+  readonly #parent: AbortSignal
+  readonly #onParent = () => this.#controller.abort(this.#parent.reason)
+
+  constructor({ timeouts }: Model, parent: AbortSignal) {
+    this.#idleMs = timeouts.idleMs
+    this.#total = setTimeout(this.#expire, timeouts.totalMs)
+    this.#silence = setTimeout(this.#expire, timeouts.firstTokenMs)
+    this.#parent = parent
+    if (parent.aborted) this.#onParent()
+    else parent.addEventListener('abort', this.#onParent, { once: true })
+  }
+
+  /** Its reason is a GatewayError, or a ClientLeft. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** The first content came: from now on silence is measured from event to event. */
+  started(): void {
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(this.#expire, this.#idleMs)
+  }
+
+  /** An event came. Comments are none: a server shutting down may send nothing else. */
+  heard(): void {
+    this.#silence.refresh()
+  }
+
+  /** Our client takes nothing: the backend's silence is not its fault. */
+  pause(): void {
+    clearTimeout(this.#silence)
+  }
+
+  /** Ends the backend request. */
+  cancel(error: GatewayError): void {
+    this.#controller.abort(error)
+  }
+
+  stop(): void {
+    clearTimeout(this.#total)
+    clearTimeout(this.#silence)
+    this.#parent.removeEventListener('abort', this.#onParent)
+  }
+
+  readonly #expire = () => {
+    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend' }))
+  }
+}

@@ -1,0 +1,165 @@
+// One generation: asks a target, and hands its answer on, whole or as a stream. Owns the backend request and its clocks.
+// Every way in which it ends leads through `run.finish`, once, before the last byte goes out.
+
+import { buffer as readAll } from 'node:stream/consumers'
+import { forward } from '../backend/forward.ts'
+import type { BackendAnswer } from '../backend/sending.ts'
+import { clientHeaders } from '../backend/request-headers.ts'
+import { chooseTarget } from '../backend/targets.ts'
+import { Meter } from '../backend/usage.ts'
+import type { Limits, Target } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
+import type { Exchange, Outcome } from '../exchange.ts'
+import { ClientLeft } from '../http/body.ts'
+import { sseHeaders } from '../http/sse.ts'
+import type { StopReason } from '../ledger/hold.ts'
+import { countTokens } from '../ledger/count.ts'
+import type { Answer, BackendRequest, Run } from '../plugin.ts'
+import { errorBodyBytes, relayedRefusal } from './backend-status.ts'
+import { Deadline } from './deadline.ts'
+import { Relay } from './relay.ts'
+import type { ChatRequest } from './request.ts'
+
+export interface GenerationOptions {
+  readonly run: Run
+  readonly request: ChatRequest
+  readonly limits: Limits
+}
+
+/** What the parts of a generation share. */
+export interface Generation extends GenerationOptions {
+  readonly x: Exchange
+  readonly target: Target
+  readonly meter: Meter
+  readonly deadline: Deadline
+  /** `performance.now()` when the request had gone out whole; 0 before. */
+  sentAtMs: number
+}
+
+export async function generate(x: Exchange, options: GenerationOptions): Promise<Answer> {
+  const generation = begin(x, options)
+  const { deadline, run } = generation
+  try {
+    const backend = await ask(generation)
+    const answer = await answerFrom(generation, backend)
+    // A stream's clocks run until its relay ends.
+    if (!('stream' in answer)) deadline.stop()
+    return answer
+  } catch (thrown) {
+    deadline.stop()
+    const error = deadline.signal.aborted ? deadline.signal.reason : thrown
+    await run.finish(endedBy(generation, error))
+    throw error
+  }
+}
+
+function begin(x: Exchange, options: GenerationOptions): Generation {
+  const { model, choices, row } = options.request
+  const target = chooseTarget(model)
+  const outputPerChoice = x.granted?.outputPerChoice ?? 0
+  const meter = new Meter({
+    completeWhen: model.completeWhen,
+    choices,
+    count: countTokens,
+    maxTokens: row.generates ? outputPerChoice * choices : 0,
+  })
+  x.meter = meter
+  x.facts.target = target.name
+  const deadline = new Deadline(model, x.signal)
+  x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
+  return { ...options, x, target, meter, deadline, sentAtMs: 0 }
+}
+
+/** What a client is told when the ledger stops its work before anything was sent. */
+function stopCode(reason: StopReason): ErrorCode {
+  return reason === 'lost' ? 'ledger_unavailable' : reason
+}
+
+function ask(generation: Generation): Promise<BackendAnswer> {
+  const { x, run, request, target, deadline } = generation
+  const backendRequest: BackendRequest = {
+    path: request.row.path,
+    headers: clientHeaders(request.model, x.headers),
+    body: request.bodyFor(target, x.granted?.outputPerChoice ?? 0),
+  }
+  run.upstream(backendRequest)
+  const onSent = () => {
+    generation.sentAtMs = performance.now()
+    x.facts.overheadMs = generation.sentAtMs - x.arrivedAt
+  }
+  const { signal } = deadline
+  return forward({ target, model: request.model, request: backendRequest, signal, onSent })
+}
+
+async function answerFrom(generation: Generation, backend: BackendAnswer): Promise<Answer> {
+  const { target, run, request } = generation
+  if (backend.status !== 200) {
+    const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
+    const answer = relayedRefusal(backend.status, backend.headers, { body, target })
+    await run.finish({ ...outcome(generation, answer.status), complete: false })
+    return answer
+  }
+  if (!request.stream) return await whole(generation, backend)
+  const relay = new Relay(generation, backend)
+  await relay.opened()
+  const headers = { ...sseHeaders, ...relayedHeaders(backend) }
+  return { status: 200, headers, stream: (out) => relay.writeTo(out) }
+}
+
+/** No status before the whole answer is here: it can always say what went wrong. */
+async function whole(generation: Generation, backend: BackendAnswer): Promise<Answer> {
+  const { limits, meter, run } = generation
+  const body = await readBounded(backend, limits.answerBytes)
+  if (!meter.json(body)) throw new GatewayError('upstream_error', { source: 'backend' })
+  const event = { event: undefined, data: body.toString('latin1') }
+  run.event?.(event)
+  generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
+  await run.finish(outcome(generation, 200))
+  const headers = { ...relayedHeaders(backend), 'Content-Type': 'application/json' }
+  return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
+}
+
+async function readBounded(backend: BackendAnswer, maxBytes: number): Promise<Buffer> {
+  let bytes = 0
+  const refuse = new GatewayError('upstream_error', {
+    source: 'backend',
+    cause: new Error('the answer is too large'),
+  })
+  backend.stream.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxBytes) backend.stream.destroy(refuse)
+  })
+  const body = await readAll(backend.stream)
+  if ((await backend.ended) === 'cut') {
+    throw new GatewayError('upstream_incomplete', { source: 'backend' })
+  }
+  return body
+}
+
+const relayed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
+
+function relayedHeaders({ headers }: BackendAnswer): Record<string, string> {
+  const out: Record<string, string> = {}
+  for (const name of relayed) {
+    const value = headers[name]
+    if (typeof value === 'string') out[name] = value
+  }
+  return out
+}
+
+export function outcome({ sentAtMs }: Generation, status: number): Outcome {
+  return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
+}
+
+/** Nothing had gone out to the client. */
+function endedBy(generation: Generation, error: unknown): Outcome {
+  const clientLeft = error instanceof ClientLeft
+  const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
+  return {
+    ...outcome(generation, status),
+    clientLeft,
+    complete: false,
+    ...(error instanceof GatewayError ? { error } : {}),
+  }
+}

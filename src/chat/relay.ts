@@ -1,0 +1,242 @@
+// The token path: a backend's events out to the client, each data value byte for byte. Waits for first content before the
+// answer begins; ends in exactly one terminal, and `[DONE]` only where every choice has finished.
+//
+// What can end it, each a call of #end:
+//   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
+//   leaving (deadline.signal) · the ledger (money out, suspended) · ran past its bound · an event too large
+
+import type { BackendAnswer } from '../backend/sending.ts'
+import { mask } from '../backend/secrets.ts'
+import { SseReader } from '../backend/sse-reader.ts'
+import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
+import type { Outcome } from '../exchange.ts'
+import { ClientLeft } from '../http/body.ts'
+import { heartbeat } from '../http/sse.ts'
+import type { StreamOut } from '../http/stream-out.ts'
+import type { SseEvent } from '../plugin.ts'
+import type { Generation } from './generation.ts'
+import { outcome } from './generation.ts'
+
+type Ending =
+  | { readonly kind: 'complete' }
+  /** Out of money or past its bound: ends as if the model had reached its length. */
+  | { readonly kind: 'length'; readonly cut: boolean }
+  /** The backend's own error event, already among the frames. */
+  | { readonly kind: 'relayed-error' }
+  | { readonly kind: 'failed'; readonly error: GatewayError }
+  | { readonly kind: 'left' }
+
+/** After a finish, usage and [DONE] are waited for so long. */
+const afterFinishMs = 2000
+/** A backend may take so long to close its answer behind [DONE], for the connection's sake. */
+const closingMs = 1000
+
+const incomplete = () => new GatewayError('upstream_incomplete', { source: 'backend' })
+
+export class Relay {
+  readonly #generation: Generation
+  readonly #backend: BackendAnswer
+  readonly #reader: SseReader
+  readonly #opened = Promise.withResolvers<void>()
+  readonly #ended = Promise.withResolvers<Ending>()
+  #isEnded = false
+  #isOpen = false
+  /** Frames not yet written. */
+  #frames = ''
+  #out: StreamOut | undefined
+  #heartbeat: NodeJS.Timeout | undefined
+  #afterFinish: NodeJS.Timeout | undefined
+  readonly #openTimer: NodeJS.Timeout
+
+  constructor(generation: Generation, backend: BackendAnswer) {
+    const { limits, deadline, x } = generation
+    this.#generation = generation
+    this.#backend = backend
+    this.#reader = new SseReader(limits.sseLineBytes)
+    this.#openTimer = setTimeout(this.#open, limits.firstByteMs)
+    if (deadline.signal.aborted) this.#onAbort()
+    deadline.signal.addEventListener('abort', this.#onAbort)
+    x.stop = (code) =>
+      this.#end(
+        code === 'account_suspended'
+          ? { kind: 'failed', error: new GatewayError(code) }
+          : { kind: 'length', cut: true },
+      )
+    backend.stream.on('data', this.#onData)
+    backend.stream.on('error', () => undefined)
+    void backend.ended.then((how) => this.#onBackendEnd(how))
+  }
+
+  /** Resolves when 200 may be committed: first content, an error event, or the wait for them is over. Throws what came instead. */
+  async opened(): Promise<void> {
+    await Promise.race([this.#opened.promise, this.#ended.promise])
+    if (this.#isOpen) return
+    const ending = await this.#ended.promise
+    this.#release()
+    if (ending.kind === 'failed') throw ending.error
+    if (ending.kind === 'left') throw new ClientLeft()
+  }
+
+  async writeTo(out: StreamOut): Promise<void> {
+    this.#out = out
+    const { limits } = this.#generation
+    this.#heartbeat = setInterval(() => this.#beat(), limits.heartbeatMs)
+    this.#flush()
+    const ending = await this.#ended.promise
+    this.#release()
+    // The settlement is on its way before the client can see the end and ask for its balance.
+    await this.#generation.run.finish(this.#outcome(ending))
+    out.write(this.#frames + this.#terminal(ending))
+  }
+
+  readonly #onData = (chunk: Buffer) => {
+    try {
+      this.#reader.feed(chunk, this.#onEvent)
+    } catch (error) {
+      this.#end({ kind: 'failed', error: asGatewayError(error) })
+    }
+    if (this.#isEnded) return
+    if (this.#generation.meter.overran) this.#end({ kind: 'length', cut: false })
+    else if (this.#out) this.#flush()
+  }
+
+  readonly #onEvent = (event: SseEvent) => {
+    if (this.#isEnded) return
+    const { meter, run, request, target, deadline } = this.#generation
+    const kind = meter.event(event.data)
+    if (kind === 'done') return this.#onDone()
+    run.event?.(event)
+    if (kind === 'error') {
+      event.data = mask(event.data, target)
+      this.#frames += frameOf(event)
+      this.#open()
+      return this.#end({ kind: 'relayed-error' })
+    }
+    if (kind === 'content') this.#onContent()
+    deadline.heard()
+    if (kind === 'usage' && !request.wantsUsage) return
+    this.#frames += frameOf(event)
+  }
+
+  #onContent(): void {
+    const { x, deadline, meter, sentAtMs } = this.#generation
+    if (x.facts.firstTokenMs === undefined) {
+      x.facts.firstTokenMs = performance.now() - sentAtMs
+      deadline.started()
+      this.#open()
+    }
+    if (!meter.finished || this.#afterFinish) return
+    this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
+  }
+
+  /** One server says [DONE] after it was cut short: it means success only behind a finish. */
+  #onDone(): void {
+    const { meter } = this.#generation
+    this.#end(meter.complete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
+  }
+
+  #onBackendEnd(how: 'whole' | 'cut'): void {
+    this.#reader.end()
+    const { meter } = this.#generation
+    const isComplete = how === 'whole' ? meter.complete : meter.finished
+    this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
+  }
+
+  readonly #onAbort = () => {
+    const reason: unknown = this.#generation.deadline.signal.reason
+    if (reason instanceof ClientLeft) this.#end({ kind: 'left' })
+    else this.#end({ kind: 'failed', error: asGatewayError(reason) })
+  }
+
+  readonly #open = () => {
+    this.#isOpen = true
+    clearTimeout(this.#openTimer)
+    this.#opened.resolve()
+  }
+
+  #flush(): void {
+    const out = this.#out
+    if (!out || this.#frames === '') return
+    const frames = this.#frames
+    this.#frames = ''
+    this.#heartbeat?.refresh()
+    if (!out.write(frames)) void this.#waitForClient(out)
+  }
+
+  #beat(): void {
+    if (!this.#isEnded) this.#out?.write(heartbeat)
+  }
+
+  /** Holds the backend back by its socket; its silence then is not its fault. */
+  async #waitForClient(out: StreamOut): Promise<void> {
+    const { deadline } = this.#generation
+    this.#backend.stream.pause()
+    deadline.pause()
+    await out.drained()
+    if (this.#isEnded) return
+    deadline.started()
+    this.#backend.stream.resume()
+  }
+
+  #end(ending: Ending): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#ended.resolve(ending)
+    if (ending.kind !== 'complete') return this.#backend.abort()
+    // Read to its end, a connection can be used again.
+    const closing = setTimeout(() => this.#backend.abort(), closingMs)
+    void this.#backend.ended.then(() => clearTimeout(closing))
+    this.#backend.stream.resume()
+  }
+
+  #release(): void {
+    const { deadline, x } = this.#generation
+    clearTimeout(this.#openTimer)
+    clearTimeout(this.#afterFinish)
+    clearInterval(this.#heartbeat)
+    deadline.signal.removeEventListener('abort', this.#onAbort)
+    deadline.stop()
+    delete x.stop
+  }
+
+  #outcome(ending: Ending): Outcome {
+    return {
+      ...outcome(this.#generation, 200),
+      clientLeft: ending.kind === 'left' || this.#out?.left === true,
+      complete: ending.kind === 'complete' || ending.kind === 'length',
+      cut: ending.kind === 'length' && ending.cut,
+      ...(ending.kind === 'failed' ? { error: ending.error } : {}),
+    }
+  }
+
+  #terminal(ending: Ending): string {
+    const { x, request } = this.#generation
+    if (ending.kind === 'complete') return done
+    if (ending.kind === 'length') return frame(lengthChunk(x.id, request.model.id)) + done
+    if (ending.kind === 'failed') return frame(latin1(errorBody(ending.error, x.id)))
+    return ''
+  }
+}
+
+const done = 'data: [DONE]\n\n'
+const frame = (data: string): string => `data: ${data}\n\n`
+
+/** A data value of several lines stays so. */
+function frameOf({ event, data }: SseEvent): string {
+  const lines = data.includes('\n') ? data.replaceAll('\n', '\ndata: ') : data
+  return event === undefined ? `data: ${lines}\n\n` : `event: ${event}\ndata: ${lines}\n\n`
+}
+
+function lengthChunk(id: string, model: string): string {
+  return latin1(
+    JSON.stringify({
+      id,
+      object: 'chat.completion.chunk',
+      created: Math.floor(Date.now() / 1000),
+      model,
+      choices: [{ index: 0, delta: {}, finish_reason: 'length' }],
+    }),
+  )
+}
+
+const latin1 = (text: string): string => Buffer.from(text).toString('latin1')

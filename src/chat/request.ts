@@ -1,0 +1,154 @@
+// What a stateless request asks for: which model, streamed or not, how much it may generate; and the body that a target
+// gets for it: the client's bytes, with only the gateway's own fields spliced.
+
+import type { Model, Target } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import { scanJson } from '../http/json-scan.ts'
+import type { JsonScan } from '../http/json-scan.ts'
+import { spliceJson, withMember } from '../http/splice.ts'
+import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
+import type { EndpointRow } from './endpoints.ts'
+
+export interface ChatRequest {
+  readonly row: EndpointRow
+  readonly model: Model
+  readonly stream: boolean
+  /** The client asked for the usage chunk. */
+  readonly wantsUsage: boolean
+  readonly choices: number
+  readonly promptTokens: number
+  /** The most that each choice may generate, by the client's wish and the model's limit. */
+  readonly outputPerChoice: number
+  /** A fresh body for a target, its output bounded to what was granted. */
+  bodyFor(target: Target, outputPerChoice: number): Buffer
+}
+
+const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
+const ownFields = new Set([
+  'model',
+  'messages',
+  'prompt',
+  'input',
+  'documents',
+  'stream',
+  'stream_options',
+  'n',
+  'best_of',
+  ...maximumFields,
+])
+
+/** Throws invalid_json, missing_parameter or invalid_parameter. `find` knows ids and aliases; undefined where there is no such model. */
+export function parseChatRequest(
+  body: Buffer,
+  row: EndpointRow,
+  find: (name: string) => Model | undefined,
+): ChatRequest | undefined {
+  const scan = scanJson(body, ownFields)
+  const name = scan.value('model')
+  if (name === undefined) throw missing('model')
+  if (typeof name !== 'string') throw invalid('model', 'must be a string')
+  if (scan.value(row.required) === undefined) throw missing(row.required)
+  const numbers = readNumbers(scan)
+  const stream = readStream(scan, row)
+  const model = find(name)
+  if (!model) return undefined
+  if (!model.endpoints.includes(row.endpoint)) {
+    throw invalid('model', `does not serve this endpoint; it serves ${model.endpoints.join(', ')}`)
+  }
+  const outputPerChoice = row.generates
+    ? Math.min(model.maxOutputTokens, ...numbers.maximums)
+    : 0
+  return {
+    row,
+    model,
+    stream,
+    wantsUsage: wantsUsage(scan),
+    choices: row.generates ? numbers.choices : 0,
+    promptTokens: promptTokens(scan, body.length, model),
+    outputPerChoice,
+    bodyFor: (target, granted) => {
+      const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
+      return spliceJson(body, scan, editsFor(scan, target, { bound, stream, name }))
+    },
+  }
+}
+
+function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {
+  const maximums = maximumFields.flatMap((field) => readCount(scan, field) ?? [])
+  const n = readCount(scan, 'n')
+  const best_of = readCount(scan, 'best_of')
+  const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
+  if (!Number.isSafeInteger(choices) || choices > 1024) throw invalid('n', 'asks for too many choices')
+  return { maximums, choices }
+}
+
+/** An integer ≥ 1; undefined where absent or null. */
+function readCount(scan: JsonScan, field: string): number | undefined {
+  const value = scan.value(field)
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) {
+    throw invalid(field, 'must be an integer ≥ 1 or null')
+  }
+  return Math.min(value, Number.MAX_SAFE_INTEGER)
+}
+
+function readStream(scan: JsonScan, row: EndpointRow): boolean {
+  const stream = scan.value('stream') ?? false
+  if (typeof stream !== 'boolean') throw invalid('stream', 'must be true, false or null')
+  if (stream && !row.streams) throw invalid('stream', 'is not possible on this endpoint')
+  const options = scan.value('stream_options') ?? {}
+  if (typeof options !== 'object' || Array.isArray(options)) {
+    throw invalid('stream_options', 'must be an object or null')
+  }
+  return stream
+}
+
+function wantsUsage(scan: JsonScan): boolean {
+  const options = scan.value('stream_options')
+  return isRecord(options) && options.include_usage === true
+}
+
+function promptTokens(scan: JsonScan, bodyBytes: number, model: Model): number {
+  const view = {
+    messages: scan.value('messages'),
+    prompt: scan.value('prompt'),
+    input: scan.value('input'),
+  }
+  return estimatePrompt(view, { bodyBytes, bytesPerToken: model.bytesPerToken })
+}
+
+interface Edit {
+  readonly bound: number | undefined
+  readonly stream: boolean
+  /** The client's name of the model. */
+  readonly name: string
+}
+
+/** The bound goes out in the one field that the target obeys: several servers ignore `max_completion_tokens`. */
+function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit) {
+  const edits = new Map<string, string | undefined>()
+  if (target.model !== name) edits.set('model', JSON.stringify(target.model))
+  if (bound !== undefined) {
+    const carrier = target.maxTokensField ?? 'max_tokens'
+    for (const field of maximumFields) {
+      if (field !== carrier && scan.members.has(field)) edits.set(field, undefined)
+    }
+    if (scan.value(carrier) !== bound) edits.set(carrier, String(bound))
+  }
+  if (stream && target.includeUsage && !wantsUsage(scan)) {
+    edits.set('stream_options', withMember(scan.text('stream_options'), 'include_usage', 'true'))
+  }
+  return edits
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function missing(param: string): GatewayError {
+  return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
+}
+
+function invalid(param: string, what: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
+}

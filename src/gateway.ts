@@ -1,0 +1,195 @@
+// Builds everything once, in order, and takes it down in reverse. The list of plugins is the feature list.
+
+import { join } from 'node:path'
+import type { Config, Model, Target } from './config/config.ts'
+import { ensureAdminToken, ensureDataFolder, lockDataFolder } from './data-folder.ts'
+import { openDoors } from './doors.ts'
+import type { Doors } from './doors.ts'
+import { createAccounts } from './ledger/accounts.ts'
+import type { Accounts } from './ledger/accounts.ts'
+import { createLedger } from './ledger/ledger.ts'
+import type { Ledger } from './ledger/ledger.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import { createMetrics } from './metrics.ts'
+import type { Plugin, Running } from './plugin.ts'
+import { admin } from './plugins/admin.ts'
+import { auth } from './plugins/auth.ts'
+import { billing } from './plugins/billing.ts'
+import { chat } from './plugins/chat.ts'
+import { cors } from './plugins/cors.ts'
+import { limits } from './plugins/limits.ts'
+import { leaseMsOf, metering } from './plugins/metering.ts'
+import { models } from './plugins/models.ts'
+import { ops } from './plugins/ops.ts'
+import { startEmbeddedRedis } from './redis-embedded.ts'
+import { connect } from './redis.ts'
+import type { RedisLink } from './redis.ts'
+import { diskStore } from './store/disk.ts'
+
+/** In the order in which their hooks run; `done` runs backwards. */
+export const plugins = [
+  ops,
+  cors,
+  auth,
+  limits,
+  metering,
+  chat,
+  models,
+  billing,
+  admin,
+] as readonly Plugin[]
+
+export interface Gateway {
+  readonly config: Config
+  /** As `check --print` shows it: secrets masked. */
+  readonly effective: unknown
+  readonly redis: RedisLink
+  readonly ledger: Ledger
+  readonly accounts: Accounts
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly state: { draining: boolean }
+  /** By id or alias. */
+  findModel(name: string): Model | undefined
+}
+
+/** A plugin's Running under its name. */
+export interface NamedRunning extends Running {
+  readonly name: string
+}
+
+export interface GatewayOptions {
+  readonly effective: unknown
+  readonly log: Log
+  readonly version: string
+  /** An operator's own, by the name under which the configuration has their block. */
+  readonly ownPlugins?: readonly Plugin[]
+}
+
+export interface RunningGateway extends Gateway {
+  readonly doors: Doors
+  /** Refuses new work, lets streams end for `drainMs`, settles everything, closes. */
+  close(): Promise<void>
+}
+
+export async function startGateway(loaded: Config, options: GatewayOptions): Promise<RunningGateway> {
+  const { log, version, effective } = options
+  await using undo = new AsyncDisposableStack()
+  const config = await prepareData(loaded, undo)
+  const redis = await openRedis(config, { log, undo })
+  const metrics = createMetrics(version)
+  const ledger = await openLedger(config, { redis, metrics, log, undo })
+  const pepper = pepperOf(config)
+  const accounts = createAccounts({ redis: redis.client, pepper: () => pepper })
+  const state = { draining: false }
+  const findModel = modelIndex(config)
+  const gateway = { config, effective, redis, ledger, accounts, metrics, log, state, findModel }
+  watch(gateway, undo)
+  const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
+  const doors = await openDoors(gateway, running)
+  undo.defer(() => doors.close())
+  const closing = undo.move()
+  return { ...gateway, doors, close: () => closing.disposeAsync() }
+}
+
+interface Opening {
+  readonly log: Log
+  readonly undo: AsyncDisposableStack
+}
+
+async function prepareData(config: Config, undo: AsyncDisposableStack): Promise<Config> {
+  await ensureDataFolder(config.data)
+  const lock = await lockDataFolder(config.data)
+  undo.defer(() => lock.release())
+  const token = await ensureAdminToken(config.data, config.admin.token)
+  return { ...config, admin: { ...config.admin, token } }
+}
+
+async function openRedis(config: Config, { log, undo }: Opening): Promise<RedisLink> {
+  let embeddedSocket: string | undefined
+  if (config.redis.kind === 'embedded') {
+    const child = await startEmbeddedRedis({ dataDir: config.data, log })
+    undo.defer(() => child.stop())
+    embeddedSocket = child.socket
+  }
+  const redis = await connect(config.redis, { embeddedSocket, log })
+  undo.defer(() => redis.close())
+  return redis
+}
+
+interface LedgerParts extends Opening {
+  readonly redis: RedisLink
+  readonly metrics: Metrics
+}
+
+async function openLedger(config: Config, { redis, metrics, log, undo }: LedgerParts) {
+  const ledger = await createLedger({
+    link: redis,
+    spoolDir: join(config.data, 'spool'),
+    leaseMs: leaseMsOf(config),
+    plans: () => config.plans,
+    archiveStore: diskStore(config.store.disk.path),
+    events: {
+      command: (script, seconds) => metrics.redisSeconds.observe({ script }, seconds),
+      reaped: (count) => metrics.holdsReaped.inc(count),
+      shortfall: (tokens) => metrics.shortfall.inc(tokens),
+      late: () => metrics.lateSettlements.inc(),
+      problem: (message, cause) => log.warn({ err: cause }, message),
+    },
+  })
+  undo.defer(() => ledger.close())
+  return ledger
+}
+
+const archiveEveryMs = 3_600_000
+
+/** Gauges that are read now and then, and the hourly archive. */
+function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
+  const { ledger, metrics, redis, log } = gateway
+  const gauge = setInterval(() => {
+    metrics.holdsOpen.set(ledger.holdsOpen)
+    metrics.spoolEntries.set(ledger.spooled)
+    metrics.redisUp.set(redis.up ? 1 : 0)
+  }, 1000).unref()
+  const archive = setInterval(() => {
+    ledger.archive().catch((err: unknown) => log.warn({ err }, 'the journal was not archived'))
+  }, archiveEveryMs).unref()
+  undo.defer(() => {
+    clearInterval(gauge)
+    clearInterval(archive)
+  })
+}
+
+/** Each plugin that is not switched off, in order. */
+async function setUp(gateway: Gateway, list: readonly Plugin[], undo: AsyncDisposableStack) {
+  const running: NamedRunning[] = []
+  for (const plugin of list) {
+    if (!gateway.config.plugins.has(plugin.name)) continue
+    const block = gateway.config.plugins.get(plugin.name)
+    const one = await plugin.setup(gateway, block)
+    undo.defer(() => one.close?.())
+    running.push({ ...one, name: plugin.name })
+  }
+  return running
+}
+
+function pepperOf(config: Config): string {
+  const block = config.plugins.get('auth')
+  return typeof block === 'object' && block && 'pepper' in block ? String(block.pepper) : ''
+}
+
+function modelIndex({ models }: Config): (name: string) => Model | undefined {
+  const byName = new Map<string, Model>(models)
+  for (const model of models.values()) {
+    for (const alias of model.aliases) byName.set(alias, model)
+  }
+  return (name) => byName.get(name)
+}
+
+/** What never may be logged. */
+export function secretsOf({ models, admin }: Config): string[] {
+  const ofTarget = ({ key, headers }: Target) => [...(key ? [key] : []), ...Object.values(headers)]
+  const targets = [...models.values()].flatMap((model) => model.targets)
+  return [admin.token, ...targets.flatMap(ofTarget)]
+}

@@ -1,0 +1,70 @@
+// Stateless chat and the other metered endpoints of OpenAI's API: parses what is asked before anything is held, then
+// hands over to a generation.
+
+import type { Exchange } from '../exchange.ts'
+import { GatewayError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { z } from '../config/schema.ts'
+import { endpoints } from '../chat/endpoints.ts'
+import type { EndpointRow } from '../chat/endpoints.ts'
+import { generate } from '../chat/generation.ts'
+import { parseChatRequest } from '../chat/request.ts'
+import type { ChatRequest } from '../chat/request.ts'
+import type { Hooks, Plugin, Route } from '../plugin.ts'
+
+const schema = z.strictObject({})
+
+export const chat: Plugin<z.infer<typeof schema>> = {
+  name: 'chat',
+  schema,
+  setup(gateway) {
+    const requests = new WeakMap<Exchange, ChatRequest>()
+    const rows = new Map<Route, EndpointRow>()
+    for (const row of endpoints) {
+      for (const path of row.routes) rows.set(routeTo(gateway, requests, path), row)
+    }
+    return {
+      routes: [...rows.keys()],
+      begin(x): Hooks {
+        const row = rows.get(x.route)
+        if (!row) return {}
+        return {
+          identify() {
+            const request = parseChatRequest(x.body, row, gateway.findModel)
+            if (request) requests.set(x, expect(x, request))
+          },
+        }
+      },
+    }
+  },
+}
+
+function routeTo(
+  gateway: Gateway,
+  requests: WeakMap<Exchange, ChatRequest>,
+  path: string,
+): Route {
+  return {
+    method: 'POST',
+    path,
+    access: 'chat',
+    body: 'json',
+    maxBytes: gateway.config.limits.jsonV1Bytes,
+    metered: true,
+    abortOnLeave: true,
+    serve(x, run) {
+      const request = requests.get(x)
+      // Told only now: strangers learn nothing about models.
+      if (!request) throw new GatewayError('model_not_found', { param: 'model' })
+      return generate(x, { run, request, limits: gateway.config.limits })
+    },
+  }
+}
+
+function expect(x: Exchange, request: ChatRequest): ChatRequest {
+  const { model, promptTokens, outputPerChoice, choices, stream } = request
+  x.facts.model = model.id
+  x.facts.stream = stream
+  x.want = { model, promptTokens, outputTokens: outputPerChoice * choices, choices }
+  return request
+}

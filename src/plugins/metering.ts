@@ -1,0 +1,114 @@
+// Hold before, settle after: turns what a request wants into balance tokens, and what it used into a charge
+// (ledger.md, promise 5). Limits of plan and key are counted by the script that holds.
+
+import { duration, z } from '../config/schema.ts'
+import type { Config } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Exchange, Outcome, Want } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import { limitHeaders } from '../http/limit-headers.ts'
+import { newId } from '../ids.ts'
+import type { Hold, Progress } from '../ledger/ledger.ts'
+import { charge, outputAfforded } from '../ledger/price.ts'
+import type { Hooks, Plugin } from '../plugin.ts'
+import type { Used } from '../backend/usage.ts'
+
+const defaultLeaseMs = 30_000
+
+const schema = z.strictObject({
+  lease: duration()
+    .default(defaultLeaseMs)
+    .describe('How long a hold outlives its gateway. What a killed gateway held comes back after it.'),
+  min_output_tokens: z
+    .int()
+    .min(1)
+    .default(16)
+    .describe('A request is refused when the balance affords fewer output tokens than this.'),
+})
+
+type MeteringConfig = z.infer<typeof schema>
+
+/** The ledger is opened before plugins are set up and needs the lease. */
+export function leaseMsOf(config: Config): number {
+  const block = config.plugins.get('metering') as MeteringConfig | undefined
+  return block?.lease ?? defaultLeaseMs
+}
+
+export const metering: Plugin<MeteringConfig> = {
+  name: 'metering',
+  schema,
+  setup: (gateway, config) => ({
+    begin: (x) => (x.route.metered ? meter(gateway, x, config) : {}),
+  }),
+}
+
+function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
+  const { ledger } = gateway
+  let hold: Hold | undefined
+  return {
+    async admit() {
+      if (!x.caller) throw new GatewayError('missing_api_key')
+      const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: 'chat' as const }
+      // A model that does not exist is said only to those with a good key.
+      if (!x.want) return void (await ledger.identify(caller))
+      const amounts = price(x.want, config.min_output_tokens)
+      const holdId = newId('hold').slice('hold_'.length)
+      const { model, promptTokens, outputTokens, choices } = x.want
+      const meta = { requestId: x.id }
+      const tokens = { promptTokens, outputTokens }
+      hold = await ledger.admit({ ...caller, ...amounts, ...tokens, holdId, model: model.id, meta })
+      hold.onStop((reason) => x.stop?.(reason))
+      const { want } = x
+      hold.watch(() => progressOf(x, want))
+      const { keyId, accountId, plan, limits } = hold.fields
+      Object.assign(x.caller, { keyId, accountId, plan })
+      Object.assign(x.replyHeaders, limitHeaders(limits))
+      const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
+      x.granted = { holdId, amount: hold.amount, outputPerChoice: afforded }
+    },
+    async done(outcome) {
+      if (!hold || !x.want) return
+      const used = await usedBy(x, x.want, outcome)
+      const cost = used ? charge(x.want.model.price, used) : 0
+      const { prompt = 0, cached = 0, completion = 0, estimated = false } = used ?? {}
+      Object.assign(x.facts, {
+        promptTokens: prompt,
+        cachedTokens: cached,
+        completionTokens: completion,
+        estimated,
+        cost,
+        basis: used?.basis ?? 'none',
+      })
+      const ending = { charge: cost, prompt, cached, completion, estimated, cut: outcome.cut }
+      void ledger.settle(hold, ending)
+    },
+  }
+}
+
+function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTokens: number) {
+  const costOf = (completion: number) =>
+    charge(model.price, { prompt: promptTokens, cached: 0, completion })
+  const least = Math.min(outputTokens, minOutputTokens * choices)
+  return { want: costOf(outputTokens), min: costOf(least) }
+}
+
+/** By a checkpoint: what a killed gateway is charged for. */
+function progressOf(x: Exchange, { model, promptTokens }: Want): Progress {
+  if (!x.meter?.sawContent) return nothingYet
+  const used = { prompt: promptTokens, cached: 0, completion: Math.max(1, x.meter.roughTokens) }
+  return { ...used, charge: charge(model.price, used) }
+}
+
+const nothingYet: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+
+/** What is to be paid for; undefined for nothing. */
+async function usedBy(x: Exchange, want: Want, outcome: Outcome): Promise<Used | undefined> {
+  const { promptTokens } = want
+  const { meter } = x
+  if (meter && (outcome.complete || meter.sawContent)) return await meter.used({ promptTokens })
+  // Aborting must not buy free prefill.
+  if (outcome.clientLeft && outcome.backendAsked) {
+    return { prompt: promptTokens, cached: 0, completion: 0, estimated: true, basis: 'counted' }
+  }
+  return undefined
+}

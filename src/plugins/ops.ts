@@ -1,0 +1,116 @@
+// The operator's eyes: /metrics, /healthz and /readyz on the admin listener, and for every exchange its metrics and one
+// log line. First in the list, so that its `done` runs last and knows all.
+
+import { z } from '../config/schema.ts'
+import type { Exchange, Outcome } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Answer, Plugin, Route } from '../plugin.ts'
+
+const schema = z.strictObject({})
+
+export const ops: Plugin<z.infer<typeof schema>> = {
+  name: 'ops',
+  schema,
+  setup: (gateway) => ({
+    routes: [
+      get('/metrics', async () => ({
+        status: 200,
+        headers: { 'Content-Type': gateway.metrics.contentType },
+        body: await gateway.metrics.text(),
+      })),
+      get('/healthz', async () => json(200, { status: 'ok' })),
+      get('/readyz', async () => readiness(gateway)),
+    ],
+    begin: (x) => ({
+      check: () => continueClientId(x),
+      done: (outcome) => observe(gateway, x, outcome),
+    }),
+  }),
+}
+
+function get(path: string, serve: () => Promise<Answer>): Route {
+  return { method: 'GET', path, listener: 'admin', access: 'anybody', body: 'none', serve }
+}
+
+function json(status: number, body: object): Answer {
+  return { status, body: JSON.stringify(body) }
+}
+
+function readiness({ redis, state }: Gateway): Answer {
+  const isReady = redis.up && !state.draining
+  const checks = { redis: redis.up ? 'ok' : 'not reachable', draining: state.draining }
+  return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
+}
+
+/** Echoed and logged; visible ASCII only, since it goes out as a header. */
+function continueClientId(x: Exchange): void {
+  const id = clientId(x)
+  if (id) x.replyHeaders['X-Client-Request-Id'] = id
+}
+
+function clientId(x: Exchange): string | undefined {
+  const id = x.headers['x-client-request-id']
+  return typeof id === 'string' && /^[\x21-\x7e]{1,255}$/.test(id) ? id : undefined
+}
+
+function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
+  const { metrics } = gateway
+  const seconds = (performance.now() - x.arrivedAt) / 1000
+  metrics.httpRequests.inc({ route: x.route.path, method: methodLabel(x), status: outcome.status })
+  metrics.httpDuration.observe({ route: x.route.path }, seconds)
+  if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
+  if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
+  gateway.log.info(line(x, outcome, seconds), 'request')
+}
+
+const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
+
+function methodLabel(x: Exchange): string {
+  return methods.has(x.method) ? x.method : 'other'
+}
+
+function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome): void {
+  const { facts } = x
+  const model = facts.model ?? ''
+  if (facts.target) {
+    const result = outcome.complete ? 'complete' : outcome.clientLeft ? 'aborted' : 'failed'
+    metrics.upstreamRequests.inc({ model, target: facts.target, outcome: result })
+    if (outcome.clientLeft) metrics.upstreamAborted.inc()
+  }
+  if (facts.overheadMs !== undefined) metrics.overhead.observe(facts.overheadMs / 1000)
+  if (facts.firstTokenMs !== undefined) metrics.firstToken.observe({ model }, facts.firstTokenMs / 1000)
+  if (facts.upstreamMs !== undefined) {
+    metrics.upstreamDuration.observe({ model }, facts.upstreamMs / 1000)
+    const events = x.meter?.contentEvents ?? 0
+    const streamedMs = facts.upstreamMs - (facts.firstTokenMs ?? 0)
+    if (facts.stream && events > 1) {
+      metrics.interToken.observe({ model }, streamedMs / (events - 1) / 1000)
+    }
+  }
+  if (!facts.basis) return
+  metrics.settlements.inc({ basis: facts.basis })
+  const { promptTokens = 0, cachedTokens = 0, completionTokens = 0, cost = 0 } = facts
+  metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)
+  metrics.tokens.inc({ model, kind: 'cached_input' }, cachedTokens)
+  metrics.tokens.inc({ model, kind: 'output' }, completionTokens)
+  metrics.charged.inc({ model }, cost)
+}
+
+function line(x: Exchange, outcome: Outcome, seconds: number): object {
+  const { error } = outcome
+  return {
+    request_id: x.id,
+    client_request_id: clientId(x),
+    method: x.method,
+    route: x.route.path,
+    status: outcome.status,
+    ms: Math.round(seconds * 1e6) / 1000,
+    ip: x.ip,
+    account: x.caller?.accountId,
+    key: x.caller?.keyId,
+    ...x.facts,
+    ...(outcome.clientLeft ? { client_left: true } : {}),
+    ...(error ? { code: error.code, source: error.source } : {}),
+    ...(error?.cause && error.status >= 500 ? { err: error.cause } : {}),
+  }
+}
