@@ -1,0 +1,80 @@
+// A real model server: llama.cpp from its prebuilt wheel, on a model of 5 MB that is made on the spot and speaks in short
+// sentences. For trying the gateway and for tests; about 15 s the first time, one second after. It ends with this process.
+
+import { spawn, execFile } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { cacheFolder, ensurePython, isThere } from './python.ts'
+
+export interface ModelServerOptions {
+  /** Serves /v1/embeddings, and then nothing else. */
+  readonly embeddings?: boolean
+  /** The key that it asks for; none where not given. */
+  readonly key?: string
+  /** Of each slot: prompt and output together. */
+  readonly contextTokens?: number
+  readonly cache?: string
+}
+
+export interface ModelServer {
+  /** Ends in /v1. The model's id is `tiny`. */
+  readonly url: string
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+const here = import.meta.dirname
+const slots = 2
+
+export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
+  const { embeddings = false, key = null, contextTokens = 2048, cache = cacheFolder() } = options
+  const wanted = await readFile(join(here, 'requirements.txt'), 'utf8')
+  const python = await ensurePython(wanted.trim().split('\n'), cache)
+  const model = await ensureModel(python, cache)
+  const given = { model, context: contextTokens * slots, slots, embeddings, key }
+  const child = spawn(python, [join(here, 'serve.py'), JSON.stringify(given)])
+  const { url, pid } = await firstLine(child)
+  child.stdout.resume()
+  return {
+    url: `${url}/v1`,
+    pid,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
+
+async function ensureModel(python: string, cache: string): Promise<string> {
+  const script = join(here, 'make_model.py')
+  const hash = createHash('sha256')
+    .update(await readFile(script))
+    .digest('hex')
+    .slice(0, 12)
+  const model = join(cache, `tiny-${hash}.gguf`)
+  if (await isThere(model)) return model
+  const part = `${model}.${process.pid}`
+  await promisify(execFile)(python, [script, part, String(largestContext)])
+  await rename(part, model)
+  return model
+}
+
+/** What the file claims to bear; each server takes the part that it is asked for. */
+const largestContext = 1 << 17
+
+async function firstLine(child: ChildProcess): Promise<{ url: string; pid: number }> {
+  let errors = ''
+  child.stderr?.on('data', (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-4000)))
+  if (!child.stdout) throw new Error('the model server was started without a pipe')
+  for await (const line of createInterface(child.stdout)) {
+    if (line.startsWith('{')) return JSON.parse(line) as { url: string; pid: number }
+  }
+  throw new Error(`the model server did not start:\n${errors}`)
+}
