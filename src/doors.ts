@@ -24,7 +24,10 @@ export interface Doors {
   close(): Promise<void>
 }
 
-export async function openDoors(gateway: Gateway, running: readonly NamedRunning[]): Promise<Doors> {
+export async function openDoors(
+  gateway: Gateway,
+  running: readonly NamedRunning[],
+): Promise<Doors> {
   const { config } = gateway
   const inside = new Set<AbortController>()
   const routes = running.flatMap((one) => one.routes ?? [])

@@ -73,7 +73,10 @@ export interface RunningGateway extends Gateway {
   close(): Promise<void>
 }
 
-export async function startGateway(loaded: Config, options: GatewayOptions): Promise<RunningGateway> {
+export async function startGateway(
+  loaded: Config,
+  options: GatewayOptions,
+): Promise<RunningGateway> {
   const { log, version, effective } = options
   await using undo = new AsyncDisposableStack()
   const config = await prepareData(loaded, undo)

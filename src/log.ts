@@ -63,7 +63,12 @@ function describe(error: unknown): Described {
   return { name, message, code, stack, ...(cause ? { cause: describe(cause) } : {}) }
 }
 
-const levelNames: Readonly<Record<number, string>> = { 20: 'debug', 30: 'info', 40: 'warn', 50: 'error' }
+const levelNames: Readonly<Record<number, string>> = {
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+}
 
 function pretty(line: string): string {
   const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>

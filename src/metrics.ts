@@ -3,7 +3,9 @@
 
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
-const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+const seconds = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+]
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -21,26 +23,71 @@ export function createMetrics(version: string) {
   buildInfo.set({ version }, 1)
   collectNodeMetrics(registry)
   return {
-    httpRequests: counter('http_requests_total', 'Answers by route, method and status.', 'route', 'method', 'status'),
-    httpDuration: histogram('http_request_duration_seconds', 'Arrival to the end of the work.', 'route'),
+    httpRequests: counter(
+      'http_requests_total',
+      'Answers by route, method and status.',
+      'route',
+      'method',
+      'status',
+    ),
+    httpDuration: histogram(
+      'http_request_duration_seconds',
+      'Arrival to the end of the work.',
+      'route',
+    ),
     overhead: histogram('overhead_seconds', 'Arrival to the backend request sent.'),
     rejections: counter('rejections_total', 'Requests refused, by error code.', 'code'),
-    upstreamRequests: counter('upstream_requests_total', 'Attempts at a target.', 'model', 'target', 'outcome'),
-    firstToken: histogram('upstream_first_token_seconds', 'Backend request sent to its first content.', 'model'),
-    interToken: histogram('upstream_inter_token_seconds', 'Mean time between events of a stream.', 'model'),
-    upstreamDuration: histogram('upstream_duration_seconds', 'Backend request sent to its end.', 'model'),
-    upstreamAborted: counter('upstream_aborted_total', 'Backend requests that the gateway ended early.'),
+    upstreamRequests: counter(
+      'upstream_requests_total',
+      'Attempts at a target.',
+      'model',
+      'target',
+      'outcome',
+    ),
+    firstToken: histogram(
+      'upstream_first_token_seconds',
+      'Backend request sent to its first content.',
+      'model',
+    ),
+    interToken: histogram(
+      'upstream_inter_token_seconds',
+      'Mean time between events of a stream.',
+      'model',
+    ),
+    upstreamDuration: histogram(
+      'upstream_duration_seconds',
+      'Backend request sent to its end.',
+      'model',
+    ),
+    upstreamAborted: counter(
+      'upstream_aborted_total',
+      'Backend requests that the gateway ended early.',
+    ),
     tokens: counter('tokens_total', 'Model tokens settled.', 'model', 'kind'),
     charged: counter('charged_tokens_total', 'Balance tokens charged.', 'model'),
-    settlements: counter('settlements_total', 'Settlements by where their usage came from.', 'basis'),
-    shortfall: counter('shortfall_tokens_total', 'Balance tokens used beyond what the account had.'),
-    lateSettlements: counter('late_settlements_total', 'Settlements older than a day that found no hold.'),
+    settlements: counter(
+      'settlements_total',
+      'Settlements by where their usage came from.',
+      'basis',
+    ),
+    shortfall: counter(
+      'shortfall_tokens_total',
+      'Balance tokens used beyond what the account had.',
+    ),
+    lateSettlements: counter(
+      'late_settlements_total',
+      'Settlements older than a day that found no hold.',
+    ),
     holdsOpen: gauge('holds_open', 'Holds of this process that are not settled.'),
     holdsReaped: counter('holds_reaped_total', 'Expired holds charged by their last checkpoint.'),
     spoolEntries: gauge('spool_entries', 'Ledger writes waiting on disk.'),
     streamsOpen: gauge('streams_open', 'Streams being written.', 'kind'),
     readersDropped: counter('readers_dropped_total', 'Readers dropped because they took nothing.'),
-    hookErrors: counter('hook_errors_total', 'Plugin hooks that failed where failing changes nothing.', 'plugin'),
+    hookErrors: counter(
+      'hook_errors_total',
+      'Plugin hooks that failed where failing changes nothing.',
+      'plugin',
+    ),
     redisUp: gauge('redis_up', '1 while Redis answers.'),
     redisSeconds: histogram('redis_command_seconds', 'Ledger scripts, round trip.', 'script'),
     contentType: registry.contentType,
@@ -52,7 +99,11 @@ export function createMetrics(version: string) {
 /** Node's own, without the gauges that prom-client names `_total`, which promtool rejects. */
 function collectNodeMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry })
-  for (const name of ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources']) {
+  for (const name of [
+    'nodejs_active_handles',
+    'nodejs_active_requests',
+    'nodejs_active_resources',
+  ]) {
     registry.removeSingleMetric(`${name}_total`)
   }
 }

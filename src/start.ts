@@ -55,7 +55,8 @@ export async function start(argv: readonly string[], io: StartIo): Promise<numbe
 /** An operator's file: a module that exports `plugin`. */
 async function importPlugin(path: string): Promise<Plugin> {
   const module: unknown = await import(path)
-  if (!isPluginModule(module)) throw new Error('does not export `plugin` with name, schema and setup')
+  if (!isPluginModule(module))
+    throw new Error('does not export `plugin` with name, schema and setup')
   return module.plugin
 }
 

@@ -32,8 +32,10 @@ function errorFor(status: number, headers: Readonly<Record<string, unknown>>): G
   if (status === 401 || status === 403) {
     return new GatewayError('upstream_auth_error', { source, cause })
   }
-  if (status === 429) return new GatewayError('upstream_rate_limited', { source, cause, retryAfterMs })
-  if (busy.has(status)) return new GatewayError('upstream_unavailable', { source, cause, retryAfterMs })
+  if (status === 429)
+    return new GatewayError('upstream_rate_limited', { source, cause, retryAfterMs })
+  if (busy.has(status))
+    return new GatewayError('upstream_unavailable', { source, cause, retryAfterMs })
   return new GatewayError('upstream_error', { source, cause })
 }
 
@@ -46,7 +48,9 @@ function retryAfter(value: unknown): number {
 function hasError(body: Buffer): boolean {
   try {
     const parsed: unknown = JSON.parse(body.toString())
-    return typeof parsed === 'object' && parsed !== null && 'error' in parsed && parsed.error !== null
+    return (
+      typeof parsed === 'object' && parsed !== null && 'error' in parsed && parsed.error !== null
+    )
   } catch {
     return false
   }

@@ -55,9 +55,7 @@ export function parseChatRequest(
   if (!model.endpoints.includes(row.endpoint)) {
     throw invalid('model', `does not serve this endpoint; it serves ${model.endpoints.join(', ')}`)
   }
-  const outputPerChoice = row.generates
-    ? Math.min(model.maxOutputTokens, ...numbers.maximums)
-    : 0
+  const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   return {
     row,
     model,
@@ -78,7 +76,8 @@ function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {
   const n = readCount(scan, 'n')
   const best_of = readCount(scan, 'best_of')
   const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
-  if (!Number.isSafeInteger(choices) || choices > 1024) throw invalid('n', 'asks for too many choices')
+  if (!Number.isSafeInteger(choices) || choices > 1024)
+    throw invalid('n', 'asks for too many choices')
   return { maximums, choices }
 }
 

@@ -11,7 +11,9 @@ export function parseUsageQuery(query: URLSearchParams): UsageQuery {
   const to = parseSeconds(query, 'to') ?? nowS
   const from = parseSeconds(query, 'from') ?? to - 24 * hourS
   const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const)
-  const groupBy = query.has('group_by') ? oneOf(query, 'group_by', ['model', 'key'] as const) : undefined
+  const groupBy = query.has('group_by')
+    ? oneOf(query, 'group_by', ['model', 'key'] as const)
+    : undefined
   if (from > to) throw refuse('from', '"from" must not be after "to".')
   return { from, to, bucket, groupBy }
 }
@@ -23,7 +25,11 @@ function parseSeconds(query: URLSearchParams, name: string): number | undefined 
   return Number(text)
 }
 
-function oneOf<T extends string>(query: URLSearchParams, name: string, values: readonly [T, ...T[]]): T {
+function oneOf<T extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly [T, ...T[]],
+): T {
   const text = query.get(name) ?? values[0]
   const found = values.find((value) => value === text)
   if (!found) throw refuse(name, `"${name}" must be ${values.join(' or ')}.`)

@@ -29,7 +29,10 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     return {
       begin(x) {
         if (!needsKey(x.route)) return {}
-        return { ...identification(gateway, x, config.pepper), refuse: guardAgainst(guard.fail, x.ip) }
+        return {
+          ...identification(gateway, x, config.pepper),
+          refuse: guardAgainst(guard.fail, x.ip),
+        }
       },
     }
   },

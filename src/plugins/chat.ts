@@ -39,11 +39,7 @@ export const chat: Plugin<z.infer<typeof schema>> = {
   },
 }
 
-function routeTo(
-  gateway: Gateway,
-  requests: WeakMap<Exchange, ChatRequest>,
-  path: string,
-): Route {
+function routeTo(gateway: Gateway, requests: WeakMap<Exchange, ChatRequest>, path: string): Route {
   return {
     method: 'POST',
     path,

@@ -44,7 +44,8 @@ const preflight: Route = {
   async serve(x) {
     const headers = {
       'Access-Control-Allow-Methods': 'GET, HEAD, POST, PATCH, DELETE',
-      'Access-Control-Allow-Headers': x.headers['access-control-request-headers'] ?? 'authorization, content-type',
+      'Access-Control-Allow-Headers':
+        x.headers['access-control-request-headers'] ?? 'authorization, content-type',
       'Access-Control-Max-Age': '7200',
     }
     return { status: 204, headers, body: '' }

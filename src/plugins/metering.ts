@@ -18,7 +18,9 @@ const defaultLeaseMs = 30_000
 const schema = z.strictObject({
   lease: duration()
     .default(defaultLeaseMs)
-    .describe('How long a hold outlives its gateway. What a killed gateway held comes back after it.'),
+    .describe(
+      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
+    ),
   min_output_tokens: z
     .int()
     .min(1)

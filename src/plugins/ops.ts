@@ -78,7 +78,8 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
     if (outcome.clientLeft) metrics.upstreamAborted.inc()
   }
   if (facts.overheadMs !== undefined) metrics.overhead.observe(facts.overheadMs / 1000)
-  if (facts.firstTokenMs !== undefined) metrics.firstToken.observe({ model }, facts.firstTokenMs / 1000)
+  if (facts.firstTokenMs !== undefined)
+    metrics.firstToken.observe({ model }, facts.firstTokenMs / 1000)
   if (facts.upstreamMs !== undefined) {
     metrics.upstreamDuration.observe({ model }, facts.upstreamMs / 1000)
     const events = x.meter?.contentEvents ?? 0
