@@ -5,10 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { format, resolveConfig } from 'prettier'
 import type { PluginKeys } from '../src/config/keys.ts'
 import { jsonSchema, reference } from '../src/config/reference.ts'
-import { auth } from '../src/plugins/auth.ts'
-import { cors } from '../src/plugins/cors.ts'
-
-const plugins: readonly PluginKeys[] = [auth, cors]
+import { plugins } from '../src/gateway.ts'
 
 const files = {
   'config/gateway.schema.json': `${JSON.stringify(jsonSchema(plugins), null, 2)}\n`,

@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { loadConfig } from './config/load.ts'
+import { importPlugin } from './config/own-plugin.ts'
 import { formatProblem } from './config/problem.ts'
 import { ensureDemo } from './demo-account.ts'
 import { plugins, secretsOf, startGateway } from './gateway.ts'
@@ -50,21 +51,6 @@ export async function start(argv: readonly string[], io: StartIo): Promise<numbe
   } finally {
     log.flush()
   }
-}
-
-/** An operator's file: a module that exports `plugin`. */
-async function importPlugin(path: string): Promise<Plugin> {
-  const module: unknown = await import(path)
-  if (!isPluginModule(module))
-    throw new Error('does not export `plugin` with name, schema and setup')
-  return module.plugin
-}
-
-function isPluginModule(module: unknown): module is { plugin: Plugin } {
-  if (typeof module !== 'object' || module === null || !('plugin' in module)) return false
-  const { plugin } = module
-  if (typeof plugin !== 'object' || plugin === null) return false
-  return 'name' in plugin && 'schema' in plugin && 'setup' in plugin
 }
 
 async function readVersion(): Promise<string> {

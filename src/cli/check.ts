@@ -14,13 +14,15 @@ const check: Command = {
       throw usageError('Give the file once.')
     }
     const file = words[0] ?? text('config') ?? 'gateway.yaml'
-    const [{ loadConfig }, { printConfig }, { formatProblem }, plugins] = await Promise.all([
-      import('../config/load.ts'),
-      import('../config/print.ts'),
-      import('../config/problem.ts'),
-      io.plugins?.() ?? [],
-    ])
-    const loaded = await loadConfig(file, plugins, { env: io.env })
+    const [{ loadConfig }, { importPlugin }, { printConfig }, { formatProblem }, plugins] =
+      await Promise.all([
+        import('../config/load.ts'),
+        import('../config/own-plugin.ts'),
+        import('../config/print.ts'),
+        import('../config/problem.ts'),
+        io.plugins?.() ?? [],
+      ])
+    const loaded = await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin })
     const problems = 'problems' in loaded ? loaded.problems : []
     if ('effective' in loaded && has('print')) {
       io.stdout.write(

@@ -1,0 +1,20 @@
+// An operator's own plugin, by path: a module that exports `plugin`, in the shape of every built-in one.
+
+import { pathToFileURL } from 'node:url'
+import type { Plugin } from '../plugin.ts'
+
+/** Rejects with what is wrong with the module, or with what it threw. */
+export async function importPlugin(path: string): Promise<Plugin> {
+  const module: unknown = await import(pathToFileURL(path).href)
+  if (!isPluginModule(module)) {
+    throw new Error('does not export `plugin` with name, schema and setup')
+  }
+  return module.plugin
+}
+
+function isPluginModule(module: unknown): module is { plugin: Plugin } {
+  if (typeof module !== 'object' || module === null || !('plugin' in module)) return false
+  const { plugin } = module
+  if (typeof plugin !== 'object' || plugin === null) return false
+  return 'name' in plugin && 'schema' in plugin && 'setup' in plugin
+}
