@@ -3,7 +3,6 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { format, resolveConfig } from 'prettier'
-import type { PluginKeys } from '../src/config/keys.ts'
 import { jsonSchema, reference } from '../src/config/reference.ts'
 import { plugins } from '../src/gateway.ts'
 

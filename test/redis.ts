@@ -1,6 +1,5 @@
 // src/redis.ts against real servers: what a link promises when Redis is killed, hangs, refuses or hides behind TLS.
 
-import { createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -9,6 +8,7 @@ import { connect } from '../src/redis.ts'
 import type { ConnectOptions, RedisLink } from '../src/redis.ts'
 import { makeCertificate } from './fixtures/certificates.ts'
 import { startDelayProxy } from './fixtures/delay-proxy.ts'
+import { freePort } from './fixtures/free-port.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 
 const at = (path: string): RedisConfig & { kind: 'single' } => ({
@@ -28,14 +28,6 @@ async function linkTo(t: Test, path: string, options?: ConnectOptions): Promise<
 const next = (on: (listener: () => void) => void) => new Promise<void>((done) => on(done))
 
 /** A port that was free a moment ago: redis-server can't be asked for any. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  const address = server.address()
-  await new Promise((done) => server.close(done))
-  return typeof address === 'object' && address ? address.port : 0
-}
-
 t.test('a link that is there answers, also to the embedded server', async (t) => {
   const { socket } = await startRedis(t)
   const link = await connect({ kind: 'embedded' }, { embeddedSocket: socket })

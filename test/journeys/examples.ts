@@ -1,0 +1,90 @@
+// Every file that operators copy starts as it is, serves, and stops cleanly, with the Redis that it names.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { Test } from 'tap'
+import { makeCertificate } from '../fixtures/certificates.ts'
+import type { Certificate } from '../fixtures/certificates.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { redisServerPath, startRedis } from '../fixtures/redis-server.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const examples = (await readdir(join(root, 'config/examples'))).filter((name) =>
+  name.endsWith('.yaml'),
+)
+
+interface Started {
+  readonly adminUrl: string
+  readonly dataDir: string
+  stop(): Promise<unknown>
+}
+
+async function start(t: Test, file: string): Promise<Started> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'tgx-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  const certificate = await makeCertificate(t)
+  const env = {
+    PATH: process.env.PATH ?? '',
+    REDIS_SERVER: await redisServerPath(),
+    PORT: '0',
+    ADMIN_LISTEN: '127.0.0.1:0',
+    TOLLGATE_DATA: dataDir,
+    ADMIN_PORT: '0',
+    TOLLGATE_FILES: join(dataDir, 'files'),
+    OPENAI_API_KEY: 'an-example-key',
+    REDIS_PASSWORD: 's3cret',
+    ...(file === 'full.yaml' ? { REDIS_URL: await startGuardedRedis(t, certificate) } : {}),
+    TLS_CERT: certificate.certPath,
+    TLS_KEY: certificate.keyPath,
+    TLS_CA: certificate.certPath,
+  }
+  const args = [join(root, 'src/main.ts'), 'start', '--config', join(root, 'config/examples', file)]
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const exited = once(child, 'exit')
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  let text = ''
+  const adminUrl = await new Promise<string>((resolve, reject) => {
+    const onText = (some: Buffer) => {
+      text += some.toString()
+      const match = /admin on (\S+)/.exec(text)
+      if (match?.[1]) resolve(match[1])
+    }
+    child.stdout.on('data', onText)
+    child.stderr.on('data', onText)
+    child.once('exit', () => reject(new Error(text)))
+  })
+  const stop = async () => {
+    child.kill('SIGTERM')
+    const [code] = await exited
+    return code as unknown
+  }
+  return { adminUrl, dataDir, stop }
+}
+
+/** With TLS for both sides and a user of its own, as full.yaml has it. */
+async function startGuardedRedis(t: Test, { certPath, keyPath }: Certificate): Promise<string> {
+  const port = String(await freePort())
+  const own = ['--tls-cert-file', certPath, '--tls-key-file', keyPath]
+  const user = ['--user', 'gateway', 'on', '>s3cret', '~*', '+@all']
+  const args = ['--tls-port', port, ...own, '--tls-ca-cert-file', certPath, ...user]
+  await startRedis(t, { args })
+  return `rediss://localhost:${port}/0`
+}
+
+for (const file of examples) {
+  t.test(`${file} starts, is ready, and stops with 0`, async (t) => {
+    const started = await start(t, file)
+    const ready = await fetch(`${started.adminUrl}/readyz`)
+    t.equal(ready.status, 200)
+    t.match(await readFile(join(started.dataDir, 'admin-token'), 'utf8'), /\S{20}/)
+    t.equal(await started.stop(), 0)
+  })
+}

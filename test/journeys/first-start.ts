@@ -1,0 +1,77 @@
+// The first five minutes: start with nothing but a model of the gateway's own, paste what it prints, start again.
+
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import type { Test } from 'tap'
+import { redisServerPath } from '../fixtures/redis-server.ts'
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+const yaml = `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: 127.0.0.1:0 }
+models: { demo: { targets: [demo] } }
+`
+
+async function start(t: Test, dir: string) {
+  const env = { PATH: process.env.PATH ?? '', REDIS_SERVER: await redisServerPath() }
+  const child = spawn(process.execPath, [main, '--config', `${dir}/gateway.yaml`], { env })
+  const exited = once(child, 'exit')
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  let text = ''
+  const said = (pattern: RegExp) =>
+    new Promise<string>((resolve, reject) => {
+      const onText = (some: Buffer) => {
+        text += some.toString()
+        if (pattern.test(text)) resolve(text)
+      }
+      child.stdout.on('data', onText)
+      child.stderr.on('data', onText)
+      void exited.then(() => reject(new Error(text)))
+    })
+  const stop = async () => {
+    child.kill('SIGTERM')
+    return ((await exited) as [number | null])[0]
+  }
+  return { said, stop }
+}
+
+t.test(
+  'a first start prints a key and lines that work when pasted; a second makes nothing',
+  async (t) => {
+    const dir = t.testdir({ 'gateway.yaml': yaml })
+    const first = await start(t, dir)
+    const text = await first.said(/curl .*\/v1\/models.*\n/)
+    const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
+    t.equal(lines.length, 3)
+    const sh = promisify(execFile)
+    const answers = []
+    for (const line of lines) answers.push((await sh('sh', ['-c', `${line} -sS --fail`])).stdout)
+    const [stream = '', balance = '', models = ''] = answers
+    t.match(stream, /data: \[DONE\]\n\n$/)
+    t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
+    t.ok((JSON.parse(balance) as { spent: number }).spent > 0, 'the stream was charged')
+    t.match(JSON.parse(models), { data: [{ id: 'demo' }] })
+    t.equal(await first.stop(), 0)
+
+    const second = await start(t, dir)
+    const again = await second.said(/listening on/)
+    t.notMatch(again, /tg_live_/)
+    const url = /listening on (\S+),/.exec(again)?.[1] ?? ''
+    const authorization = `Bearer ${/tg_live_\w+/.exec(text)?.[0]}`
+    const kept = await fetch(`${url}/api/billing/balance`, { headers: { authorization } })
+    const before = JSON.parse(balance) as { spent: number }
+    t.equal(
+      ((await kept.json()) as { spent: number }).spent,
+      before.spent,
+      'what was charged is kept',
+    )
+    t.equal(await second.stop(), 0)
+  },
+)
