@@ -1,0 +1,72 @@
+// `npm test`: the whole suite, or the files named, with what tap needs on a fresh clone. Fails when a process that a test
+// started outlives the run, and says which. The last line is always `N passed, N failed`, counted from the TAP results.
+// What is counted are the tests of each file, and a file that failed by itself: a crash, a time-out.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { redisServerPath } from '../test/fixtures/redis-server.ts'
+import { processesOf } from './processes.ts'
+import { countTap } from './tap-count.ts'
+
+const root = resolve(import.meta.dirname, '..')
+const bin = join(root, 'node_modules/.bin')
+// Short: unix sockets lie in it, and their paths end at 107 bytes.
+const folder = await mkdtemp(join(tmpdir(), 'tgt-'))
+const tapFile = join(folder, 'results.tap')
+const env = {
+  ...process.env,
+  PATH: `${bin}:${process.env.PATH ?? ''}`,
+  TMPDIR: folder,
+  TOLLGATE_TEST_RUN: folder,
+}
+
+let { passed, failed } = { passed: 0, failed: 0 }
+try {
+  await prepare()
+  const code = await tap(['--reporter=terse', `--output-file=${tapFile}`, ...process.argv.slice(2)])
+  ;({ passed, failed } = countTap(await readFile(tapFile, 'utf8')))
+  // tap itself failed, or found nothing to run.
+  if (failed === 0 && (code !== 0 || passed === 0)) failed = 1
+  failed += await endLeftBehind()
+} catch (error) {
+  console.error(error)
+  failed++
+} finally {
+  await rm(folder, { recursive: true, force: true })
+}
+console.log(`${passed} passed, ${failed} failed`)
+process.exitCode = failed === 0 ? 0 : 1
+
+/** What all files need, once: three of them at a time would each fetch a redis-server. */
+async function prepare(): Promise<void> {
+  if ((await tap(['build'])) !== 0) throw new Error('tap build failed')
+  await redisServerPath()
+}
+
+async function tap(words: readonly string[]): Promise<number> {
+  const child = spawn(join(bin, 'tap'), words, { cwd: root, env, stdio: 'inherit' })
+  const pass = (signal: NodeJS.Signals) => child.kill(signal)
+  process.on('SIGINT', pass).on('SIGTERM', pass)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  process.off('SIGINT', pass).off('SIGTERM', pass)
+  return code ?? 1
+}
+
+/** How many there were. A child whose parent has just gone has two seconds to notice. */
+async function endLeftBehind(): Promise<number> {
+  const deadline = Date.now() + 2000
+  let left = await processesOf(folder)
+  while (left.length > 0 && Date.now() < deadline) {
+    await wait(50)
+    left = await processesOf(folder)
+  }
+  for (const { pid, command } of left) {
+    console.error(`left behind by a test: process ${pid}: ${command}`)
+    process.kill(pid, 'SIGKILL')
+  }
+  return left.length
+}
