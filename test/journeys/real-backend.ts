@@ -131,7 +131,8 @@ t.test('completions and embeddings go through, and cost their tokens', async (t)
   const completed = await client.completions
     .create({ model: 'tiny', prompt: 'A gateway', max_tokens: 10 })
     .withResponse()
-  t.equal(completed.data.usage?.completion_tokens, 10)
+  t.ok(completed.data.choices[0]?.text)
+  t.ok((completed.data.usage?.completion_tokens ?? 11) <= 10)
   await chargedExactly(t, completed.data.usage, idOf(completed.response))
   const embedded = await client.embeddings
     .create({ model: 'embed', input: ['A gateway counts.', 'A model answers.'] })

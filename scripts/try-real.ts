@@ -1,0 +1,158 @@
+// `npm run try:real`: a real llama.cpp server, a gateway in front of it, and a short chat whose charge is held against what
+// the server says it used. Then both stay until Ctrl-C; with `--once` they end at once, with 1 where the sums differ.
+// The first run takes about 15 s and the Python package index; nothing outside the cache and a temporary folder is written.
+
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import OpenAI from 'openai'
+import { startModelServer } from './model-server/start.ts'
+
+const { values } = parseArgs({ options: { once: { type: 'boolean' } } })
+const main = resolve(import.meta.dirname, '../src/main.ts')
+const adminToken = randomBytes(24).toString('base64url')
+const price = { input: 1, output: 4 }
+const topup = 1_000_000
+
+await using undo = new AsyncDisposableStack()
+process.once('SIGINT', () => undefined) // Ctrl-C reaches the children too; they drain, and then this ends
+
+say('Starting a llama.cpp server (the first time it is downloaded) …')
+const server = await startModelServer()
+undo.defer(() => server.stop())
+const folder = await mkdtemp(join(tmpdir(), 'tollgate-try-'))
+undo.defer(() => rm(folder, { recursive: true, force: true }))
+const gateway = await startGateway(folder, server.url)
+undo.defer(gateway.stop)
+const key = await makeKey(gateway.admin)
+say(`
+  model server  ${server.url}
+  gateway       ${gateway.url}/v1
+  admin API     ${gateway.admin}/admin     token ${adminToken}
+  key           ${key}
+`)
+const areEqual = await chat(gateway.url, key)
+process.exitCode = areEqual ? 0 : 1
+if (!values.once) {
+  const header = `-H 'Authorization: Bearer ${key}'`
+  const body = '{"model":"tiny","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
+  say(`
+Try it yourself; Ctrl-C ends both:
+
+  curl -N ${gateway.url}/v1/chat/completions ${header} --json '${body}'
+  curl ${gateway.url}/v1/models ${header}
+  curl ${gateway.url}/api/billing/balance ${header}
+  curl ${gateway.url}/api/billing/transactions ${header}
+`)
+  await gateway.ended
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+async function startGateway(dir: string, backend: string) {
+  const file = join(dir, 'gateway.yaml')
+  await writeFile(
+    file,
+    `listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: '127.0.0.1:0', token: ${adminToken} }
+data: ./data
+redis: embedded
+models:
+  tiny:
+    targets: [{ url: ${backend} }]
+    price: { input: ${price.input}, output: ${price.output} }
+    context_window: 2048
+    max_output_tokens: 512
+    endpoints: [chat, completions]
+log: { level: warn }
+`,
+  )
+  const child = spawn(process.execPath, [main, 'start', '--config', file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = once(child, 'exit')
+  const stop = async () => {
+    child.kill('SIGTERM')
+    await ended
+  }
+  return { ...(await addresses(child)), ended, stop }
+}
+
+async function addresses({ stdout }: ChildProcess): Promise<{ url: string; admin: string }> {
+  if (!stdout) throw new Error('the gateway was started without a pipe')
+  for await (const line of createInterface(stdout)) {
+    const [, url, admin] = /listening on (\S+), admin on (\S+)/.exec(line) ?? []
+    if (url && admin) {
+      stdout.pipe(process.stdout)
+      return { url, admin }
+    }
+  }
+  throw new Error('the gateway did not start')
+}
+
+async function makeKey(admin: string): Promise<string> {
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(`${admin}/admin/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`)
+    return (await answer.json()) as { id: string; key: string }
+  }
+  const { id } = await post('accounts', { name: 'try-real' })
+  await post(`accounts/${id}/topup`, { amount: topup })
+  const { key: text } = await post(`accounts/${id}/keys`, { name: 'try-real' })
+  return text
+}
+
+interface Usage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+}
+
+/** Whether the balance is what the server's own counts leave of it. */
+async function chat(url: string, apiKey: string): Promise<boolean> {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey })
+  const messages = [{ role: 'user' as const, content: 'What does a gateway do?' }]
+  const asked = { model: 'tiny', messages, max_tokens: 60 }
+  const whole = await client.chat.completions.create(asked)
+  say(`Not streamed: ${whole.choices[0]?.message.content ?? ''}\n`)
+  process.stdout.write('Streamed: ')
+  const stream = await client.chat.completions.create({
+    ...asked,
+    stream: true,
+    stream_options: { include_usage: true },
+  })
+  const used: (Usage | null | undefined)[] = [whole.usage]
+  for await (const chunk of stream) {
+    process.stdout.write(chunk.choices[0]?.delta.content ?? '')
+    if (chunk.usage) used.push(chunk.usage)
+  }
+  return compare(url, apiKey, used)
+}
+
+async function compare(url: string, apiKey: string, used: readonly (Usage | null | undefined)[]) {
+  let cost = 0
+  say('\n')
+  for (const usage of used) {
+    if (!usage) throw new Error('the server reported no usage')
+    const { prompt_tokens: prompt, completion_tokens: completion } = usage
+    cost += prompt * price.input + completion * price.output
+    say(`The server counted ${prompt} + ${completion} tokens`)
+  }
+  const headers = { authorization: `Bearer ${apiKey}` }
+  const answer = await fetch(`${url}/api/billing/balance`, { headers })
+  const { spent, reserved } = (await answer.json()) as { spent: number; reserved: number }
+  const isEqual = spent === cost && reserved === 0
+  say(`which cost ${cost}; charged were ${spent}${isEqual ? '' : ': NOT THE SAME'}`)
+  return isEqual
+}
