@@ -4,6 +4,7 @@
 
 import { GatewayError, asGatewayError } from './errors.ts'
 import type { Exchange, Outcome } from './exchange.ts'
+import { ClientLeft } from './http/body.ts'
 import type { Answer, Hooks, Route, Run, SseEvent } from './plugin.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
@@ -42,12 +43,14 @@ export async function live(
     if (!('stream' in answer)) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
   } catch (thrown) {
+    if (thrown instanceof ClientLeft) return
     const error = refusal(hooks, asGatewayError(thrown))
     const status = wire.left ? 499 : error.status
     await run.finish({ ...plainOutcome(status, wire.left), error, complete: false })
     await wire.sendError(error)
   } finally {
-    await run.finish({ ...plainOutcome(499, wire.left), complete: false })
+    // Whatever happened, somebody settles. What is not finished by now was left by its client.
+    await run.finish({ ...plainOutcome(499, true), complete: false })
   }
 }
 
