@@ -31,6 +31,9 @@ const afterFinishMs = 2000
 /** A backend may take so long to close its answer behind [DONE], for the connection's sake. */
 const closingMs = 1000
 
+/** So much without content is waited for; more is given on, since nothing may grow without bound. */
+const heldBytes = 1024 * 1024
+
 const incomplete = () => new GatewayError('upstream_incomplete', { source: 'backend' })
 
 export class Relay {
@@ -98,6 +101,7 @@ export class Relay {
     if (this.#isEnded) return
     if (this.#generation.meter.overran) this.#end({ kind: 'length', cut: false })
     else if (this.#out) this.#flush()
+    else if (this.#frames.length > heldBytes) this.#open()
   }
 
   readonly #onEvent = (event: SseEvent) => {
