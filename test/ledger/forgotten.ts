@@ -1,11 +1,12 @@
 // Promise 8: a Redis that forgot its last acknowledged writes. Under everysec a killed Redis loses nothing that was
 // written, so the loss is made: the last 200 commands are cut off its append-only file.
 
-import { cp, readFile, readdir, truncate } from 'node:fs/promises'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Hold } from '../../src/ledger/ledger.ts'
 import { keys } from '../../src/redis.ts'
+import { cutOff, durable } from '../fixtures/aof.ts'
 import {
   connectLink,
   makeAccount,
@@ -17,59 +18,6 @@ import {
   used,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-
-const durable = [
-  '--appendonly',
-  'yes',
-  '--appendfsync',
-  'always',
-  '--auto-aof-rewrite-percentage',
-  '0',
-]
-
-/** Cuts off at least `count` commands, and what is left of a transaction. Answers how many. */
-async function cutOff(dir: string, count: number): Promise<number> {
-  const folder = join(dir, 'appendonlydir')
-  const name = (await readdir(folder)).find((one) => one.endsWith('.incr.aof')) ?? ''
-  const path = join(folder, name)
-  const bytes = await readFile(path)
-  const commands = parseCommands(bytes)
-  let at = commands.length - count
-  while (at > 0 && commands[at - 1]?.isInside) at--
-  await truncate(path, commands[at]?.start ?? 0)
-  return commands.length - at
-}
-
-interface Command {
-  readonly start: number
-  /** A transaction is open behind it. */
-  readonly isInside: boolean
-}
-
-function parseCommands(bytes: Buffer): readonly Command[] {
-  const commands: Command[] = []
-  let at = 0
-  let isInside = false
-  const readNumber = () => {
-    const end = bytes.indexOf('\r\n', at)
-    const number = Number(bytes.toString('latin1', at + 1, end))
-    at = end + 2
-    return number
-  }
-  while (at < bytes.length) {
-    const start = at
-    const words: string[] = []
-    for (let left = readNumber(); left > 0; left--) {
-      const length = readNumber()
-      words.push(bytes.toString('latin1', at, at + length))
-      at += length + 2
-    }
-    if (words[0]?.toUpperCase() === 'MULTI') isInside = true
-    if (words[0]?.toUpperCase() === 'EXEC') isInside = false
-    commands.push({ start, isInside })
-  }
-  return commands
-}
 
 t.test(
   '8 Redis forgets its last 200 commands: all that was acknowledged is there again, once',

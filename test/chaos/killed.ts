@@ -1,0 +1,132 @@
+// A gateway that is killed or frozen in mid-stream, beside one that is well: promise 6.
+
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { spawnGateway } from '../fixtures/gateway.ts'
+import { connectLink, until } from '../fixtures/ledger.ts'
+import type { TestLink } from '../fixtures/ledger.ts'
+import {
+  Reading,
+  ask,
+  balanceOf,
+  differencesOf,
+  noLimits,
+  openHold,
+  outputOnly,
+  transactionsOf,
+} from '../fixtures/money.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+import type { Account } from '../fixtures/gateway.ts'
+
+const leaseMs = 2000
+/** For a machine that is busy with other tests. */
+const slackMs = 1500
+const maxTokens = 100
+const chunks = 12
+const early = 5
+
+/** Two processes on one Redis, and a stream of the first that has brought `early` tokens and waits for the gate. */
+async function midStream(t: Parameters<typeof spawnGateway>[0]) {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks, gate }))
+  const redis = await startRedis(t)
+  const yaml = [
+    outputOnly(backend.url),
+    noLimits,
+    `plugins: { metering: { lease: ${leaseMs}ms } }`,
+  ].join('\n')
+  const victim = await spawnGateway(t, { redis, yaml })
+  const witness = await spawnGateway(t, { redis, yaml })
+  const link = await connectLink(t, redis.socket)
+  const account = await victim.account(1000)
+  const reading = new Reading(
+    await openedBy(gate, victim.call('/v1/chat', account.key, ask(maxTokens, true))),
+  )
+  await reading.until(`w${early - 1} `)
+  return { gate, backend, redis, yaml, victim, witness, link, account, reading }
+}
+
+/** The role and the first tokens. */
+function openedBy<T>(gate: Gate, answer: Promise<T>): Promise<T> {
+  gate.next(1 + early)
+  return answer
+}
+
+/** A checkpoint that was made from now on. */
+async function checkpoint(link: TestLink, account: Account) {
+  const { deadline } = await openHold(link, account)
+  await until(async () => (await openHold(link, account)).deadline > deadline)
+  return openHold(link, account)
+}
+
+t.test(
+  'the hold of a killed gateway is back within one lease, charged by its checkpoint',
+  async (t) => {
+    const { victim, witness, link, account, yaml, redis } = await midStream(t)
+    const { charged } = await checkpoint(link, account)
+    t.equal(charged, early, 'the checkpoint knows what was generated')
+    t.match(await balanceOf(witness, account), { balance: 1000, reserved: maxTokens })
+
+    const killedAt = performance.now()
+    await victim.kill()
+    await until(async () => (await balanceOf(witness, account)).reserved === 0)
+    t.ok(performance.now() - killedAt < leaseMs + slackMs, 'one lease')
+    t.match(await balanceOf(witness, account), { balance: 1000 - early, reserved: 0 })
+    const [, ...charges] = await transactionsOf(witness, account)
+    t.match(charges, [{ type: 'charge', amount: -early, estimated: true }])
+    t.equal(charges.length, 1)
+    t.same(await differencesOf(witness), [])
+
+    const heir = await spawnGateway(t, { redis, yaml, dataDir: victim.dataDir })
+    t.match(await balanceOf(heir, account), { balance: 1000 - early, reserved: 0 })
+    t.same(await differencesOf(heir), [])
+  },
+)
+
+t.test(
+  'a gateway that was frozen past its lease is charged once, for all that it streamed',
+  async (t) => {
+    const { victim, witness, link, account, gate, backend, reading } = await midStream(t)
+    await checkpoint(link, account)
+    victim.child.kill('SIGSTOP')
+    await until(async () => (await balanceOf(witness, account)).reserved === 0)
+    t.equal((await balanceOf(witness, account)).balance, 1000 - early, 'reaped while it was frozen')
+
+    victim.child.kill('SIGCONT')
+    await until(async () => (await balanceOf(witness, account)).reserved > 0)
+    gate.open()
+    t.match(await reading.end(), /data: \[DONE\]\n\n$/)
+    t.match(await balanceOf(witness, account), { balance: 1000 - chunks, reserved: 0 })
+    t.equal(backend.served.completion, chunks)
+    const [, ...entries] = await transactionsOf(witness, account)
+    t.same(
+      entries.map(({ type, amount }) => [type, amount]),
+      [
+        ['charge', -early],
+        ['adjustment', early - chunks],
+      ],
+    )
+    t.equal(new Set(entries.map((one) => one.request_id)).size, 1, 'of one request')
+    t.same(await differencesOf(witness), [])
+  },
+)
+
+t.test('a frozen gateway whose money was spent meanwhile ends its stream by length', async (t) => {
+  const { victim, witness, link, account, gate, backend, reading } = await midStream(t)
+  await checkpoint(link, account)
+  victim.child.kill('SIGSTOP')
+  await until(async () => (await balanceOf(witness, account)).reserved === 0)
+  const spent = { amount: early - 1000, note: 'spent elsewhere' }
+  t.equal((await witness.admin('POST', `accounts/${account.id}/adjust`, spent)).status, 200)
+  t.equal((await balanceOf(witness, account)).available, 0)
+
+  victim.child.kill('SIGCONT')
+  const text = await reading.end()
+  t.match(text, /"finish_reason":"length"\}\]\}\n\ndata: \[DONE\]\n\n$/)
+  gate.open()
+  t.match(await balanceOf(witness, account), { balance: 0, reserved: 0 })
+  t.ok(backend.served.completion < chunks, 'the backend was stopped')
+  t.same(await differencesOf(witness), [])
+})
