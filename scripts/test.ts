@@ -27,7 +27,7 @@ const env = {
 let { passed, failed } = { passed: 0, failed: 0 }
 try {
   await prepare()
-  const code = await tap(['--reporter=terse', `--output-file=${tapFile}`, ...process.argv.slice(2)])
+  const code = await tap(['--reporter=min', `--output-file=${tapFile}`, ...process.argv.slice(2)])
   ;({ passed, failed } = countTap(await readFile(tapFile, 'utf8')))
   // tap itself failed, or found nothing to run.
   if (failed === 0 && (code !== 0 || passed === 0)) failed = 1

@@ -1,6 +1,6 @@
 // Accounts over HTTP: create, list, show, change. What stands in the path as `:id` may be the account's id or exact name.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Gateway } from '../gateway.ts'
 import { parsePage } from '../http/page.ts'
 import { newAccountSeed } from '../ledger/accounts.ts'

@@ -1,6 +1,6 @@
 // Bodies of the admin API: one JSON object judged by a schema, each fault in the words of the contract with its field.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 

@@ -1,6 +1,6 @@
 // API keys over HTTP: create, list, revoke, rotate. A key's text is in the answer that creates it and nowhere else.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
 import type { Gateway } from '../gateway.ts'
 import { listOf, parsePage } from '../http/page.ts'

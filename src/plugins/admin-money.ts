@@ -1,6 +1,6 @@
 // Money over HTTP: top-ups and adjustments, and what the ledger knows of an account. The ledger keeps the promises.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parsePage } from '../http/page.ts'

@@ -1,7 +1,7 @@
 // The operator's API on its own listener (operate.md §3): accounts, keys, money, what is configured. Every route of it
 // needs the admin token, and none answers a web page: those send an Origin, or a Host of their own choosing.
 
-import { z } from 'zod'
+import { z } from '../config/schema.ts'
 import type { Plugin } from '../plugin.ts'
 import { accountRoutes } from './admin-accounts.ts'
 import { createDoorkeeper } from './admin-door.ts'

@@ -1,0 +1,202 @@
+// The house rules that a machine can check: a test for each source, one importer a package, no cycles, imports go one
+// way, files of 300 lines at most, Lua headers that tell the truth.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { filesIn, readSources, root } from './fixtures/source.ts'
+import type { Source } from './fixtures/source.ts'
+
+const sources = readSources()
+const paths = new Set(sources.map(({ path }) => path))
+
+/** Sources whose test is missing. May only shrink: one that has its test by now must leave the list. */
+const missing: readonly string[] = [
+  'chat/backend-status.ts',
+  'chat/deadline.ts',
+  'chat/endpoints.ts',
+  'chat/generation.ts',
+  'chat/relay.ts',
+  'chat/request.ts',
+  'config/model-keys.ts',
+  'demo-account.ts',
+  'doors.ts',
+  'errors.ts',
+  'gateway.ts',
+  'http/usage-query.ts',
+  'lifecycle.ts',
+  'log.ts',
+  'main.ts',
+  'metrics.ts',
+  'plugins/auth.ts',
+  'plugins/billing.ts',
+  'plugins/cors.ts',
+  'plugins/limits.ts',
+  'plugins/metering.ts',
+  'plugins/models.ts',
+  'plugins/ops.ts',
+  'rate.ts',
+  'start.ts',
+]
+
+/** Never to have a test of their own, with the reason. */
+const untested: Readonly<Record<string, string>> = {}
+
+/** Circles by value that are still there. May only shrink. */
+const circles: readonly string[] = ['chat/generation.ts → chat/relay.ts → chat/generation.ts']
+
+/** Longer than 300 lines, with the reason. */
+const long: Readonly<Record<string, string>> = {
+  'errors.ts': 'one table: contract §7',
+}
+
+t.test('each source with code in it has a test of the same path', async (t) => {
+  const lacking = sources
+    .filter(({ path, hasCode }) => hasCode && !existsSync(join(root, 'test', path)))
+    .map(({ path }) => path)
+  const excused = new Set([...missing, ...Object.keys(untested)])
+  t.strictSame(
+    lacking.filter((path) => !excused.has(path)),
+    [],
+    'a test is missing',
+  )
+  t.strictSame(
+    [...excused].filter((path) => !lacking.includes(path)),
+    [],
+    'to be taken off the list',
+  )
+})
+
+t.test('each test that mirrors a source has that source', async (t) => {
+  const own =
+    /^(mirror\.ts$|fixtures\/|journeys\/|chaos\/|hostile\/|readme\.ts$|mutants\/|bench\/|clients\/|scripts\/|docs\/|ledger\/(property|forgotten)\.ts$)/
+  const orphans = filesIn('test', '.ts').filter((path) => !own.test(path) && !paths.has(path))
+  t.strictSame(orphans, [])
+})
+
+t.test('each third-party package is imported by value in one file', async (t) => {
+  const importers = Map.groupBy(
+    sources.flatMap(({ path, imports }) =>
+      imports.filter(({ isOwn }) => !isOwn).map(({ name }) => ({ name, path })),
+    ),
+    ({ name }) => name,
+  )
+  for (const [name, found] of importers) {
+    const files = [...new Set(found.map(({ path }) => path))]
+    t.equal(files.length, 1, `${name}: ${files.join(', ')}`)
+  }
+})
+
+t.test('every import leads to a file, and none in a circle', async (t) => {
+  const done = new Set<string>()
+  const found = new Set<string>()
+  const walk = (path: string, way: readonly string[]): void => {
+    if (way.includes(path)) return void found.add([...way, path].join(' → '))
+    if (done.has(path)) return
+    for (const next of imported(path)) walk(next, [...way, path])
+    done.add(path)
+  }
+  for (const { path } of sources) walk(path, [])
+  t.strictSame([...found], circles)
+  t.equal(done.size, sources.length, 'all were walked')
+
+  function imported(path: string): readonly string[] {
+    const own = sources.find((source) => source.path === path)?.imports.filter(({ isOwn }) => isOwn)
+    if (!own) t.fail(`${path} is imported and not there`)
+    return (own ?? []).filter(({ isLazy }) => !isLazy).map(({ name }) => name)
+  }
+})
+
+/** From the top of the house down; who imports stands above, or beside, what is imported. */
+const floors: readonly RegExp[] = [
+  /^((main|start)\.ts|cli\/)/,
+  /^(gateway|doors|demo-account)\.ts$/,
+  /^(plugins\/|lifecycle\.ts)/,
+  /^(chat|files|ledger|backend|http)\//,
+]
+
+function floorOf(path: string): number {
+  const floor = floors.findIndex((pattern) => pattern.test(path))
+  return floor < 0 ? floors.length : floor
+}
+
+t.test('imports go one way, and nobody but gateway.ts imports a plugin', async (t) => {
+  for (const { path, name } of ownImports(sources)) {
+    if (floorOf(name) < floorOf(path)) t.fail(`${path} imports ${name}, which stands above it`)
+    if (name.startsWith('plugins/') && !mayImportPlugin(path, name)) {
+      t.fail(`${path} imports the plugin ${name}`)
+    }
+  }
+  t.ok(floorOf('main.ts') < floorOf('redis.ts'), 'the floors are in order')
+})
+
+/** A plugin of several files: plugins/admin-keys.ts is a part of plugins/admin.ts. */
+function mayImportPlugin(path: string, name: string): boolean {
+  if (path === 'gateway.ts') return true
+  const plugin = /^plugins\/[a-z]+/.exec(name)?.[0]
+  return plugin !== undefined && plugin === /^plugins\/[a-z]+/.exec(path)?.[0]
+}
+
+function ownImports(all: readonly Source[]): readonly { path: string; name: string }[] {
+  return all.flatMap(({ path, imports }) =>
+    imports.filter(({ isOwn }) => isOwn).map(({ name }) => ({ path, name })),
+  )
+}
+
+t.test('no source is longer than 300 lines, and each starts with a comment', async (t) => {
+  const tooLong = sources.filter(({ text }) => text.trimEnd().split('\n').length > 300)
+  const names = tooLong.map(({ path }) => path)
+  t.strictSame(
+    names.filter((path) => !(path in long)),
+    [],
+    'split them',
+  )
+  t.strictSame(
+    Object.keys(long).filter((path) => !names.includes(path)),
+    [],
+    'off the list',
+  )
+  const bare = sources.filter(({ text }) => !/^(#!.*\n)?(\/\/|\/\*)/.test(text))
+  t.strictSame(
+    bare.map(({ path }) => path),
+    [],
+    'say what the file is',
+  )
+})
+
+for (const name of filesIn('src/ledger/lua', '.lua')) {
+  const text = readFileSync(join(root, 'src/ledger/lua', name), 'utf8')
+  if (text.includes('KEYS[') || text.includes('ARGV[')) checkLua(name, text)
+}
+
+function checkLua(name: string, text: string): void {
+  t.test(`the header of ${name} names the keys and arguments that are used`, async (t) => {
+    const header = /^(?:--.*\n)+/.exec(text)?.[0].replace(/\n--/g, ' ').replace(/ +/g, ' ') ?? ''
+    const code = text.replace(/--.*$/gm, '')
+    const keys = /KEYS: (.+?) ARGV: /.exec(header)?.[1]?.split(', ') ?? []
+    // The door's read_times takes all keys from the one named.
+    const last = /read_times\(ARGV\[1\], (\d+)\)/.exec(code)?.[1]
+    const usedKeys = [...indexes(code, 'KEYS'), ...(last ? [Number(last)] : [])]
+    t.strictSame(usedKeys, upTo(keys.length), 'KEYS')
+    const args = /ARGV: (.+?) Reply: /.exec(header)?.[1] ?? ''
+    const numbers = [...args.matchAll(/(?:^|[;,] )(\d+)(…?) /g)]
+    t.strictSame(
+      numbers.map((found) => Number(found[1])),
+      upTo(numbers.length),
+      'ARGV in order',
+    )
+    const open = numbers.at(-1)?.[2] === '…'
+    t.strictSame(indexes(code, 'ARGV'), upTo(numbers.length - (open ? 1 : 0)), 'ARGV')
+    t.equal(code.includes('#ARGV'), open, 'as many as come')
+    t.match(header, /^-- Purpose: /)
+  })
+}
+
+function indexes(code: string, table: string): readonly number[] {
+  const found = [...code.matchAll(new RegExp(`\\b${table}\\[(\\d+)\\]`, 'g'))]
+  return [...new Set(found.map((match) => Number(match[1])))].toSorted((a, b) => a - b)
+}
+
+function upTo(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, i) => i + 1)
+}
