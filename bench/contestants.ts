@@ -1,0 +1,206 @@
+// The three proxies, started in front of one backend: nginx, Portkey's gateway, and this gateway with everything on.
+// Each can be stopped and started anew, as the memory measure needs; where it listens stays the same.
+
+import type { ChildProcess } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Aim } from './load.ts'
+import { proxyCore, start, stop, withChildren } from './processes.ts'
+import type { Redis } from './redis.ts'
+
+export type Name = 'nginx' | 'Portkey' | 'Tollgate'
+
+export interface Contestant {
+  readonly name: Name
+  readonly aim: Aim
+  pids(): readonly number[]
+  restart(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface Ground {
+  /** Temporary; nginx's worker, another user, must be able to enter it. */
+  readonly folder: string
+  readonly backendPort: number
+  /** File descriptors that a process may have. */
+  readonly files: number
+}
+
+const here = import.meta.dirname
+const path = '/v1/chat/completions'
+
+export async function startNginx({ folder, backendPort, files }: Ground): Promise<Contestant> {
+  ensureNginx()
+  const port = await freePort()
+  const values = { folder, files, port, backend: backendPort }
+  const template = readFileSync(join(here, 'nginx.conf.template'), 'utf8')
+  const conf = template.replace(/\{\{(\w+)\}\}/g, (_, name: keyof typeof values) => String(values[name]))
+  const file = join(folder, 'nginx.conf')
+  writeFileSync(file, conf)
+  chmodSync(folder, 0o755)
+  const launch = () => start(['nginx', '-p', folder, '-c', file], { core: proxyCore })
+  return contestant('nginx', { port, path, headers: [''] }, launch)
+}
+
+export async function startPortkey({ folder, backendPort }: Ground): Promise<Contestant> {
+  ensurePortkey()
+  const port = await freePort()
+  const script = join(here, 'node_modules/@portkey-ai/gateway/build/start-server.js')
+  const command = [process.execPath, script, '--headless', `--port=${port}`]
+  const headers = [
+    'Authorization: Bearer bench',
+    'x-portkey-provider: openai',
+    `x-portkey-custom-host: http://127.0.0.1:${backendPort}/v1`,
+  ]
+  const output = openSync(join(folder, 'portkey.log'), 'a')
+  const env = { NODE_ENV: 'production' }
+  const launch = () => start(command, { core: proxyCore, output, env })
+  return contestant('Portkey', { port, path, headers: [`${headers.join('\r\n')}\r\n`] }, launch)
+}
+
+export interface Tollgate extends Contestant {
+  readonly adminPort: number
+  readonly adminToken: string
+  readonly accounts: readonly string[]
+  readonly logFile: string
+}
+
+const accountCount = 10
+
+/** `profile`: a folder that gets a CPU profile when it stops. */
+export async function startTollgate(
+  ground: Ground,
+  redis: Redis,
+  profile?: string,
+): Promise<Tollgate> {
+  const { folder } = ground
+  const [port, adminPort] = [await freePort(), await freePort()]
+  const adminToken = 'bench-admin-token-of-a-decent-length'
+  const file = join(folder, 'gateway.yaml')
+  writeFileSync(file, gatewayYaml({ ...ground, port, adminPort, adminToken, redis }))
+  const logFile = join(folder, 'gateway.log')
+  const output = openSync(logFile, 'a')
+  const flags = profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`] : []
+  const main = join(here, '../src/main.ts')
+  const command = [process.execPath, ...flags, main, 'start', '--config', file]
+  const headers: string[] = []
+  const launch = () => start(command, { core: proxyCore, output })
+  const one = await contestant('Tollgate', { port, path, headers }, launch)
+  const accounts: string[] = []
+  for (let n = 0; n < accountCount; n++) {
+    const { account, key } = await fundedAccount({ adminPort, adminToken }, `bench-${n}`)
+    accounts.push(account)
+    headers.push(`Authorization: Bearer ${key}\r\n`)
+  }
+  return { ...one, adminPort, adminToken, accounts, logFile }
+}
+
+interface Settings extends Ground {
+  readonly port: number
+  readonly adminPort: number
+  readonly adminToken: string
+  readonly redis: Redis
+}
+
+/** Everything on; only the plan's limits are out of the way, checked as ever. */
+function gatewayYaml({ folder, backendPort, port, adminPort, adminToken, redis }: Settings): string {
+  return `
+listen: { host: 127.0.0.1, port: ${port} }
+admin: { listen: "127.0.0.1:${adminPort}", token: ${adminToken} }
+data: ${folder}/data
+redis: unix://${redis.socket}
+models:
+  bench:
+    targets: [{ url: "http://127.0.0.1:${backendPort}/v1" }]
+    price: { input: 1, output: 4 }
+    context_window: 4000000
+    max_output_tokens: 2000000
+plans:
+  default: { requests_per_minute: 1000000000, tokens_per_minute: 1000000000000, concurrency: 100000 }
+log: { level: info, format: json }
+drain: 5s
+`
+}
+
+export interface AdminDoor {
+  readonly adminPort: number
+  readonly adminToken: string
+}
+
+async function fundedAccount(door: AdminDoor, name: string) {
+  const { id } = await admin<{ id: string }>(door, 'accounts', { name })
+  await admin(door, `accounts/${id}/topup`, { amount: 1e14 })
+  const { key } = await admin<{ key: string }>(door, `accounts/${id}/keys`, { name: 'bench' })
+  return { account: id, key }
+}
+
+export async function admin<T>(door: AdminDoor, what: string, body?: object): Promise<T> {
+  const answer = await fetch(`http://127.0.0.1:${door.adminPort}/admin/${what}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${door.adminToken}`, 'content-type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`admin API, ${what}: ${answer.status} ${text}`)
+  return JSON.parse(text) as T
+}
+
+async function contestant(name: Name, aim: Aim, launch: () => ChildProcess): Promise<Contestant> {
+  let child = launch()
+  await listens(name, aim.port, child)
+  return {
+    name,
+    aim,
+    pids: () => withChildren(child.pid ?? 0),
+    async restart() {
+      await stop(child)
+      child = launch()
+      await listens(name, aim.port, child)
+    },
+    stop: () => stop(child),
+  }
+}
+
+async function listens(name: Name, port: number, child: ChildProcess): Promise<void> {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`${name} ended at once (exit ${child.exitCode})`)
+    if (performance.now() > deadline) throw new Error(`${name} does not listen`)
+    const isUp = await fetch(`http://127.0.0.1:${port}/nothing`, { signal: AbortSignal.timeout(2000) })
+      .then((answer) => answer.arrayBuffer())
+      .catch((error: unknown) => (String(error).includes('TimeoutError') ? true : undefined))
+    if (isUp) return
+    await wait(50)
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+function ensureNginx(): void {
+  try {
+    execFileSync('nginx', ['-v'], { stdio: 'ignore' })
+  } catch {
+    process.stderr.write('installing nginx\n')
+    execFileSync('apt-get', ['update'], { stdio: 'ignore' })
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
+    const install = ['install', '-y', '--no-install-recommends', 'nginx']
+    execFileSync('apt-get', install, { stdio: 'ignore', env })
+  }
+}
+
+/** Without scripts: its own would patch packages for its development. */
+function ensurePortkey(): void {
+  if (existsSync(join(here, 'node_modules/@portkey-ai/gateway'))) return
+  process.stderr.write('installing the other gateway into bench/node_modules\n')
+  mkdirSync(join(here, 'node_modules'), { recursive: true })
+  execFileSync('npm', ['ci', '--prefix', here, '--ignore-scripts'], { stdio: 'inherit' })
+}

@@ -1,0 +1,88 @@
+// Everything the benchmark starts, each pinned to a core, and what the kernel says of it: CPU time, resident memory.
+// All of it ends with the benchmark, also on Ctrl-C or when the benchmark is killed.
+
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+
+/** Proxies take turns on the first core; everything else shares the others. */
+const others = availableParallelism() - 1
+export const proxyCore = '0'
+export const otherCores = others > 1 ? `1-${others}` : '1'
+export const isPinned = others > 0
+
+export interface Started {
+  readonly core: string
+  readonly ipc?: boolean
+  /** File descriptor for stdout and stderr; else nothing is kept. */
+  readonly output?: number
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+const running = new Set<ChildProcess>()
+
+/** The child's pid is the command's own: both wrappers become it by exec. */
+export function start(command: readonly string[], options: Started): ChildProcess {
+  const { core, ipc, output, cwd, env } = options
+  const pin = isPinned ? ['taskset', '-c', core] : []
+  const [file = '', ...args] = ['setpriv', '--pdeathsig', 'TERM', ...pin, ...command]
+  const out = output ?? 'ignore'
+  const child = spawn(file, args, {
+    stdio: ipc ? ['ignore', 'inherit', 'inherit', 'ipc'] : ['ignore', out, out],
+    cwd,
+    env: { ...process.env, ...env },
+  })
+  running.add(child)
+  child.once('exit', () => running.delete(child))
+  return child
+}
+
+export async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  const last = setTimeout(() => child.kill('SIGKILL'), 10_000)
+  child.kill('SIGTERM')
+  await ended
+  clearTimeout(last)
+}
+
+export async function stopAll(): Promise<void> {
+  await Promise.all([...running].map(stop))
+}
+
+/** Sends an order to a child and waits for its one reply. */
+export function ask<Reply>(child: ChildProcess, order: object | string): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const onExit = () => reject(new Error('a process of the benchmark ended early'))
+    child.once('exit', onExit)
+    child.once('message', (reply) => {
+      child.off('exit', onExit)
+      resolve(reply as Reply)
+    })
+    child.send(order)
+  })
+}
+
+/** A process and its children: nginx's master and worker. */
+export function withChildren(pid: number): readonly number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
+  return [pid, ...text.split(' ').filter(Boolean).map(Number)]
+}
+
+/** User and system time of all threads, in seconds. The kernel counts them in hundredths. */
+export function cpuSeconds(pids: readonly number[]): number {
+  const ticks = pids.map((pid) => {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    const after = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return Number(after[11]) + Number(after[12])
+  })
+  return ticks.reduce((sum, one) => sum + one, 0) / 100
+}
+
+export function rssBytes(pids: readonly number[]): number {
+  const pages = pids.map((pid) => Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]))
+  return pages.reduce((sum, one) => sum + one, 0) * 4096
+}

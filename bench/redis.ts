@@ -1,0 +1,64 @@
+// The Redis behind the gateway, started as the gateway's own embedded one would be, but pinned away from the proxies' core
+// and with its CPU and commands read out. Speaks three commands over a bare socket; a client library would hide its own.
+
+import { mkdirSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { ping } from '../src/redis-child.ts'
+import { findRedisServer } from '../src/redis-find.ts'
+import { otherCores, start } from './processes.ts'
+
+export interface Redis {
+  readonly pid: number
+  readonly socket: string
+  readonly version: string
+  commands(): Promise<RedisCommands>
+}
+
+export interface RedisCommands {
+  /** What the gateway sent: scripts, one round trip each. */
+  readonly scripts: number
+  /** With those that scripts called inside Redis. */
+  readonly all: number
+}
+
+export async function startRedis(folder: string): Promise<Redis> {
+  mkdirSync(join(folder, 'redis'))
+  const server = await findRedisServer(folder, { log: { info: () => undefined } })
+  const socket = join(folder, 'redis.sock')
+  const options = ['--port', '0', '--unixsocket', socket, '--save', '', '--maxclients', '100']
+  const kept = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--dir', join(folder, 'redis')]
+  const child = start([server, ...options, ...kept], { core: otherCores })
+  const deadline = performance.now() + 10_000
+  while (!(await ping(socket))) {
+    if (performance.now() > deadline) throw new Error('redis-server did not start')
+    await wait(20)
+  }
+  const version = /redis_version:(\S+)/.exec(await info(socket, 'server'))?.[1] ?? ''
+  return { pid: child.pid ?? 0, socket, version, commands: () => readCommands(socket) }
+}
+
+async function readCommands(socket: string): Promise<RedisCommands> {
+  const stats = await info(socket, 'commandstats')
+  let scripts = 0
+  let all = 0
+  for (const [, name = '', calls] of stats.matchAll(/cmdstat_([^:]+):calls=(\d+)/g)) {
+    if (name === 'info' || name === 'ping') continue
+    all += Number(calls)
+    if (/^(evalsha|eval|fcall)$/.test(name)) scripts += Number(calls)
+  }
+  return { scripts, all }
+}
+
+function info(socket: string, section: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const connection = connect(socket)
+    connection.setEncoding('utf8')
+    connection.on('connect', () => connection.write(`INFO ${section}\r\nQUIT\r\n`))
+    connection.on('data', (part: string) => void (text += part))
+    connection.on('error', reject)
+    connection.on('close', () => resolve(text))
+  })
+}
