@@ -1,0 +1,123 @@
+// `npm run test:mutants [-- --seed N]`: does a test notice when a line of the money path is wrong? Each mutant is one line
+// changed in a copy of the tree; the tests named must fail on it. A line that is not found is an error: the table is stale.
+// The seed picks the order alone; every mutant is run.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { redisServerPath } from '../test/fixtures/redis-server.ts'
+import { mutants } from '../test/mutants/table.ts'
+import type { Mutant } from '../test/mutants/table.ts'
+import { processesOf } from './processes.ts'
+
+const root = resolve(import.meta.dirname, '..')
+/** A test that hangs on a mutant has noticed it. */
+const patienceMs = 60_000
+const atOnce = 2
+
+type Verdict = 'caught' | 'caught by time' | 'SURVIVED' | 'NOT FOUND'
+
+interface Result {
+  readonly mutant: Mutant
+  readonly verdict: Verdict
+  readonly seconds: number
+}
+
+const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' } } })
+const queue = shuffled(mutants, Number(values.seed))
+const results: Result[] = []
+const base = await mkdtemp(join(tmpdir(), 'tgm-'))
+try {
+  await redisServerPath()
+  await assertGreen()
+  await Promise.all(Array.from({ length: atOnce }, (_, i) => work(join(base, String(i)))))
+} finally {
+  await rm(base, { recursive: true, force: true })
+}
+const bad = results.filter(({ verdict }) => !verdict.startsWith('caught'))
+console.log(`seed ${values.seed}: ${results.length - bad.length} caught, ${bad.length} not`)
+process.exitCode = bad.length === 0 ? 0 : 1
+
+/** Tests that fail anyway would catch everything. */
+async function assertGreen(): Promise<void> {
+  const place = join(base, 'green')
+  await copyTree(place)
+  const tests = [...new Set(mutants.flatMap((mutant) => mutant.tests))]
+  for (const test of tests) {
+    if ((await fails(place, test)) !== false) throw new Error(`${test} fails without a mutant`)
+  }
+}
+
+async function work(place: string): Promise<void> {
+  await copyTree(place)
+  for (let mutant = queue.shift(); mutant; mutant = queue.shift()) {
+    const started = performance.now()
+    const verdict = await tryOut(place, mutant)
+    const seconds = (performance.now() - started) / 1000
+    results.push({ mutant, verdict, seconds })
+    const { file, replacement } = mutant
+    console.log(
+      `${verdict.padEnd(14)} ${seconds.toFixed(1).padStart(5)} s  ${file}: ${replacement.trim()}`,
+    )
+  }
+}
+
+async function tryOut(place: string, { file, line, replacement, tests }: Mutant): Promise<Verdict> {
+  const path = join(place, file)
+  const text = await readFile(path, 'utf8')
+  const lines = text.split('\n')
+  const at = lines.findIndex((found) => found.trim() === line)
+  if (at < 0) return 'NOT FOUND'
+  await writeFile(path, lines.with(at, replacement).join('\n'))
+  try {
+    for (const test of tests) {
+      const failure = await fails(place, test)
+      if (failure !== false) return failure === 'late' ? 'caught by time' : 'caught'
+    }
+    return 'SURVIVED'
+  } finally {
+    await writeFile(path, text)
+  }
+}
+
+async function fails(place: string, test: string): Promise<boolean | 'late'> {
+  const folder = await mkdtemp(join(base, 't-'))
+  const child = spawn(process.execPath, [join('test', test)], {
+    cwd: place,
+    env: { ...process.env, TMPDIR: folder, TOLLGATE_TEST_RUN: folder },
+    stdio: 'ignore',
+    timeout: patienceMs,
+    killSignal: 'SIGKILL',
+  })
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
+  for (const { pid } of await processesOf(folder)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It ended by itself.
+    }
+  }
+  return signal === 'SIGKILL' ? 'late' : code !== 0
+}
+
+async function copyTree(place: string): Promise<void> {
+  await mkdir(place)
+  for (const name of ['src', 'test', 'config', 'package.json', '.tap']) {
+    await cp(join(root, name), join(place, name), { recursive: true })
+  }
+  await symlink(join(root, 'node_modules'), join(place, 'node_modules'))
+}
+
+function shuffled<T>(all: readonly T[], seed: number): T[] {
+  let state = seed >>> 0
+  const rest = [...all]
+  const order: T[] = []
+  while (rest.length > 0) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    order.push(...rest.splice(Math.floor((state / 2 ** 32) * rest.length), 1))
+  }
+  return order
+}

@@ -1,0 +1,105 @@
+// The mutants of `npm run test:mutants`: each a line of the money path made wrong, and the tests that must notice.
+
+export interface Mutant {
+  readonly file: string
+  /** Without its indentation; the first such line is replaced. */
+  readonly line: string
+  readonly replacement: string
+  /** Under test; one of them must fail. */
+  readonly tests: readonly string[]
+}
+
+const lua = (
+  name: string,
+  line: string,
+  replacement: string,
+  tests: readonly string[] = ['ledger/ledger.ts'],
+): Mutant => ({ file: `src/ledger/lua/${name}.lua`, line, replacement, tests })
+
+const code = (path: string, line: string, replacement: string): Mutant => ({
+  file: `src/${path}`,
+  line,
+  replacement,
+  tests: [path],
+})
+
+const limits = ['ledger/limits.ts', 'ledger/ledger.ts']
+const wide = ['ledger/ledger.ts', 'ledger/property.ts']
+
+export const mutants: readonly Mutant[] = [
+  lua('admit', 'local amount = math.min(want, available)', 'local amount = want', wide),
+  lua(
+    'admit',
+    'local available = account.granted - account.spent - account.reserved',
+    'local available = account.granted - account.spent',
+    wide,
+  ),
+  lua(
+    'admit',
+    "if available < min then return 'insufficient_balance', 'balance' end",
+    "if available <= min then return 'insufficient_balance', 'balance' end",
+    wide,
+  ),
+  lua(
+    'admit',
+    'return limit ~= nil and used > limit',
+    'return limit ~= nil and used >= limit',
+    limits,
+  ),
+  lua('admit', "local running = call('HLEN', open) - #reap.charges", 'local running = 0', limits),
+  lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
+  lua('settle', 'local shortfall = math.max(0, delta - most)', 'local shortfall = 0', wide),
+  lua('settle', 'account.reserved = account.reserved - held', '', wide),
+  lua('settle', 'local delta = total - before.charge', 'local delta = total', wide),
+  lua(
+    'settle',
+    'local correction = prompt + completion - counted',
+    'local correction = prompt - counted',
+    limits,
+  ),
+  lua('credit', "if available + amount < 0 then return { 'insufficient_balance', now } end", '', [
+    'ledger/credit.ts',
+  ]),
+  lua('credit', "if of_hash ~= hash then return { 'idempotency_key_reused', now } end", '', [
+    'ledger/credit.ts',
+  ]),
+  lua('checkpoint', 'leases[#leases + 1] = deadline', 'leases[#leases + 1] = now', [
+    'ledger/leases.ts',
+    ...wide,
+  ]),
+  lua('prelude', 'account.spent = account.spent + charge.delta', '', wide),
+  code(
+    'ledger/price.ts',
+    'return bounded((sum + micro - 1n) / micro)',
+    'return bounded(sum / micro)',
+  ),
+  code(
+    'ledger/ending.ts',
+    "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
+    "flags: '',",
+  ),
+  code('ledger/outbox.ts', 'if (connected.ageMs - entry.answeredAtMs < keepMs) break', ''),
+  code('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
+  {
+    file: 'src/ledger/leases.ts',
+    line: "return textAt(reply, 3 + i) === 'gone'",
+    replacement: 'return false',
+    tests: ['ledger/leases.ts', 'ledger/forgotten.ts', 'ledger/ledger.ts'],
+  },
+  code(
+    'backend/sse-reader.ts',
+    'const searchFrom = Math.max(from, seen - 1)',
+    'const searchFrom = seen',
+  ),
+  code('backend/sse-reader.ts', 'if (end - start > this.#maxBytes) throw this.#tooLarge()', ''),
+  code(
+    'backend/usage.ts',
+    'const most = Math.max(completion ?? 0, counted)',
+    'const most = completion ?? 0',
+  ),
+  code(
+    'backend/usage.ts',
+    'return choices > 1 ? this.#ended.size >= choices : this.#finishes > 0',
+    'return this.#finishes > 0',
+  ),
+]
