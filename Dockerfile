@@ -1,0 +1,30 @@
+# Tollgate with a Redis elsewhere:
+#
+#   docker build -t tollgate .
+#   docker run --read-only --tmpfs /tmp -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro -p 8080:8080 tollgate
+#
+# In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
+# journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise.
+
+FROM node:26-slim AS install
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# The image's own node runs it; the pinned one is an optional dependency.
+RUN npm ci --omit=dev --omit=optional
+
+FROM node:26-slim
+ENV NODE_ENV=production
+WORKDIR /app
+RUN install -d -o node -g node -m 0700 /data
+COPY --from=install /app/node_modules ./node_modules
+COPY package.json LICENSE gateway.yaml ./
+COPY config ./config
+COPY src ./src
+USER node
+VOLUME /data
+EXPOSE 8080 9090
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["node", "-e", \
+  "fetch('http://127.0.0.1:' + (process.env.ADMIN_PORT || 9090) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+# Handles being PID 1: SIGTERM drains.
+ENTRYPOINT ["node", "src/main.ts"]
+CMD ["start"]

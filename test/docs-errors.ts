@@ -1,0 +1,36 @@
+// docs/errors.md lists the codes of src/errors.ts, all of them, and nothing else.
+
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import { GatewayError, errorBody, errorTable } from '../src/errors.ts'
+
+const text = await readFile(new URL('../docs/errors.md', import.meta.url), 'utf8')
+const rows = text
+  .split('\n')
+  .filter((line) => line.startsWith('|'))
+  .slice(2)
+  .map((line) => line.split('|').map((cell) => cell.trim()))
+  .map(([, status, type, code, retry, message]) => ({ status, type, code, retry, message }))
+
+t.test(
+  'each code stands there with its status, type and message, in the order of the table',
+  (t) => {
+    const expected = Object.entries(errorTable).map(([code, row]) => ({
+      // It occurs inside streams alone.
+      status: code === 'message_cancelled' ? '—' : String(row.status),
+      type: `\`${row.type}\``,
+      code: `\`${code}\``,
+      retry: row.retry ? 'yes' : 'no',
+      message: row.message,
+    }))
+    t.same(rows, expected)
+    t.end()
+  },
+)
+
+t.test('the example is what the gateway would write', (t) => {
+  const example = /```json\n(.*?)```/s.exec(text)?.[1] ?? ''
+  const { request_id: id } = JSON.parse(example) as { request_id: string }
+  t.same(JSON.parse(example), JSON.parse(errorBody(new GatewayError('insufficient_balance'), id)))
+  t.end()
+})
