@@ -1,0 +1,95 @@
+// SIGTERM under running streams: new work is refused, what runs ends well or is told why, and all of it is settled.
+
+import { once } from 'node:events'
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { spawnGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/ledger.ts'
+import {
+  Reading,
+  ask,
+  balanceOf,
+  codeOf,
+  differencesOf,
+  noLimits,
+  outputOnly,
+  transactionsOf,
+} from '../fixtures/money.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const chunks = 8
+
+/** Two gateways on one Redis; the first has a stream that waits behind its first three tokens, and was told to stop. */
+async function draining(t: Parameters<typeof spawnGateway>[0], drain: string) {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks, gate }))
+  const redis = await startRedis(t)
+  const yaml = [
+    outputOnly(backend.url),
+    noLimits,
+    'plugins: { metering: { lease: 2s } }',
+    `drain: ${drain}`,
+  ].join('\n')
+  const leaving = await spawnGateway(t, { redis, yaml })
+  const witness = await spawnGateway(t, { redis, yaml })
+  const account = await leaving.account(1000)
+  gate.next(4)
+  const answer = await leaving.call('/v1/chat', account.key, ask(100, true))
+  const reading = new Reading(answer)
+  await reading.until('w2 ')
+  const exited = once(leaving.child, 'exit') as Promise<[number | null, string | null]>
+  leaving.child.kill('SIGTERM')
+  return { gate, backend, leaving, witness, account, reading, exited }
+}
+
+t.test(
+  'while it drains, a gateway is not ready, refuses new work and lets a stream end',
+  async (t) => {
+    const { leaving, witness, account, gate, backend, reading, exited } = await draining(t, '30s')
+    await until(async () => (await fetch(`${leaving.adminUrl}/readyz`)).status === 503)
+    t.equal((await fetch(`${leaving.adminUrl}/healthz`)).status, 200)
+    const refused = await leaving.call('/v1/chat', account.key, ask(100, true))
+    t.equal(refused.status, 503)
+    t.equal(refused.headers.get('connection'), 'close')
+    t.ok(Number(refused.headers.get('retry-after')) >= 1)
+    t.ok(refused.headers.get('x-request-id'))
+    t.equal(await codeOf(refused), 'server_draining')
+    t.equal(backend.requests.length, 1)
+
+    gate.open()
+    t.match(await reading.end(), /w7 [^]*data: \[DONE\]\n\n$/)
+    t.same(await exited, [0, null])
+    t.match(await balanceOf(witness, account), { balance: 1000 - chunks, reserved: 0 })
+    t.same(await differencesOf(witness), [])
+  },
+)
+
+t.test(
+  'a stream that outlasts the drain is told so, charged what it brought, and the exit is clean',
+  async (t) => {
+    const { witness, account, backend, reading, exited } = await draining(t, '300ms')
+    const text = await reading.end()
+    t.match(text, /"code":"server_draining"[^\n]*\n\n$/)
+    t.notMatch(text, /\[DONE\]/)
+    t.same(await exited, [0, null])
+    const { balance, reserved } = await balanceOf(witness, account)
+    t.equal(reserved, 0)
+    const [, ...charges] = await transactionsOf(witness, account)
+    t.match(charges, [{ type: 'charge', amount: balance - 1000, estimated: true }])
+    t.ok(balance < 1000, 'what was generated is paid for')
+    await backend.requests[0]?.closed
+    t.same(await differencesOf(witness), [])
+  },
+)
+
+t.test('who asks twice does not wait for streams; the hold is back by its lease', async (t) => {
+  const { leaving, witness, account, reading, exited } = await draining(t, '30s')
+  await until(async () => (await fetch(`${leaving.adminUrl}/readyz`)).status === 503)
+  leaving.child.kill('SIGTERM')
+  t.same(await exited, [1, null])
+  await t.rejects(reading.end(), 'the stream is cut and does not look complete')
+  await until(async () => (await balanceOf(witness, account)).reserved === 0)
+  t.same(await differencesOf(witness), [])
+})

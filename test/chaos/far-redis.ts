@@ -1,0 +1,75 @@
+// A Redis that is far away: how many flights to it a request waits for. Counted in delays much longer than the work
+// itself takes, so that a busy machine does not change the count.
+
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { startDelayProxy } from '../fixtures/delay-proxy.ts'
+import { spawnGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/ledger.ts'
+import { ask, balanceOf, differencesOf, noLimits, outputOnly } from '../fixtures/money.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const delayMs = 500
+
+/** A gateway whose replies from Redis come late once `far` was called. */
+async function farAway(t: Parameters<typeof spawnGateway>[0]) {
+  const backend = await startBackend(t, chat())
+  const redis = await startRedis(t)
+  const proxy = await startDelayProxy(t, { to: redis.socket })
+  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const gateway = await spawnGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
+  const account = await gateway.account(1000)
+  const warm = await gateway.call('/v1/chat', account.key, ask(5, true))
+  await warm.text()
+  await until(async () => (await balanceOf(gateway, account)).reserved === 0)
+  /** When the backend was reached and when the answer was complete, in delays. */
+  const time = async (body: unknown) => {
+    const startedAt = performance.now()
+    const flights = () => Math.floor((performance.now() - startedAt) / delayMs)
+    const reached = backend.request(backend.requests.length).then(flights)
+    const answer = await gateway.call('/v1/chat', account.key, body)
+    const text = await answer.text()
+    return { status: answer.status, text, reached: await reached, answered: flights() }
+  }
+  return { backend, gateway, account, proxy, time }
+}
+
+for (const isStream of [true, false]) {
+  const what = isStream ? 'a stream' : 'a whole answer'
+  t.test(
+    `${what} waits for one flight to Redis before the backend, and for none behind`,
+    async (t) => {
+      const { gateway, account, proxy, time } = await farAway(t)
+      proxy.setDelay(delayMs)
+      const { status, reached, answered } = await time(ask(5, isStream))
+      t.same({ status, reached, answered }, { status: 200, reached: 1, answered: 1 })
+      proxy.setDelay(0)
+      t.match(await balanceOf(gateway, account), { balance: 1000 - 10, reserved: 0 })
+      t.same(await differencesOf(gateway), [])
+    },
+  )
+}
+
+t.test('a body over 64 KiB waits for one flight more: its key is vouched for first', async (t) => {
+  const { gateway, proxy, time } = await farAway(t)
+  proxy.setDelay(delayMs)
+  const content = 'x'.repeat(100_000)
+  const body = { ...ask(5, true), messages: [{ role: 'user', content }] }
+  const { status, reached, answered } = await time(body)
+  t.same({ status, reached, answered }, { status: 200, reached: 2, answered: 2 })
+  proxy.setDelay(0)
+  t.same(await differencesOf(gateway), [])
+})
+
+t.test('with each reply 100 ms late the backend is reached in less than 250 ms', async (t) => {
+  const { backend, account, gateway, proxy } = await farAway(t)
+  proxy.setDelay(100)
+  const startedAt = performance.now()
+  const reached = backend.request(backend.requests.length).then(() => performance.now())
+  const answer = await gateway.call('/v1/chat', account.key, ask(5, true))
+  await answer.text()
+  const answeredAt = performance.now()
+  t.ok((await reached) - startedAt < 250)
+  t.ok(answeredAt - startedAt < 300, 'not late by a third delay')
+})

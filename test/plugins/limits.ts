@@ -1,0 +1,282 @@
+// Limits from outside: requests and tokens a minute and concurrency, by account's plan and by key; and what every answer
+// says of them.
+
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { Account, InProcess } from '../fixtures/gateway.ts'
+import { Reading, ask, balanceOf, codeOf, outputOnly, transactionsOf } from '../fixtures/money.ts'
+
+const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
+  ['limit', 'remaining'].map((name) => Number(answer.headers.get(`x-ratelimit-${name}-${what}`)))
+
+const resetForm = /^(\d+ms|\d+s|1m0s)$/
+
+async function start(t: Parameters<typeof startGateway>[0], plan: string, gate?: Gate) {
+  const backend = await startBackend(t, chat(gate ? { gate } : {}))
+  const wide = 'requests_per_minute: 1000, tokens_per_minute: 100000, concurrency: 50'
+  const yaml = [
+    outputOnly(backend.url),
+    `plans: { default: { ${plan} }, wide: { ${wide} } }`,
+    'plugins: { metering: { min_output_tokens: 1 } }',
+  ].join('\n')
+  return { backend, gateway: await startGateway(t, { yaml }) }
+}
+
+/** Does it again, with another account, where a minute ended meanwhile: windows are minutes of the clock. */
+async function withinOneMinute<T>(work: () => Promise<T>): Promise<T> {
+  const minute = () => Math.floor(Date.now() / 60_000)
+  for (;;) {
+    const begun = minute()
+    const result = await work()
+    if (begun === minute()) return result
+  }
+}
+
+async function narrowKey(gateway: InProcess, account: Account, limits: object): Promise<string> {
+  const answer = await gateway.admin('POST', `accounts/${account.id}/keys`, { limits })
+  return ((await answer.json()) as { key: string }).key
+}
+
+t.test(
+  'requests a minute: the plan refuses the next, says when, and counts no refusal',
+  async (t) => {
+    const { backend, gateway } = await start(
+      t,
+      'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50',
+    )
+    const answers = await withinOneMinute(async () => {
+      const { key } = await gateway.account(1000)
+      const list: Response[] = []
+      for (let i = 0; i < 5; i++) list.push(await gateway.call('/v1/chat', key, ask(5, i === 1)))
+      return list
+    })
+    const [first, second, third, fourth, fifth] = answers
+    t.same(
+      answers.map(({ status }) => status),
+      [200, 200, 200, 429, 429],
+    )
+    t.same(
+      [first, second, third, fourth, fifth].map((one) => one && headersOf(one, 'requests')),
+      [
+        [3, 2],
+        [3, 1],
+        [3, 0],
+        [3, 0],
+        [3, 0],
+      ],
+    )
+    for (const one of answers) {
+      t.match(one.headers.get('x-ratelimit-reset-requests'), resetForm)
+      t.match(one.headers.get('x-ratelimit-reset-tokens'), resetForm)
+    }
+    if (!fourth) return
+    const seconds = Number(fourth.headers.get('retry-after'))
+    const ms = Number(fourth.headers.get('retry-after-ms'))
+    t.ok(seconds >= 1 && seconds <= 60)
+    t.equal(Math.ceil(ms / 1000), seconds)
+    t.equal(await codeOf(fourth), 'rate_limit_exceeded')
+    t.ok(backend.requests.length % 3 === 0, 'refused before the backend')
+    await Promise.all([first, second, third].map((one) => one?.text()))
+  },
+)
+
+t.test('tokens a minute: an estimate is counted, the truth takes its place', async (t) => {
+  const { gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 400, concurrency: 50',
+  )
+  const seen = await withinOneMinute(async () => {
+    const account = await gateway.account(10_000)
+    const first = await gateway.call('/v1/chat', account.key, ask(300, false))
+    const usage = ((await first.json()) as { usage: { total_tokens: number } }).usage
+    const large = await gateway.call('/v1/chat', account.key, ask(1000, false))
+    const second = await gateway.call('/v1/chat', account.key, ask(300, false))
+    await second.text()
+    return { account, first, usage, large, second }
+  })
+  const { account, first, usage, large, second } = seen
+  t.same([first.status, large.status, second.status], [200, 429, 200])
+  const [limit = 0, left = 0] = headersOf(first, 'tokens')
+  t.equal(limit, 400)
+  t.ok(left < 100, 'all that may be generated is counted at first')
+  const body = (await large.json()) as { error: { code: string; message: string } }
+  t.equal(body.error.code, 'rate_limit_exceeded')
+  t.match(body.error.message, /Lower max_tokens/)
+  t.same(headersOf(large, 'tokens'), [400, 400 - usage.total_tokens], 'only what was used')
+  t.same(headersOf(large, 'requests'), [100, 99], 'a refusal counts no request')
+  t.same(headersOf(second, 'requests'), [100, 98])
+  t.equal((await transactionsOf(gateway, account)).length, 3)
+})
+
+t.test(
+  'concurrency of the plan: one more is refused at once, and let in when one has ended',
+  async (t) => {
+    const gate = new Gate()
+    const { backend, gateway } = await start(
+      t,
+      'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 2',
+      gate,
+    )
+    const account = await gateway.account(1000)
+    const one = gateway.call('/v1/chat', account.key, ask(5, true))
+    const two = gateway.call('/v1/chat', account.key, ask(5, false))
+    await backend.request(1)
+    const refused = await gateway.call('/v1/chat', account.key, ask(5, true))
+    t.equal(refused.status, 429)
+    t.equal(refused.headers.get('retry-after'), '1')
+    t.equal(refused.headers.get('retry-after-ms'), '1000')
+    t.ok(refused.headers.get('x-ratelimit-remaining-requests'))
+    t.equal(await codeOf(refused), 'concurrency_limit_exceeded')
+    t.equal((await balanceOf(gateway, account)).reserved, 10)
+    gate.open()
+    t.match(await new Reading(await one).end(), /\[DONE\]/)
+    t.equal((await two).status, 200)
+    t.equal((await gateway.call('/v1/chat', account.key, ask(5, false))).status, 200)
+    t.equal(backend.requests.length, 3)
+  },
+)
+
+t.test('limits of a key bind that key and not its account', async (t) => {
+  const gate = new Gate()
+  gate.open()
+  const { gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
+    gate,
+  )
+  const answers = await withinOneMinute(async () => {
+    const account = await gateway.account(10_000)
+    const byRequests = await narrowKey(gateway, account, { requests_per_minute: 1 })
+    const byTokens = await narrowKey(gateway, account, { tokens_per_minute: 50 })
+    const call = (key: string) => gateway.call('/v1/chat', key, ask(100, false))
+    return [
+      await call(byRequests),
+      await call(byRequests),
+      await call(byTokens),
+      await call(account.key),
+    ]
+  })
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 429, 429, 200],
+  )
+  t.same(
+    answers.map((one) => headersOf(one, 'requests')),
+    [
+      [1, 0],
+      [1, 0],
+      [100, 99],
+      [100, 98],
+    ],
+    'the tighter of both',
+  )
+  t.same(headersOf(answers[2] ?? Response.error(), 'tokens'), [50, 50])
+})
+
+t.test('concurrency of a key leaves the other keys alone', async (t) => {
+  const gate = new Gate()
+  const { backend, gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
+    gate,
+  )
+  const account = await gateway.account(1000)
+  const narrow = await narrowKey(gateway, account, { concurrency: 1 })
+  const running = gateway.call('/v1/chat', narrow, ask(5, true))
+  await backend.request(0)
+  const refused = await gateway.call('/v1/chat', narrow, ask(5, true))
+  t.equal(await codeOf(refused), 'concurrency_limit_exceeded')
+  const other = gateway.call('/v1/chat', account.key, ask(5, true))
+  await backend.request(1)
+  gate.open()
+  await new Reading(await running).end()
+  await new Reading(await other).end()
+  t.equal((await gateway.call('/v1/chat', narrow, ask(5, false))).status, 200)
+})
+
+t.test(
+  "a plan is the account's: another plan, other limits, from the next request on",
+  async (t) => {
+    const { gateway } = await start(
+      t,
+      'requests_per_minute: 1, tokens_per_minute: 100000, concurrency: 50',
+    )
+    const [narrow, refused, widened] = await withinOneMinute(async () => {
+      const { id, key } = await gateway.account(1000)
+      const call = () => gateway.call('/v1/chat', key, ask(5, false))
+      const before = [await call(), await call()]
+      t.equal((await gateway.admin('PATCH', `accounts/${id}`, { plan: 'wide' })).status, 200)
+      return [...before, await call()]
+    })
+    t.same([narrow?.status, refused?.status, widened?.status], [200, 429, 200])
+    t.same(widened && headersOf(widened, 'requests'), [1000, 998])
+  },
+)
+
+t.test('refusals for other reasons say the limits too, and count nothing', async (t) => {
+  const { gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
+  )
+  const { poor, served } = await withinOneMinute(async () => {
+    const { id, key } = await gateway.account(0)
+    const poor = await gateway.call('/v1/chat', key, ask(5, true))
+    await gateway.admin('POST', `accounts/${id}/topup`, { amount: 1000 })
+    const served = await gateway.call('/v1/chat', key, ask(5, true))
+    await served.text()
+    return { poor, served }
+  })
+  t.equal(poor.status, 402)
+  t.equal(await codeOf(poor), 'insufficient_balance')
+  t.same(headersOf(poor, 'requests'), [100, 100])
+  t.same(headersOf(poor, 'tokens'), [100_000, 100_000])
+  t.same(headersOf(served, 'requests'), [100, 99])
+})
+
+t.test('a backend that fails does not take the limits off its answer', async (t) => {
+  const { backend, gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
+  )
+  await backend.stop()
+  const { key } = await gateway.account(1000)
+  const answer = await gateway.call('/v1/chat', key, ask(5, true))
+  t.equal(await codeOf(answer), 'upstream_unavailable')
+  t.equal(answer.headers.get('x-ratelimit-limit-requests'), '100')
+})
+
+t.test(
+  'routes without a hold count requests of their own, and refuse with the same headers',
+  async (t) => {
+    const { gateway } = await start(
+      t,
+      'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50',
+    )
+    const { key } = await gateway.account(1000)
+    const paths = ['/api/billing/balance', '/v1/models', '/v1/api/billing/balance']
+    const answers: Response[] = []
+    for (const path of paths) answers.push(await gateway.call(path, key))
+    t.same(
+      answers.map(({ status }) => status),
+      [200, 200, 429],
+    )
+    t.same(
+      answers.map((one) => headersOf(one, 'requests')),
+      [
+        [2, 1],
+        [2, 0],
+        [2, 0],
+      ],
+    )
+    const refused = answers[2] ?? Response.error()
+    t.match(refused.headers.get('x-ratelimit-reset-requests'), resetForm)
+    t.ok(Number(refused.headers.get('retry-after')) >= 1)
+    t.ok(Number(refused.headers.get('retry-after-ms')) > 0)
+    t.equal(await codeOf(refused), 'rate_limit_exceeded')
+    const paid = await gateway.call('/v1/chat', key, ask(5, false))
+    t.equal(paid.status, 200, 'paid work is counted apart')
+  },
+)
