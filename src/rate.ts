@@ -5,6 +5,7 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Redis } from 'ioredis'
 import { GatewayError } from './errors.ts'
+import { limitHeaders } from './http/limit-headers.ts'
 import { keys } from './redis.ts'
 
 export interface RateState {
@@ -31,7 +32,8 @@ export function createRequestRate(redis: Redis) {
       if (!(refused instanceof RateLimiterRes)) {
         throw new GatewayError('ledger_unavailable', { cause: refused })
       }
-      throw new GatewayError('rate_limit_exceeded', { retryAfterMs: refused.msBeforeNext })
+      const headers = limitHeaders({ requests: stateOf(refused, perMinute) })
+      throw new GatewayError('rate_limit_exceeded', { headers, retryAfterMs: refused.msBeforeNext })
     }
   }
 }

@@ -4,6 +4,8 @@
 import type { Plan } from '../config/config.ts'
 import { GatewayError, errorTable } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
+import type { Headers } from '../http/headers.ts'
+import { limitHeaders } from '../http/limit-headers.ts'
 import { keys } from '../redis.ts'
 import type { RedisClock } from './clock.ts'
 import { Hold } from './hold.ts'
@@ -131,7 +133,7 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
       if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
         throw limitError(reply.word, reply, counted)
       }
-      if (reply.word !== 'ok') throw refusal(reply)
+      if (reply.word !== 'ok') throw refusal(reply, limitHeadersOf(reply))
       return toHold(request, reply, counted)
     },
     async openAgain(hold) {
@@ -159,8 +161,13 @@ function doorKeys(ref: string, hmac: string, hour: number): readonly string[] {
   ]
 }
 
-export function refusal({ word }: Reply): GatewayError {
-  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode)
+/** Admit says how near the limits are also where it refuses; but for a key that it does not know. */
+function limitHeadersOf(reply: Reply): Headers {
+  return reply.values.length > 6 ? limitHeaders(limitsOf(reply)) : {}
+}
+
+export function refusal({ word }: Reply, headers: Headers = {}): GatewayError {
+  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode, { headers })
   return unavailable(new Error(`A script answered ${word}`))
 }
 
