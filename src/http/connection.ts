@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream'
 import type { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { linger } from './linger.ts'
-import { rawRefusal } from './reply.ts'
+import { rawRefusal, sendError } from './reply.ts'
 
 interface Due {
   /** The newest answer; those before it are written first. */
@@ -44,7 +44,10 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): void {
   const res = answersDue.get(socket)?.newest
   const isDue = res !== undefined && !res.writableFinished
   if (!socket.writable || (isDue && !isItsOwn(res))) return void socket.destroy()
-  if (!isDue || !res.headersSent) socket.write(rawRefusal(error, newId('req')))
+  const id = newId('req')
+  if (!isDue) socket.write(rawRefusal(error, id))
+  // By its own means: the exchange may yet refuse a body that never ends, and must find that an answer has begun.
+  else if (!res.headersSent) sendError(res, { id, replyHeaders: {} }, error)
   linger(socket, () => socket.end(() => socket.destroy()))
 }
 
