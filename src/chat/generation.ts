@@ -130,11 +130,14 @@ async function readBounded(backend: BackendAnswer, maxBytes: number): Promise<Bu
     bytes += chunk.length
     if (bytes > maxBytes) backend.stream.destroy(refuse)
   })
-  const body = await readAll(backend.stream)
-  if ((await backend.ended) === 'cut') {
-    throw new GatewayError('upstream_incomplete', { source: 'backend' })
+  try {
+    const body = await readAll(backend.stream)
+    if ((await backend.ended) === 'whole') return body
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
+    throw new GatewayError('upstream_incomplete', { source: 'backend', cause })
   }
-  return body
+  throw new GatewayError('upstream_incomplete', { source: 'backend' })
 }
 
 const relayed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
