@@ -6,12 +6,12 @@ export interface TapCount {
 }
 
 /** A file that failed without a failed test in it (a crash, a time-out) counts as one failure. Skipped and to-do tests count as neither. */
-export function countTap(text: string): TapCount {
+export function countTap(lines: readonly string[]): TapCount {
   let passed = 0
   let failed = 0
   let failedInFile = 0
   let isDiagnostic = false
-  for (const line of text.split('\n')) {
+  for (const line of lines) {
     if (/^ *(---|\.\.\.)$/.test(line)) isDiagnostic = line.endsWith('---')
     const point = isDiagnostic ? null : /^( {4})?(not )?ok \d+(.*)$/.exec(line)
     if (!point) continue

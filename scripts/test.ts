@@ -4,9 +4,10 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { redisServerPath } from '../test/fixtures/redis-server.ts'
 import { processesOf } from './processes.ts'
@@ -16,7 +17,6 @@ const root = resolve(import.meta.dirname, '..')
 const bin = join(root, 'node_modules/.bin')
 // Short: unix sockets lie in it, and their paths end at 107 bytes.
 const folder = await mkdtemp(join(tmpdir(), 'tgt-'))
-const tapFile = join(folder, 'results.tap')
 const env = {
   ...process.env,
   PATH: `${bin}:${process.env.PATH ?? ''}`,
@@ -27,8 +27,8 @@ const env = {
 let { passed, failed } = { passed: 0, failed: 0 }
 try {
   await prepare()
-  const code = await tap(['--reporter=min', `--output-file=${tapFile}`, ...process.argv.slice(2)])
-  ;({ passed, failed } = countTap(await readFile(tapFile, 'utf8')))
+  const { code, lines } = await tap(['--reporter=tap', ...process.argv.slice(2)], worthPrinting())
+  ;({ passed, failed } = countTap(lines))
   // tap itself failed, or found nothing to run.
   if (failed === 0 && (code !== 0 || passed === 0)) failed = 1
   failed += await endLeftBehind()
@@ -43,17 +43,47 @@ process.exitCode = failed === 0 ? 0 : 1
 
 /** What all files need, once: three of them at a time would each fetch a redis-server. */
 async function prepare(): Promise<void> {
-  if ((await tap(['build'])) !== 0) throw new Error('tap build failed')
+  if ((await tap(['build'], () => true)).code !== 0) throw new Error('tap build failed')
   await redisServerPath()
 }
 
-async function tap(words: readonly string[]): Promise<number> {
-  const child = spawn(join(bin, 'tap'), words, { cwd: root, env, stdio: 'inherit' })
+interface Ran {
+  readonly code: number
+  readonly lines: readonly string[]
+}
+
+/** tap's own short reporters keep a crashed file's words to themselves: hence its TAP, of which `isShown` picks lines. */
+async function tap(words: readonly string[], isShown: (line: string) => boolean): Promise<Ran> {
+  const stdio = ['ignore', 'pipe', 'inherit'] as const
+  const child = spawn(join(bin, 'tap'), words, { cwd: root, env, stdio: [...stdio] })
   const pass = (signal: NodeJS.Signals) => child.kill(signal)
   process.on('SIGINT', pass).on('SIGTERM', pass)
-  const [code] = (await once(child, 'exit')) as [number | null]
+  const exit = once(child, 'exit') as Promise<[number | null]>
+  const lines: string[] = []
+  if (child.stdout) {
+    for await (const line of createInterface(child.stdout)) {
+      lines.push(line)
+      if (isShown(line)) console.log(line)
+    }
+  }
+  const [code] = await exit
   process.off('SIGINT', pass).off('SIGTERM', pass)
-  return code ?? 1
+  return { code: code ?? 1, lines }
+}
+
+/** Each file's result, and each failure with what TAP says of it. */
+function worthPrinting(): (line: string) => boolean {
+  let isAfterFailure = false
+  let isDiagnostic = false
+  return (line) => {
+    if (isDiagnostic) {
+      if (/^ *\.\.\.$/.test(line)) isDiagnostic = isAfterFailure = false
+      return true
+    }
+    if (isAfterFailure && /^ *---$/.test(line)) return (isDiagnostic = true)
+    isAfterFailure = /^ *not ok /.test(line)
+    return isAfterFailure || line.startsWith('ok ')
+  }
 }
 
 /** How many there were. A child whose parent has just gone has two seconds to notice. */
