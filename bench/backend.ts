@@ -27,9 +27,7 @@ const head = (type: string, rest: string) =>
 const chunked = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const shape = { id: 'chatcmpl-bench', created: 1750000000, model: 'bench' }
 const eventOf = (rest: object) =>
-  chunked(
-    `data: ${JSON.stringify({ ...shape, object: 'chat.completion.chunk', ...rest })}\n\n`,
-  )
+  chunked(`data: ${JSON.stringify({ ...shape, object: 'chat.completion.chunk', ...rest })}\n\n`)
 
 const tokenEvent = eventOf({
   choices: [{ index: 0, delta: { content: ' token' }, logprobs: null, finish_reason: null }],

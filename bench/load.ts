@@ -14,9 +14,26 @@ export interface Aim {
 }
 
 export type LoadOrder =
-  | { readonly kind: 'closed'; readonly aim: Aim; readonly connections: number; readonly ms: number }
-  | { readonly kind: 'paced'; readonly aim: Aim; readonly perSecond: number; readonly ms: number; readonly user: string }
-  | { readonly kind: 'open'; readonly aim: Aim; readonly streams: number; readonly perSecond: number; readonly user: string }
+  | {
+      readonly kind: 'closed'
+      readonly aim: Aim
+      readonly connections: number
+      readonly ms: number
+    }
+  | {
+      readonly kind: 'paced'
+      readonly aim: Aim
+      readonly perSecond: number
+      readonly ms: number
+      readonly user: string
+    }
+  | {
+      readonly kind: 'open'
+      readonly aim: Aim
+      readonly streams: number
+      readonly perSecond: number
+      readonly user: string
+    }
   | { readonly kind: 'ended' }
 
 export interface LoadReport {
@@ -29,7 +46,8 @@ export interface LoadReport {
   readonly firstByteMs: readonly number[]
 }
 
-const content = 'Tell me about the rain on the roof of the old mill, and leave nothing out. '.repeat(11)
+const content =
+  'Tell me about the rain on the roof of the old mill, and leave nothing out. '.repeat(11)
 /** High: streams that are held open for minutes must not run into it. */
 const fields = { model: 'bench', messages: [{ role: 'user', content }], max_tokens: 1_000_000 }
 const plain = JSON.stringify({ ...fields, user: 'u'.repeat(95) })
@@ -114,7 +132,7 @@ class Client {
       if (this.#left <= 0) this.#end(this.#isOk, 'status')
       return
     }
-    this.#tail = (this.#tail + arrived.latin1Slice(Math.max(from, size - 5), size)).slice(-5)
+    this.#tail = (this.#tail + arrived.toString('latin1', Math.max(from, size - 5), size)).slice(-5)
     if (this.#tail === '0\r\n\r\n') this.#end(this.#isOk, 'status')
   }
 
@@ -125,10 +143,10 @@ class Client {
       this.#end(false, 'a head in pieces')
       return -1
     }
-    const head = arrived.latin1Slice(0, end)
+    const head = arrived.toString('latin1', 0, end)
     this.#isBody = true
     this.#isOk = head.startsWith('HTTP/1.1 200')
-    if (!this.#isOk) failure ||= arrived.latin1Slice(0, Math.min(size, 600))
+    if (!this.#isOk) failure ||= arrived.toString('latin1', 0, Math.min(size, 600))
     const length = /\ncontent-length: *(\d+)/i.exec(head)?.[1]
     this.#left = length === undefined ? -1 : Number(length)
     return end + 4
@@ -222,5 +240,8 @@ async function obey(order: LoadOrder): Promise<LoadReport> {
   return { ...sum, failures, failure, ms: performance.now() - start }
 }
 
-process.on('message', (order: LoadOrder) => void obey(order).then((report) => process.send?.(report)))
+process.on(
+  'message',
+  (order: LoadOrder) => void obey(order).then((report) => process.send?.(report)),
+)
 process.on('disconnect', () => process.exit())

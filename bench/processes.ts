@@ -83,6 +83,27 @@ export function cpuSeconds(pids: readonly number[]): number {
 }
 
 export function rssBytes(pids: readonly number[]): number {
-  const pages = pids.map((pid) => Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]))
+  const pages = pids.map((pid) =>
+    Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]),
+  )
   return pages.reduce((sum, one) => sum + one, 0) * 4096
+}
+
+let endedSeconds = 0
+
+/** Keeps the CPU time of processes that are about to end; answers the sum so far. */
+export function rememberEnded(pids: readonly number[]): number {
+  endedSeconds += cpuSeconds(pids)
+  return endedSeconds
+}
+
+/** CPU time of the whole machine, used and there to be used, in seconds. */
+export function machineSeconds(): { readonly busy: number; readonly all: number } {
+  const line = readFileSync('/proc/stat', 'latin1').split('\n')[0] ?? ''
+  const [user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0] = line
+    .split(/ +/)
+    .slice(1)
+    .map(Number)
+  const busy = user + nice + system + irq + soft
+  return { busy: busy / 100, all: (busy + idle + wait) / 100 }
 }
