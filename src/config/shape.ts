@@ -2,7 +2,7 @@
 // a price's source text, take numbers from the environment's text, find the files, and show values with secrets masked.
 
 import { didYouMean, type Path } from './problem.ts'
-import { kinds, type Kind, type Schema, z } from './schema.ts'
+import { kinds, type Kind, type Schema, type z } from './schema.ts'
 import type { Found, MapTree, ScalarTree, Tree } from './tree.ts'
 
 /** One thing that a schema accepts, with unions, defaults and the like taken off. */
