@@ -1,7 +1,7 @@
 // Requests a minute on routes without a hold, on a real Redis; and the guard against guessing.
 
 import t from 'tap'
-import { GatewayError } from '../src/errors.ts'
+import type { GatewayError } from '../src/errors.ts'
 import { createGuard, createRequestRate } from '../src/rate.ts'
 import { connectLink } from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'

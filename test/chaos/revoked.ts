@@ -1,0 +1,90 @@
+// Keys that die, at two gateways that share a Redis: no cache lies in between.
+
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { spawnGateway } from '../fixtures/gateway.ts'
+import type { OwnProcess } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/ledger.ts'
+import { Reading, ask, codeOf, noLimits, outputOnly } from '../fixtures/money.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+async function pair(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {
+  const backend = await startBackend(t, chat(gate ? { gate } : {}))
+  const redis = await startRedis(t)
+  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const gateways = [
+    await spawnGateway(t, { redis, yaml }),
+    await spawnGateway(t, { redis, yaml }),
+  ] as const
+  const account = await gateways[0].account(1000)
+  const listed = await gateways[0].admin('GET', `accounts/${account.id}/keys`)
+  const [row] = ((await listed.json()) as { data: { id: string }[] }).data
+  return { backend, gateways, account, keyId: row?.id ?? '' }
+}
+
+/** Status of chat and balance, at both gateways; the codes where they refuse. */
+async function answersTo(gateways: readonly OwnProcess[], key: string) {
+  const answers: (string | number)[] = []
+  for (const gateway of gateways) {
+    for (const answer of [
+      await gateway.call('/v1/chat', key, ask(16, false)),
+      await gateway.call('/api/billing/balance', key),
+    ]) {
+      answers.push(answer.status === 200 ? 200 : await codeOf(answer))
+    }
+  }
+  return answers
+}
+
+const good = [200, 200, 200, 200]
+const all = (code: string) => [code, code, code, code]
+
+t.test('a revoked key is refused at once everywhere; what it had running ends well', async (t) => {
+  const gate = new Gate()
+  const { backend, gateways, account, keyId } = await pair(t, gate)
+  gate.next(3)
+  const running = new Reading(await gateways[0].call('/v1/chat', account.key, ask(16, true)))
+  await running.until('w1 ')
+  t.equal((await gateways[1].admin('DELETE', `keys/${keyId}`)).status, 200)
+  t.same(await answersTo(gateways, account.key), all('api_key_revoked'))
+  t.equal(backend.requests.length, 1)
+  gate.open()
+  t.match(await running.end(), /data: \[DONE\]\n\n$/)
+})
+
+t.test('a key that was rotated without grace is dead at once, and its heir is good', async (t) => {
+  const { gateways, account, keyId } = await pair(t)
+  t.same(await answersTo(gateways, account.key), good)
+  const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, {})
+  const { key } = (await made.json()) as { key: string }
+  const [first, ...others] = await answersTo(gateways, account.key)
+  t.match(first, /^api_key_(revoked|expired)$/)
+  t.same([...new Set(others)], [first])
+  t.same(await answersTo(gateways, key), good)
+})
+
+t.test('a key that was rotated with grace lives on beside its heir for so long', async (t) => {
+  const { gateways, account, keyId } = await pair(t)
+  const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, { grace: 3 })
+  const { key } = (await made.json()) as { key: string }
+  t.same(await answersTo(gateways, account.key), good)
+  t.same(await answersTo(gateways, key), good)
+  await until(
+    async () => (await gateways[1].call('/api/billing/balance', account.key)).status !== 200,
+  )
+  const [first, ...others] = await answersTo(gateways, account.key)
+  t.match(first, /^api_key_(revoked|expired)$/)
+  t.same([...new Set(others)], [first])
+  t.same(await answersTo(gateways, key), good)
+})
+
+t.test('a suspended account is refused everywhere, and let in again', async (t) => {
+  const { gateways, account } = await pair(t)
+  const set = (status: string) => gateways[0].admin('PATCH', `accounts/${account.id}`, { status })
+  t.equal((await set('suspended')).status, 200)
+  t.same(await answersTo(gateways, account.key), all('account_suspended'))
+  t.equal((await set('active')).status, 200)
+  t.same(await answersTo(gateways, account.key), good)
+})

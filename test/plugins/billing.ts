@@ -1,0 +1,137 @@
+// What a customer is told of the own money: balance, transactions page by page, usage by model and by key.
+
+import t from 'tap'
+import type { Transaction } from '../../src/ledger/journal.ts'
+import type { UsageRow } from '../../src/ledger/usage.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { ask, codeOf } from '../fixtures/money.ts'
+
+interface List<T> {
+  readonly object: string
+  readonly data: readonly T[]
+  readonly first_id: string | null
+  readonly last_id: string | null
+  readonly has_more: boolean
+}
+
+async function start(t: Parameters<typeof startGateway>[0]) {
+  const backend = await startBackend(t, chat())
+  const target = `targets: [{ url: '${backend.url}' }]`
+  const yaml = `models: { m: { ${target} }, other: { ${target} } }`
+  const gateway = await startGateway(t, { yaml })
+  const account = await gateway.account(10_000)
+  const generate = async (tokens: number, model = 'm', key = account.key) => {
+    const answer = await gateway.call('/v1/chat', key, { ...ask(tokens, false), model })
+    return ((await answer.json()) as { usage: { total_tokens: number } }).usage.total_tokens
+  }
+  const get = async <T>(path: string, key = account.key) =>
+    (await (await gateway.call(`/api/billing/${path}`, key)).json()) as T
+  return { gateway, account, generate, get }
+}
+
+t.test('the balance is that of the moment, on both mounts', async (t) => {
+  const { gateway, account, generate, get } = await start(t)
+  const used = await generate(3)
+  const expected = {
+    object: 'billing.balance',
+    unit: 'token',
+    balance: 10_000 - used,
+    reserved: 0,
+    available: 10_000 - used,
+    granted: 10_000,
+    spent: used,
+  }
+  t.match(await get('balance'), expected)
+  const mounted = await gateway.call('/v1/api/billing/balance', account.key)
+  t.equal(mounted.headers.get('cache-control'), 'no-store')
+  t.match(await mounted.json(), expected)
+})
+
+t.test(
+  'transactions are listed newest first, page by page, each with the balance behind it',
+  async (t) => {
+    const { generate, get } = await start(t)
+    const used = [await generate(1), await generate(2), await generate(3)]
+    const all = await get<List<Transaction>>('transactions')
+    t.equal(all.has_more, false)
+    t.same(
+      all.data.map(({ type, amount }) => [type, amount]),
+      [...used.toReversed().map((tokens) => ['charge', -tokens]), ['topup', 10_000]],
+    )
+    let balance = 0
+    for (const { amount, balance_after } of all.data.toReversed()) {
+      balance += amount
+      t.equal(balance_after, balance)
+    }
+    const seen: string[] = []
+    for (let after = ''; ;) {
+      const page = await get<List<Transaction>>(`transactions?limit=3${after}`)
+      seen.push(...page.data.map(({ id }) => id))
+      if (!page.has_more) break
+      after = `&after=${page.last_id}`
+    }
+    t.same(
+      seen,
+      all.data.map(({ id }) => id),
+      'no row is missed or repeated',
+    )
+    const oldest = await get<List<Transaction>>('transactions?order=asc&limit=1')
+    t.match(oldest.data, [{ type: 'topup' }])
+    t.match(all.data[0]?.request_id, /^req_/)
+  },
+)
+
+t.test('usage sums what was charged, by model and by key', async (t) => {
+  const { gateway, account, generate, get } = await start(t)
+  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, { name: 'second' })
+  const second = (await made.json()) as { id: string; key: string }
+  const one = (await generate(1)) + (await generate(2))
+  const two = await generate(3, 'other', second.key)
+  const costs = async (path: string, by: 'model' | 'key_id') => {
+    const { data } = await get<List<UsageRow>>(path)
+    const sums: Record<string, number> = {}
+    for (const row of data) sums[row[by] ?? ''] = (sums[row[by] ?? ''] ?? 0) + row.cost
+    return sums
+  }
+  t.same(await costs('usage?group_by=model', 'model'), { m: one, other: two })
+  t.equal((await costs('usage?group_by=key&bucket=day', 'key_id'))[second.id], two)
+  t.same(await costs('usage', 'model'), { '': one + two })
+  const { data } = await get<List<UsageRow>>('usage?group_by=model')
+  t.equal(
+    data.reduce((sum, { requests }) => sum + requests, 0),
+    3,
+  )
+})
+
+t.test('nonsense in the query is named', async (t) => {
+  const { gateway, account } = await start(t)
+  for (const query of [
+    'transactions?limit=0',
+    'transactions?limit=101',
+    'transactions?order=up',
+    'transactions?after=txn_1&before=txn_2',
+    'usage?bucket=week',
+    'usage?from=soon',
+    'usage?from=2&to=1',
+  ]) {
+    const answer = await gateway.call(`/api/billing/${query}`, account.key)
+    t.equal(answer.status, 400, query)
+    t.equal(await codeOf(answer), 'invalid_parameter', query)
+  }
+})
+
+t.test('a key without the scope is refused, and no key sees another account', async (t) => {
+  const { gateway, account, generate, get } = await start(t)
+  await generate(3)
+  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, { scopes: ['chat'] })
+  const { key } = (await made.json()) as { key: string }
+  const refused = await gateway.call('/api/billing/balance', key)
+  t.equal(refused.status, 403)
+  t.equal(await codeOf(refused), 'insufficient_scope')
+  const stranger = await gateway.account(0)
+  t.match(await get('balance', stranger.key), { balance: 0, spent: 0 })
+  t.match(await get('transactions', stranger.key), { data: [], has_more: false })
+  t.match(await get('usage', stranger.key), { data: [] })
+})

@@ -1,0 +1,217 @@
+// What a request holds and what it is charged, by all ways in which it can end (ledger.md, promises 4 and 5).
+
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import type { Script } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { failing, reset, silent } from '../fixtures/backend-scripts.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { Account, InProcess } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/ledger.ts'
+import {
+  Reading,
+  ask,
+  balanceOf,
+  codeOf,
+  differencesOf,
+  transactionsOf,
+} from '../fixtures/money.ts'
+
+async function start(t: Parameters<typeof startGateway>[0], script: Script, price: string) {
+  const backend = await startBackend(t, script)
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }], price: { ${price} } } }`
+  return { backend, gateway: await startGateway(t, { yaml }) }
+}
+
+const chargesOf = async (gateway: InProcess, account: Account) =>
+  (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
+
+/** Of the request's body that the backend got. */
+const sent = (body: Buffer | undefined, field: string) =>
+  (JSON.parse(body?.toString() ?? '{}') as Record<string, unknown>)[field]
+
+/** A request whose client can be made to leave. */
+function leaving(gateway: InProcess, { key }: Account, body: object) {
+  const client = new AbortController()
+  const answer = fetch(`${gateway.url}/v1/chat`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: client.signal,
+  })
+  return { answer, leave: () => client.abort() }
+}
+
+for (const isStream of [true, false]) {
+  const what = isStream ? 'streamed' : 'whole'
+  t.test(`${what}: every price counts, to the millionth, rounded up once`, async (t) => {
+    const script = chat({ chunks: 4, cachedTokens: 1 })
+    const price = 'input: 0.3, output: 1.1, cached_input: 0.000001, request: 2'
+    const { backend, gateway } = await start(t, script, price)
+    const account = await gateway.account(1000)
+    await (await gateway.call('/v1/chat', account.key, ask(20, isStream))).text()
+    const fresh = backend.served.prompt - 1
+    const cost = Math.ceil(2 + fresh * 0.3 + 0.000001 + 4 * 1.1)
+    t.match(await chargesOf(gateway, account), [
+      {
+        amount: -cost,
+        balance_after: 1000 - cost,
+        model: 'm',
+        estimated: false,
+        usage: { prompt_tokens: fresh + 1, completion_tokens: 4, cached_tokens: 1 },
+      },
+    ])
+    t.match(await balanceOf(gateway, account), { balance: 1000 - cost, reserved: 0 })
+  })
+}
+
+t.test(
+  'a balance below the prompt and the least output is refused before the backend',
+  async (t) => {
+    const { backend, gateway } = await start(t, chat(), 'input: 0, output: 1')
+    const account = await gateway.account(15)
+    const answer = await gateway.call('/v1/chat', account.key, ask(100, true))
+    t.equal(answer.status, 402)
+    t.equal(answer.headers.get('x-should-retry'), 'false')
+    t.equal(await codeOf(answer), 'insufficient_balance')
+    t.equal(backend.requests.length, 0)
+    t.match(await balanceOf(gateway, account), { balance: 15, reserved: 0 })
+    const modest = await gateway.call('/v1/chat', account.key, ask(15, false))
+    t.equal(modest.status, 200, 'who wants less than the least output may have it')
+  },
+)
+
+t.test('what the balance affords bounds the output, so the last token can be spent', async (t) => {
+  const { backend, gateway } = await start(t, chat({ chunks: 100 }), 'input: 0, output: 2')
+  const account = await gateway.account(61)
+  const text = await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+  t.match(text, /"finish_reason":"length"/)
+  t.equal(sent(backend.requests[0]?.body, 'max_tokens'), 30)
+  t.match(await balanceOf(gateway, account), { balance: 1, reserved: 0 })
+})
+
+t.test('choices share what the balance affords', async (t) => {
+  const { backend, gateway } = await start(
+    t,
+    chat({ chunks: 100, text: () => ' a' }),
+    'input: 0, output: 1',
+  )
+  const account = await gateway.account(61)
+  const body = { ...ask(100, true), n: 2 }
+  await (await gateway.call('/v1/chat', account.key, body)).text()
+  t.equal(sent(backend.requests[0]?.body, 'max_tokens'), 30)
+  t.match(await balanceOf(gateway, account), { balance: 1, reserved: 0 })
+})
+
+t.test(
+  'a backend that runs past its bound is paid up to the balance; the rest is a shortfall',
+  async (t) => {
+    const script = chat({ chunks: 30, ignoreMaxTokens: true })
+    const { gateway } = await start(t, script, 'input: 0, output: 1')
+    const account = await gateway.account(20)
+    await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+    t.match(await chargesOf(gateway, account), [{ amount: -20, shortfall: 10, balance_after: 0 }])
+    t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0 })
+    t.same(await differencesOf(gateway), [])
+  },
+)
+
+t.test('who leaves in mid-stream pays what was generated, and the prompt', async (t) => {
+  const gate = new Gate()
+  const { backend, gateway } = await start(t, chat({ chunks: 50, gate }), 'input: 1, output: 1')
+  const account = await gateway.account(1000)
+  const { answer, leave } = leaving(gateway, account, ask(100, true))
+  gate.next(6)
+  const reading = new Reading(await answer)
+  await reading.until('w4 ')
+  leave()
+  await backend.requests[0]?.closed
+  await until(async () => (await balanceOf(gateway, account)).reserved === 0)
+  const [charge] = await chargesOf(gateway, account)
+  const { prompt_tokens: prompt = 0, completion_tokens: completion = 0 } = charge?.usage ?? {}
+  t.equal(charge?.estimated, true)
+  t.ok(prompt > 0, 'the prompt')
+  t.ok(completion >= 5 && completion < 50, 'what was generated')
+  t.equal(charge?.amount, -(prompt + completion))
+})
+
+for (const isStream of [true, false]) {
+  const what = isStream ? 'a stream' : 'a whole answer'
+  t.test(`who leaves ${what} before its first token pays the prompt`, async (t) => {
+    const { backend, gateway } = await start(t, silent, 'input: 1, output: 1')
+    const account = await gateway.account(1000)
+    const { answer, leave } = leaving(gateway, account, ask(100, isStream))
+    const { closed } = await backend.request(0)
+    leave()
+    await t.rejects(answer, { name: 'AbortError' })
+    await closed
+    await until(async () => (await balanceOf(gateway, account)).reserved === 0)
+    const [charge] = await chargesOf(gateway, account)
+    t.match(charge, { estimated: true, usage: { completion_tokens: 0 } })
+    t.equal(charge?.amount, -(charge?.usage?.prompt_tokens ?? 0))
+    t.ok((charge?.usage?.prompt_tokens ?? 0) > 0)
+  })
+}
+
+for (const [what, script] of [
+  ['resets the connection', reset],
+  ['answers 500', failing(500)],
+  ['answers 401', failing(401)],
+  ['refuses the request', failing(400)],
+  ['is cut before any content', chat({ chunks: 0, cut: true })],
+] as const) {
+  t.test(`a backend that ${what} costs nothing, the price of a request included`, async (t) => {
+    const { gateway } = await start(t, script, 'input: 1, output: 1, request: 5')
+    const account = await gateway.account(1000)
+    await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+    t.match(await balanceOf(gateway, account), { balance: 1000, reserved: 0 })
+    t.same(await chargesOf(gateway, account), [])
+  })
+}
+
+t.test(
+  'a backend that is cut after content is paid for what it brought, by our count',
+  async (t) => {
+    const script = chat({ chunks: 6, cut: true })
+    const { gateway } = await start(t, script, 'input: 0, output: 1')
+    const account = await gateway.account(1000)
+    const text = await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+    t.match(text, /"code":"upstream_incomplete"/)
+    t.notMatch(text, /\[DONE\]/)
+    const [charge] = await chargesOf(gateway, account)
+    t.equal(charge?.estimated, true)
+    t.ok((charge?.usage?.completion_tokens ?? 0) >= 6)
+    t.equal((await balanceOf(gateway, account)).reserved, 0)
+  },
+)
+
+t.test('a backend that reports no usage is counted, and the transaction says so', async (t) => {
+  const { gateway } = await start(t, chat({ chunks: 6, usage: 'never' }), 'input: 1, output: 1')
+  const account = await gateway.account(1000)
+  for (const isStream of [true, false]) {
+    await (await gateway.call('/v1/chat', account.key, ask(100, isStream))).text()
+  }
+  const charges = await chargesOf(gateway, account)
+  t.equal(charges.length, 2)
+  for (const { amount, estimated, usage } of charges) {
+    t.equal(estimated, true)
+    t.equal(amount, -(usage?.total_tokens ?? 0))
+    t.ok((usage?.completion_tokens ?? 0) >= 6)
+  }
+})
+
+t.test(
+  'a model that does not exist is named to those with a good key alone, and holds nothing',
+  async (t) => {
+    const { gateway } = await start(t, chat(), 'input: 1, output: 1')
+    const account = await gateway.account(1000)
+    const body = { ...ask(100, true), model: 'nobody' }
+    t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'model_not_found')
+    t.equal((await balanceOf(gateway, account)).reserved, 0)
+    const { keys } = { keys: await gateway.admin('GET', `accounts/${account.id}/keys`) }
+    const [key] = ((await keys.json()) as { data: { id: string }[] }).data
+    await gateway.admin('DELETE', `keys/${key?.id}`)
+    t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'api_key_revoked')
+  },
+)
