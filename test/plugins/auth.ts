@@ -1,0 +1,164 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { newKey, newRef } from '../../src/ledger/api-key.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { GatewaySetup, InProcess } from '../fixtures/gateway.ts'
+
+const noBackend = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+const start = (t: Test, setup: Partial<GatewaySetup> = {}) =>
+  startGateway(t, { yaml: noBackend, ...setup })
+
+const balance = '/api/billing/balance'
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+
+interface Refusal {
+  readonly status: number
+  readonly code: string
+  readonly challenge: string | null
+  readonly retryAfter: string | null
+}
+
+async function seen(answer: Response): Promise<Refusal> {
+  const { error } = (await answer.json()) as { error?: { code: string } }
+  return {
+    status: answer.status,
+    code: error?.code ?? '',
+    challenge: answer.headers.get('www-authenticate'),
+    retryAfter: answer.headers.get('retry-after'),
+  }
+}
+
+async function withHeader({ url }: InProcess, authorization?: string): Promise<Refusal> {
+  return seen(await fetch(url + balance, authorization ? { headers: { authorization } } : {}))
+}
+
+const realm = 'Bearer realm="tollgate"'
+const invalidToken = `${realm}, error="invalid_token"`
+
+/** A new key of an account, by the admin API. */
+async function keyOf(gateway: InProcess, id: string, fields: object) {
+  const answer = await gateway.admin('POST', `accounts/${id}/keys`, fields)
+  return (await answer.json()) as { id: string; key: string }
+}
+
+t.test('without a key the challenge names no error', async (t) => {
+  const gateway = await start(t)
+  t.match(await withHeader(gateway), { status: 401, code: 'missing_api_key', challenge: realm })
+})
+
+t.test('every wrong key is challenged with invalid_token', async (t) => {
+  const gateway = await start(t)
+  const { key } = await gateway.account(0)
+  const flipped = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0')
+  const refused = { status: 401, code: 'invalid_api_key', challenge: invalidToken }
+  for (const header of [
+    'Bearer',
+    'Basic dXNlcjpwYXNz',
+    `Basic ${key}`,
+    key,
+    `Bearer ${key} more`,
+    `Bearer ${flipped}`,
+    `Bearer ${key}x`,
+    `Bearer ${newKey(newRef())}`,
+    `Bearer ${newKey(key.slice(8, 20))}`,
+  ]) {
+    t.same(await withHeader(gateway, header), { ...refused, retryAfter: null }, header)
+  }
+  t.equal((await withHeader(gateway, `bEARER  ${key}`)).status, 200)
+})
+
+t.test('a revoked key is refused by the next request, on every instance', async (t) => {
+  const one = await start(t)
+  const other = await start(t, { redis: one.redis })
+  const { id, key } = await one.account(0)
+  const { id: keyId, key: second } = await keyOf(one, id, {})
+  t.equal((await other.call(balance, second)).status, 200)
+  t.equal((await one.admin('DELETE', `keys/${keyId}`)).status, 200)
+  for (const gateway of [one, other]) {
+    const refusal = await seen(await gateway.call(balance, second))
+    t.match(refusal, { status: 401, code: 'api_key_revoked', challenge: invalidToken })
+    t.equal((await gateway.call(balance, key)).status, 200, 'the other key lives')
+  }
+})
+
+t.test('an expired key is refused', async (t) => {
+  const gateway = await start(t)
+  const { id } = await gateway.account(0)
+  const expiring = { expires_at: Math.floor(Date.now() / 1000) + 1 }
+  const { key } = await keyOf(gateway, id, expiring)
+  let refusal = await seen(await gateway.call(balance, key))
+  while (refusal.status === 200) refusal = await seen(await gateway.call(balance, key))
+  t.match(refusal, { status: 401, code: 'api_key_expired', challenge: invalidToken })
+})
+
+t.test('a suspended account is refused, and resumed at once', async (t) => {
+  const gateway = await start(t)
+  const { id, key } = await gateway.account(0)
+  await gateway.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
+  t.match(await seen(await gateway.call(balance, key)), { status: 403, code: 'account_suspended' })
+  await gateway.admin('PATCH', `accounts/${id}`, { status: 'active' })
+  t.equal((await gateway.call(balance, key)).status, 200)
+})
+
+t.test('a key in the query string is no key', async (t) => {
+  const gateway = await start(t)
+  const { key } = await gateway.account(0)
+  for (const name of ['api_key', 'key', 'access_token', 'token', 'authorization']) {
+    const answer = await seen(await fetch(`${gateway.url}${balance}?${name}=${key}`))
+    t.match(answer, { status: 401, code: 'missing_api_key', challenge: realm }, name)
+  }
+})
+
+t.test('a key does what its scopes say, and /v1/models with any', async (t) => {
+  const backend = await startBackend(t)
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
+  const gateway = await start(t, { yaml })
+  const { id } = await gateway.account(10_000)
+  const { key: chatKey } = await keyOf(gateway, id, { scopes: ['chat'] })
+  const { key: billingKey } = await keyOf(gateway, id, { scopes: ['billing', 'files'] })
+  const refused = { status: 403, code: 'insufficient_scope', challenge: null }
+  t.match(await seen(await gateway.call('/v1/chat', billingKey, hi)), refused)
+  t.match(await seen(await gateway.call(balance, chatKey)), refused)
+  t.match(await seen(await gateway.call('/v1/api/billing/usage', chatKey)), refused)
+  t.equal((await gateway.call('/v1/chat', chatKey, hi)).status, 200)
+  t.equal((await gateway.call(balance, billingKey)).status, 200)
+  for (const key of [chatKey, billingKey]) {
+    t.equal((await gateway.call('/v1/models', key)).status, 200)
+  }
+  t.equal(backend.requests.length, 1, 'the refused one never got there')
+})
+
+t.test('after too many guesses only guesses are told 429', async (t) => {
+  const yaml = `${noBackend}\nplugins: { auth: { failures_per_minute_per_ip: 3 } }`
+  const gateway = await start(t, { yaml })
+  const { key } = await gateway.account(0)
+  for (let i = 0; i < 10; i++) t.equal((await withHeader(gateway)).code, 'missing_api_key')
+  const codes: string[] = []
+  for (let i = 0; i < 5; i++) codes.push((await withHeader(gateway, 'Bearer guess')).code)
+  t.same(codes.slice(0, 3), Array(3).fill('invalid_api_key'), 'no key at all is no guess')
+  const refusal = await withHeader(gateway, `Bearer ${newKey(newRef())}`)
+  t.match(refusal, { status: 429, code: 'rate_limit_exceeded', challenge: null })
+  const seconds = Number(refusal.retryAfter)
+  t.ok(Number.isInteger(seconds) && seconds > 0 && seconds <= 60, `Retry-After: ${seconds}`)
+  t.equal((await withHeader(gateway)).code, 'missing_api_key')
+  t.equal((await withHeader(gateway, `Bearer ${key}`)).status, 200, 'from the same address')
+})
+
+t.test('what cannot be a key is refused without Redis', async (t) => {
+  const gateway = await start(t)
+  const { key } = await gateway.account(0)
+  await gateway.redis.kill()
+  const flipped = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0')
+  t.equal((await withHeader(gateway, `Bearer ${flipped}`)).code, 'invalid_api_key')
+  t.match(await withHeader(gateway, `Bearer ${key}`), { status: 503, code: 'ledger_unavailable' })
+})
+
+t.test('a key made under another pepper is no key', async (t) => {
+  const pepper = (word: string) => `${noBackend}\nplugins: { auth: { pepper: ${word} } }`
+  const one = await start(t, { yaml: pepper('cayenne') })
+  const other = await start(t, { yaml: pepper('paprika'), redis: one.redis })
+  const { key } = await one.account(0)
+  t.equal((await one.call(balance, key)).status, 200)
+  t.equal((await seen(await other.call(balance, key))).code, 'invalid_api_key')
+})
