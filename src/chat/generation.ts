@@ -151,7 +151,9 @@ function relayedHeaders({ headers }: BackendAnswer): Record<string, string> {
   return out
 }
 
-export function outcome({ sentAtMs }: Generation, status: number): Outcome {
+/** Of a generation that has just ended. */
+export function outcome({ x, sentAtMs }: Generation, status: number): Outcome {
+  if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
 
