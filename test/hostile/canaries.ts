@@ -151,7 +151,7 @@ async function redisTells(socket: string): Promise<Buffer> {
   const read: Readonly<Record<string, (key: string) => Promise<unknown>>> = {
     string: (key) => redis.get(key),
     hash: (key) => redis.hgetall(key),
-    zset: (key) => redis.zrange(key, 0, -1, 'WITHSCORES'),
+    zset: (key) => redis.zrange(key, '0', '-1'),
     set: (key) => redis.smembers(key),
     list: (key) => redis.lrange(key, 0, -1),
     stream: (key) => redis.xrange(key, '-', '+'),

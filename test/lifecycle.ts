@@ -1,0 +1,239 @@
+import t from 'tap'
+import { GatewayError } from '../src/errors.ts'
+import type { ErrorCode } from '../src/errors.ts'
+import type { Exchange, Outcome } from '../src/exchange.ts'
+import { ClientLeft } from '../src/http/body.ts'
+import { live } from '../src/lifecycle.ts'
+import type { NamedHooks, Wire } from '../src/lifecycle.ts'
+import type { Answer, Hooks, Route } from '../src/plugin.ts'
+import { startBackend } from './fixtures/backend.ts'
+import { startGateway } from './fixtures/gateway.ts'
+
+interface Life {
+  /** What happened, in order. */
+  readonly seen: readonly string[]
+  readonly outcomes: readonly Outcome[]
+  readonly failed: readonly string[]
+}
+
+interface Setting {
+  readonly hooks: Readonly<Record<string, Hooks>>
+  readonly serve?: Route['serve']
+  readonly readBody?: Wire['readBody']
+}
+
+const answer: Answer = { status: 200, body: 'served' }
+
+/** One request through `live`, all hooks wrapped so that their calls are written down. */
+async function run({ hooks, ...rest }: Setting): Promise<Life> {
+  const seen: string[] = []
+  const outcomes: Outcome[] = []
+  const failed: string[] = []
+  const serve: Route['serve'] =
+    rest.serve ??
+    (async () => {
+      seen.push('serve')
+      return answer
+    })
+  const wire: Wire = {
+    left: false,
+    readBody:
+      rest.readBody ??
+      (async () => {
+        seen.push('body')
+        return Buffer.alloc(0)
+      }),
+    send: async (sent) => void seen.push(`send ${sent.status}`),
+    sendError: async ({ code }) => void seen.push(`refuse ${code}`),
+  }
+  const named: NamedHooks[] = Object.entries(hooks).map(([plugin, one]) => ({
+    plugin,
+    ...one,
+    check() {
+      seen.push(`${plugin}.check`)
+      one.check?.()
+    },
+    identify() {
+      seen.push(`${plugin}.identify`)
+      return one.identify?.()
+    },
+    async admit() {
+      seen.push(`${plugin}.admit`)
+      await one.admit?.()
+    },
+    done(outcome) {
+      seen.push(`${plugin}.done`)
+      outcomes.push(outcome)
+      return one.done?.(outcome)
+    },
+  }))
+  const route: Route = { method: 'POST', path: '/', access: 'anybody', body: 'json', serve }
+  await live(exchangeOf(route), wire, named, (plugin, error) => failed.push(`${plugin}: ${error}`))
+  return { seen, outcomes, failed }
+}
+
+function exchangeOf(route: Route): Exchange {
+  return {
+    id: 'req_test',
+    route,
+    method: route.method,
+    path: route.path,
+    query: new URLSearchParams(),
+    params: {},
+    headers: {},
+    ip: '127.0.0.1',
+    arrivedAt: 0,
+    signal: new AbortController().signal,
+    replyHeaders: {},
+    body: Buffer.alloc(0),
+    facts: {},
+  }
+}
+
+const refuse = (code: ErrorCode) => {
+  throw new GatewayError(code)
+}
+
+/** Resolves after everything that is due now has run. */
+const later = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+t.test('check, body, identify, admit, serve; done runs backwards before the answer', async (t) => {
+  const { seen, outcomes } = await run({ hooks: { a: {}, b: {} } })
+  t.same(seen, [
+    ...['a.check', 'b.check', 'body', 'a.identify', 'b.identify', 'a.admit', 'b.admit', 'serve'],
+    ...['b.done', 'a.done', 'send 200'],
+  ])
+  t.match(outcomes, [{ status: 200, complete: true, clientLeft: false }, {}])
+})
+
+t.test('a refused check costs nothing: no body is read, nobody is asked', async (t) => {
+  const { seen, outcomes } = await run({
+    hooks: { a: { check: () => refuse('missing_api_key') }, b: {} },
+  })
+  t.same(seen, ['a.check', 'b.done', 'a.done', 'refuse missing_api_key'])
+  t.match(outcomes, [{ status: 401, complete: false, error: { code: 'missing_api_key' } }, {}])
+})
+
+t.test(
+  'of several refusals the first in plugin order is told, however late it comes',
+  async (t) => {
+    for (const phase of ['identify', 'admit'] as const) {
+      const { seen } = await run({
+        hooks: {
+          a: { [phase]: () => later().then(() => refuse('invalid_api_key')) },
+          b: { [phase]: async () => refuse('insufficient_balance') },
+          c: {},
+        },
+      })
+      t.ok(seen.includes(`c.${phase}`), 'all were asked')
+      t.equal(seen.at(-1), 'refuse invalid_api_key', phase)
+    }
+  },
+)
+
+t.test('nobody is let go before all have answered', async (t) => {
+  const order: string[] = []
+  const { seen } = await run({
+    hooks: {
+      a: { admit: async () => refuse('rate_limit_exceeded'), done: () => void order.push('done') },
+      b: { admit: () => later().then(() => void order.push('granted')) },
+    },
+  })
+  t.same(order, ['granted', 'done'], 'what was granted meanwhile can be given back')
+  t.equal(seen.at(-1), 'refuse rate_limit_exceeded')
+})
+
+t.test('identify may answer: nothing is admitted, nothing is served', async (t) => {
+  const { seen } = await run({
+    hooks: { a: {}, b: { identify: async () => ({ status: 410, body: '' }) } },
+  })
+  t.same(seen.slice(-3), ['b.done', 'a.done', 'send 410'])
+  t.notMatch(seen.join(), /admit|serve/)
+})
+
+t.test('a done that throws keeps nobody from settling', async (t) => {
+  for (const done of [() => refuse('internal_error'), async () => refuse('internal_error')]) {
+    const { seen, failed } = await run({ hooks: { a: {}, b: { done }, c: {} } })
+    t.same(seen.slice(-4), ['c.done', 'b.done', 'a.done', 'send 200'])
+    t.equal(failed.length, 1)
+    t.match(failed[0], /^b: GatewayError/)
+  }
+})
+
+t.test('done is called once, whatever serve has finished itself', async (t) => {
+  const { seen, outcomes } = await run({
+    hooks: { a: {} },
+    serve: async (_x, { finish }) => {
+      const cut = { clientLeft: false, backendAsked: true, complete: false, cut: true }
+      await finish({ status: 200, ...cut })
+      await finish({ status: 500, ...cut })
+      return refuse('upstream_error')
+    },
+  })
+  t.same(seen.slice(-2), ['a.done', 'refuse upstream_error'])
+  t.match(outcomes, [{ status: 200, cut: true }])
+})
+
+t.test('a guard may replace the refusal', async (t) => {
+  const { seen, outcomes } = await run({
+    hooks: {
+      a: { refuse: ({ code }) => new GatewayError('rate_limit_exceeded', { message: code }) },
+      b: { check: () => refuse('invalid_api_key') },
+    },
+  })
+  t.equal(seen.at(-1), 'refuse rate_limit_exceeded')
+  t.match(outcomes[0], { status: 429, error: { message: 'invalid_api_key' } })
+})
+
+t.test('what nobody foresaw is internal_error, and is settled', async (t) => {
+  const { seen, outcomes } = await run({
+    hooks: { a: {} },
+    serve: () => Promise.reject(new TypeError('x')),
+  })
+  t.same(seen.slice(-2), ['a.done', 'refuse internal_error'])
+  t.match(outcomes, [{ status: 500, error: { cause: TypeError } }])
+})
+
+t.test('a client that leaves in its request is told nothing, and is settled', async (t) => {
+  const readBody = () => Promise.reject(new ClientLeft())
+  const { seen, outcomes } = await run({ hooks: { a: {} }, readBody })
+  t.same(seen, ['a.check', 'a.done'])
+  t.match(outcomes, [{ status: 499, clientLeft: true, complete: false }])
+})
+
+t.test('a long body is read only when everybody vouches for its sender', async (t) => {
+  const { seen } = await run({
+    hooks: { a: { vouch: async () => refuse('invalid_api_key') } },
+    readBody: async (_route, vouch) => {
+      await vouch()
+      return Buffer.alloc(0)
+    },
+  })
+  t.equal(seen.at(-1), 'refuse invalid_api_key')
+})
+
+t.test('route, key, body, key again, balance: refused in this order', async (t) => {
+  const backend = await startBackend(t)
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
+  const gateway = await startGateway(t, { yaml })
+  const { id, key: poor } = await gateway.account(0)
+  const made = await gateway.admin('POST', `accounts/${id}/keys`, {})
+  const { id: keyId, key: revoked } = (await made.json()) as { id: string; key: string }
+  await gateway.admin('DELETE', `keys/${keyId}`)
+  const good = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+  const bad = '{"model":"m","model":"m"}'
+  for (const [path, key, body, code] of [
+    ['/v1/none', 'no-key', bad, 'route_not_found'],
+    ['/v1/models', 'no-key', bad, 'method_not_allowed'],
+    ['/v1/chat', 'no-key', bad, 'invalid_api_key'],
+    ['/v1/chat', revoked, bad, 'invalid_json'],
+    ['/v1/chat', revoked, { ...good, model: 'none' }, 'api_key_revoked'],
+    ['/v1/chat', revoked, good, 'api_key_revoked'],
+    ['/v1/chat', poor, { ...good, model: 'none' }, 'model_not_found'],
+    ['/v1/chat', poor, good, 'insufficient_balance'],
+  ] as const) {
+    const answer = await gateway.call(path, key, body)
+    t.match(await answer.json(), { error: { code } }, `${path} ${code}`)
+  }
+  t.equal(backend.requests.length, 0)
+})

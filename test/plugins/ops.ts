@@ -1,0 +1,201 @@
+import t from 'tap'
+import { request } from 'node:http'
+import { startBackend } from '../fixtures/backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { InProcess } from '../fixtures/gateway.ts'
+
+const yamlFor = (url: string) =>
+  `models: { m: { targets: [{ url: '${url}' }] } }\nlog: { level: info }`
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi there' }] }
+
+const scrape = async ({ adminUrl }: InProcess) => (await fetch(`${adminUrl}/metrics`)).text()
+
+/** The value of the one sample that begins so. */
+function sample(text: string, start: string): number | undefined {
+  const line = text.split('\n').find((one) => one.startsWith(start))
+  return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ') + 1))
+}
+
+interface Line {
+  readonly msg: string
+  readonly request_id?: string
+  readonly [name: string]: unknown
+}
+
+const linesOf = (gateway: InProcess) =>
+  gateway.log.map((line) => JSON.parse(line) as Line).filter(({ msg }) => msg === 'request')
+
+t.test('every metric of the manual that has a feature is there, with help', async (t) => {
+  const backend = await startBackend(t)
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const answer = await fetch(`${gateway.adminUrl}/metrics`)
+  t.match(answer.headers.get('content-type'), /^text\/plain; version=0\.0\.4/)
+  const text = await answer.text()
+  for (const name of [
+    'build_info',
+    'http_requests_total',
+    'http_request_duration_seconds',
+    'overhead_seconds',
+    'rejections_total',
+    'upstream_requests_total',
+    'upstream_first_token_seconds',
+    'upstream_inter_token_seconds',
+    'upstream_duration_seconds',
+    'upstream_aborted_total',
+    'tokens_total',
+    'charged_tokens_total',
+    'settlements_total',
+    'shortfall_tokens_total',
+    'holds_open',
+    'holds_reaped_total',
+    'spool_entries',
+    'streams_open',
+    'readers_dropped_total',
+    'late_settlements_total',
+    'redis_up',
+    'redis_command_seconds',
+  ]) {
+    t.match(text, new RegExp(`^# HELP tollgate_${name} \\S`, 'm'), name)
+  }
+  t.match(text, /^nodejs_eventloop_lag_seconds /m)
+  t.match(text, /^tollgate_build_info\{version="test"\} 1$/m)
+})
+
+t.test('a stream is counted: request, tokens, charge, settlement, times', async (t) => {
+  const backend = await startBackend(t)
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(10_000)
+  await (await gateway.call('/v1/chat', key, { ...hi, stream: true })).text()
+  const text = await scrape(gateway)
+  const { prompt, completion } = backend.served
+  const samples: readonly (readonly [string, number])[] = [
+    ['http_requests_total{route="/v1/chat",method="POST",status="200"}', 1],
+    ['http_request_duration_seconds_count{route="/v1/chat"}', 1],
+    ['overhead_seconds_count', 1],
+    ['upstream_requests_total{model="m",target="1",outcome="complete"}', 1],
+    ['upstream_first_token_seconds_count{model="m"}', 1],
+    ['upstream_inter_token_seconds_count{model="m"}', 1],
+    ['upstream_duration_seconds_count{model="m"}', 1],
+    ['tokens_total{model="m",kind="input"}', prompt],
+    ['tokens_total{model="m",kind="cached_input"}', 0],
+    ['tokens_total{model="m",kind="output"}', completion],
+    ['charged_tokens_total{model="m"}', prompt + completion],
+    ['settlements_total{basis="reported"}', 1],
+    ['streams_open{kind="chat"}', 0],
+  ]
+  for (const [name, value] of samples) t.equal(sample(text, `tollgate_${name}`), value, name)
+})
+
+t.test('whatever strangers ask for, it makes no new label', async (t) => {
+  const backend = await startBackend(t)
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(10_000)
+  const round = async (i: number) => {
+    await gateway.call(`/v1/stranger-${i}`, key)
+    await gateway.call('/v1/chat', key, { ...hi, model: `stranger-${i}` })
+    await gateway.call(`/v1/models/stranger-${i}`, key)
+    await gateway.call('/v1/models', `stranger-${i}`)
+    await fetch(`${gateway.adminUrl}/admin/accounts/stranger-${i}`)
+    await send(gateway.url, ['PROPFIND', 'MKCOL', 'REPORT'][i % 3] ?? '')
+  }
+  await round(0)
+  const series = (text: string) => text.match(/^tollgate_.*[ ]/gm)
+  const before = series(await scrape(gateway))
+  for (let i = 1; i < 6; i++) await round(i)
+  const after = await scrape(gateway)
+  t.same(series(after), before)
+  t.notMatch(after, /stranger|PROPFIND|MKCOL|REPORT/)
+  t.notMatch(after, new RegExp(key.slice(8, 20)))
+  t.equal(sample(after, 'tollgate_rejections_total{code="model_not_found"}'), 12)
+  t.equal(sample(after, 'tollgate_http_requests_total{route="none",method="other"'), 6)
+})
+
+function send(url: string, method: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const req = request(`${url}/`, { method }, (res) => res.resume().on('end', resolve))
+    req.on('error', reject).end()
+  })
+}
+
+t.test('one log line an exchange, refused or not, found by its request id', async (t) => {
+  const backend = await startBackend(t)
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { id, key } = await gateway.account(10_000)
+  const before = linesOf(gateway).length
+  const answers = [
+    await gateway.call('/v1/chat', key, hi),
+    await gateway.call('/v1/chat', key, { ...hi, stream: true }),
+    await gateway.call('/v1/chat', key, '{'),
+    await gateway.call('/v1/models', 'wrong'),
+    await gateway.call('/v1/none', key),
+  ]
+  for (const answer of answers) await answer.text()
+  const lines = linesOf(gateway).slice(before)
+  t.same(
+    lines.map((line) => line.request_id),
+    answers.map(({ headers }) => headers.get('x-request-id')),
+  )
+  t.same(
+    lines.map(({ status, code }) => [status, code]),
+    [
+      [200, undefined],
+      [200, undefined],
+      [400, 'invalid_json'],
+      [401, 'invalid_api_key'],
+      [404, 'route_not_found'],
+    ],
+  )
+  t.match(lines[1], {
+    method: 'POST',
+    route: '/v1/chat',
+    account: id,
+    model: 'm',
+    target: '1',
+    stream: true,
+    basis: 'reported',
+    cost: Number,
+    ms: Number,
+    firstTokenMs: Number,
+  })
+})
+
+t.test(
+  "a client's own request id is echoed and logged, unless it could break a header",
+  async (t) => {
+    const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+    const ask = (id: string) =>
+      fetch(`${gateway.url}/v1/models`, { headers: { 'x-client-request-id': id } })
+    t.equal((await ask('mine-1')).headers.get('x-client-request-id'), 'mine-1')
+    t.equal(linesOf(gateway).at(-1)?.['client_request_id'], 'mine-1')
+    for (const bad of ['x'.repeat(256), 'a b', '\u00e9']) {
+      t.equal((await ask(bad)).headers.get('x-client-request-id'), null)
+      t.equal(linesOf(gateway).at(-1)?.['client_request_id'], undefined)
+    }
+  },
+)
+
+t.test('alive without Redis, ready only with it', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const get = async (path: string) => {
+    const answer = await fetch(gateway.adminUrl + path)
+    return { status: answer.status, body: await answer.json() }
+  }
+  t.match(await get('/readyz'), { status: 200, body: { status: 'ready', redis: 'ok' } })
+  await gateway.redis.kill()
+  const readiness = async () => {
+    for (;;) {
+      const now = await get('/readyz')
+      if (now.status !== 200) return now
+    }
+  }
+  t.match(await readiness(), { status: 503, body: { redis: 'not reachable' } })
+  t.match(await get('/healthz'), { status: 200, body: { status: 'ok' } })
+})
+
+t.test('none of it is on the public port', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  for (const path of ['/metrics', '/healthz', '/readyz', '/admin/accounts']) {
+    const answer = await fetch(gateway.url + path)
+    t.match(await answer.json(), { error: { code: 'route_not_found' } }, path)
+  }
+})
