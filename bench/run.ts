@@ -35,7 +35,7 @@ const { values: flags } = parseArgs({
 
 const plan = flags.quick
   ? { rounds: 2, warmUpMs: 1500, roundMs: 1500, calmMs: 2000, idleMs: 1000, longSeconds: 6 }
-  : { rounds: 5, warmUpMs: 12_000, roundMs: 6000, calmMs: 12_000, idleMs: 6000, longSeconds: 90 }
+  : { rounds: 4, warmUpMs: 10_000, roundMs: 6000, calmMs: 12_000, idleMs: 6000, longSeconds: 90 }
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
 
