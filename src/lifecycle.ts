@@ -127,7 +127,8 @@ function finishAll(
       try {
         return hook.done?.(outcome)?.catch(failed)
       } catch (error) {
-        return void failed(error)
+        failed(error)
+        return undefined
       }
     }
     before = before ? before.then(call) : (call() ?? undefined)

@@ -99,10 +99,10 @@ const later = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 t.test('check, body, identify, admit, serve; done runs backwards before the answer', async (t) => {
   const { seen, outcomes } = await run({ hooks: { a: {}, b: {} } })
-  t.same(seen, [
-    ...['a.check', 'b.check', 'body', 'a.identify', 'b.identify', 'a.admit', 'b.admit', 'serve'],
-    ...['b.done', 'a.done', 'send 200'],
-  ])
+  t.equal(
+    seen.join(' '),
+    'a.check b.check body a.identify b.identify a.admit b.admit serve b.done a.done send 200',
+  )
   t.match(outcomes, [{ status: 200, complete: true, clientLeft: false }, {}])
 })
 

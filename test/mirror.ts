@@ -24,7 +24,6 @@ const missing: readonly string[] = [
   'errors.ts',
   'gateway.ts',
   'http/usage-query.ts',
-  'lifecycle.ts',
   'log.ts',
   'main.ts',
   'metrics.ts',
@@ -36,7 +35,7 @@ const missing: readonly string[] = [
 const untested: Readonly<Record<string, string>> = {}
 
 /** Circles by value that are still there. May only shrink. */
-const circles: readonly string[] = ['chat/generation.ts → chat/relay.ts → chat/generation.ts']
+const circles: readonly string[] = []
 
 /** Longer than 300 lines, with the reason. */
 const long: Readonly<Record<string, string>> = {

@@ -7,7 +7,6 @@ import type { BackendAnswer } from '../backend/sending.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
 import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'
-import type { Limits, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
@@ -15,27 +14,12 @@ import { ClientLeft } from '../http/body.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { countTokens } from '../ledger/count.ts'
-import type { Answer, BackendRequest, Run } from '../plugin.ts'
+import type { Answer, BackendRequest } from '../plugin.ts'
 import { errorBodyBytes, relayedRefusal } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
+import { outcome } from './generating.ts'
+import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
-import type { ChatRequest } from './request.ts'
-
-export interface GenerationOptions {
-  readonly run: Run
-  readonly request: ChatRequest
-  readonly limits: Limits
-}
-
-/** What the parts of a generation share. */
-export interface Generation extends GenerationOptions {
-  readonly x: Exchange
-  readonly target: Target
-  readonly meter: Meter
-  readonly deadline: Deadline
-  /** `performance.now()` when the request had gone out whole; 0 before. */
-  sentAtMs: number
-}
 
 export async function generate(x: Exchange, options: GenerationOptions): Promise<Answer> {
   const generation = begin(x, options)
@@ -149,12 +133,6 @@ function relayedHeaders({ headers }: BackendAnswer): Record<string, string> {
     if (typeof value === 'string') out[name] = value
   }
   return out
-}
-
-/** Of a generation that has just ended. */
-export function outcome({ x, sentAtMs }: Generation, status: number): Outcome {
-  if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
-  return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
 
 /** Nothing had gone out to the client. */

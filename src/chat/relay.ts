@@ -14,8 +14,8 @@ import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { SseEvent } from '../plugin.ts'
-import type { Generation } from './generation.ts'
-import { outcome } from './generation.ts'
+import { outcome } from './generating.ts'
+import type { Generation } from './generating.ts'
 
 type Ending =
   | { readonly kind: 'complete' }

@@ -37,7 +37,7 @@ const ownFields = new Set([
   ...maximumFields,
 ])
 
-/** Throws invalid_json, missing_parameter or invalid_parameter. `find` knows ids and aliases; undefined where there is no such model. */
+/** Throws invalid_json, missing_parameter or invalid_parameter. `find` knows ids and aliases; undefined where no such model serves the endpoint. */
 export function parseChatRequest(
   body: Buffer,
   row: EndpointRow,
@@ -51,10 +51,7 @@ export function parseChatRequest(
   const numbers = readNumbers(scan)
   const stream = readStream(scan, row)
   const model = find(name)
-  if (!model) return undefined
-  if (!model.endpoints.includes(row.endpoint)) {
-    throw invalid('model', `does not serve this endpoint; it serves ${model.endpoints.join(', ')}`)
-  }
+  if (!model?.endpoints.includes(row.endpoint)) return undefined
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   return {
     row,

@@ -42,12 +42,12 @@ const targetBlock = withLater(
     priority: count()
       .max(1000)
       .default(1)
-      .describe('The lowest is tried first; higher ones while no content was sent to the client.'),
+      .describe('Targets of the lowest are used; there is no fail-over to higher ones yet.'),
     max_tokens_field: z
       .enum(['max_tokens', 'max_completion_tokens'])
       .optional()
       .describe(
-        "The field for the output limit that the backend knows; the client's where not given.",
+        'The one field in which the backend gets its output limit; `max_tokens` where not given.',
       ),
     include_usage: z
       .boolean()

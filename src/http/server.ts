@@ -100,7 +100,7 @@ function handleRequests(
     const unsound = unsoundness(req) ?? (hasRoom ? undefined : new GatewayError('overloaded'))
     if (unsound) return refuse(res, unsound)
     if (gate.draining) res.shouldKeepAlive = false
-    serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
+    void serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
   }
   server.on('request', take)
   server.on('checkContinue', (req, res) => {

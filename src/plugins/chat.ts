@@ -39,6 +39,9 @@ export const chat: Plugin<z.infer<typeof schema>> = {
   },
 }
 
+const message =
+  'No model of this name serves this endpoint. GET /v1/models lists those you may use.'
+
 function routeTo(gateway: Gateway, requests: WeakMap<Exchange, ChatRequest>, path: string): Route {
   return {
     method: 'POST',
@@ -51,7 +54,7 @@ function routeTo(gateway: Gateway, requests: WeakMap<Exchange, ChatRequest>, pat
     serve(x, run) {
       const request = requests.get(x)
       // Told only now: strangers learn nothing about models.
-      if (!request) throw new GatewayError('model_not_found', { param: 'model' })
+      if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
       return generate(x, { run, request, limits: gateway.config.limits })
     },
   }

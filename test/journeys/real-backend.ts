@@ -165,7 +165,7 @@ t.test('each class of error arrives as the package knows it', async (t) => {
   )
   await refused(create('nothing'), 404, 'model_not_found')
   await refused(create('tiny', { max_tokens: -1 }), 400, 'invalid_parameter')
-  await refused(create('embed'), 400, 'invalid_parameter')
+  await refused(create('embed'), 404, 'model_not_found')
   await refused(create('locked'), 502, 'upstream_auth_error')
 })
 

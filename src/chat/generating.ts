@@ -1,0 +1,30 @@
+// What the parts of one generation share, and how its end is told.
+
+import type { Meter } from '../backend/usage.ts'
+import type { Limits, Target } from '../config/config.ts'
+import type { Exchange, Outcome } from '../exchange.ts'
+import type { Run } from '../plugin.ts'
+import type { Deadline } from './deadline.ts'
+import type { ChatRequest } from './request.ts'
+
+export interface GenerationOptions {
+  readonly run: Run
+  readonly request: ChatRequest
+  readonly limits: Limits
+}
+
+/** What the parts of a generation share. */
+export interface Generation extends GenerationOptions {
+  readonly x: Exchange
+  readonly target: Target
+  readonly meter: Meter
+  readonly deadline: Deadline
+  /** `performance.now()` when the request had gone out whole; 0 before. */
+  sentAtMs: number
+}
+
+/** Of a generation that has just ended. */
+export function outcome({ x, sentAtMs }: Generation, status: number): Outcome {
+  if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
+  return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
+}
