@@ -191,8 +191,11 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
 }
 
 /** What never may be logged. */
-export function secretsOf({ models, admin }: Config): string[] {
+export function secretsOf(config: Config): string[] {
+  const { models, admin, redis } = config
   const ofTarget = ({ key, headers }: Target) => [...(key ? [key] : []), ...Object.values(headers)]
   const targets = [...models.values()].flatMap((model) => model.targets)
-  return [admin.token, ...targets.flatMap(ofTarget)]
+  const password = redis.kind === 'single' ? redis.password : undefined
+  const ours = [admin.token, pepperOf(config), password ?? '']
+  return [...ours, ...targets.flatMap(ofTarget)].filter((secret) => secret !== '')
 }
