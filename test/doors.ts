@@ -1,0 +1,127 @@
+import t from 'tap'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { startBackend } from './fixtures/backend.ts'
+import { chat, endless } from './fixtures/backend-model.ts'
+import { Gate } from './fixtures/gate.ts'
+import { startGateway } from './fixtures/gateway.ts'
+import { loadConfig } from '../src/config/load.ts'
+import { plugins, startGateway as build } from '../src/gateway.ts'
+import { createLog } from '../src/log.ts'
+import { startRedis } from './fixtures/redis-server.ts'
+
+const yamlFor = (url: string, more = '') =>
+  `models: { m: { targets: [{ url: '${url}' }] } }\n${more}`
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true }
+
+t.test('each listener serves its own routes alone', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const { key } = await gateway.account(0)
+  t.equal((await gateway.call('/v1/models', key)).status, 200)
+  t.equal((await gateway.call('/admin/accounts', key)).status, 404)
+  t.equal((await fetch(`${gateway.adminUrl}/v1/models`)).status, 404)
+  t.equal((await gateway.admin('GET', 'accounts')).status, 200)
+})
+
+t.test('a path under /api is served under /v1/api too', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const { key } = await gateway.account(7)
+  for (const mount of ['', '/v1']) {
+    const answer = await gateway.call(`${mount}/api/billing/balance`, key)
+    t.match(await answer.json(), { balance: 7 }, mount)
+  }
+})
+
+t.test('draining: what runs ends well, what comes is refused, then nobody listens', async (t) => {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ gate }))
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(10_000)
+  gate.next(2)
+  const running = await gateway.call('/v1/chat', key, hi)
+  const closing = gateway.close()
+  const refused = await gateway.call('/v1/models', key)
+  t.equal(refused.status, 503)
+  t.equal(refused.headers.get('connection'), 'close')
+  t.equal(refused.headers.get('retry-after'), '1')
+  t.match(await refused.json(), { error: { code: 'server_draining' } })
+  const ready = await fetch(`${gateway.adminUrl}/readyz`)
+  t.match(await ready.json(), { status: 'not ready', draining: true })
+  gate.open()
+  t.match(await running.text(), /data: \[DONE\]\n\n$/)
+  await closing
+  await t.rejects(fetch(gateway.url))
+  await t.rejects(fetch(gateway.adminUrl))
+})
+
+t.test('after the drain a stream that still runs is told, charged and closed', async (t) => {
+  const backend = await startBackend(t, endless({ gapMs: 5 }))
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url, 'drain: 50ms') })
+  const other = await startGateway(t, { yaml: yamlFor(backend.url), redis: gateway.redis })
+  const { key } = await gateway.account(1_000_000)
+  const running = await gateway.call('/v1/chat', key, hi)
+  const [text] = await Promise.all([running.text(), gateway.close()])
+  t.match(text, /data: \{"error":\{[^\n]*"code":"server_draining"[^\n]*\n\n$/)
+  t.notMatch(text, /\[DONE\]/)
+  const answer = await other.call('/api/billing/balance', key)
+  const { reserved, spent } = (await answer.json()) as { reserved: number; spent: number }
+  t.equal(reserved, 0)
+  t.ok(spent > 0, `${spent} tokens were charged`)
+})
+
+t.test('a client that leaves ends its backend request', async (t) => {
+  const backend = await startBackend(t, endless({ gapMs: 5 }))
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(1_000_000)
+  const leaving = new AbortController()
+  const answer = await fetch(`${gateway.url}/v1/chat`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(hi),
+    signal: leaving.signal,
+  })
+  const { closed } = await backend.request(0)
+  t.equal(answer.status, 200)
+  const left = performance.now()
+  leaving.abort()
+  const ms = (await closed) - left
+  t.ok(ms < 500, `the backend saw it after ${Math.round(ms)} ms`)
+})
+
+t.test('what the router refuses has an id and a log line too', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  for (const path of ['/', '/v1/none', '/V1/models', '/v1/models/', '//v1/models']) {
+    const answer = await fetch(gateway.url + path)
+    const id = answer.headers.get('x-request-id') ?? 'none'
+    t.match(id, /^req_[0-9a-f]{32}$/)
+    t.match(await answer.json(), { error: {}, request_id: id }, path)
+    t.ok(gateway.log.some((line) => line.includes(id)))
+  }
+})
+
+t.test('a port that is taken stops the start and leaves no other port open', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => void taken.close())
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const { port: adminPort } = free.address() as AddressInfo
+  free.close()
+  await once(free, 'close')
+  const redis = await startRedis(t)
+  const file = `${t.testdir({
+    'gateway.yaml': `
+listen: { host: 127.0.0.1, port: ${port} }
+admin: { listen: { host: 127.0.0.1, port: ${adminPort} } }
+redis: unix://${redis.socket}
+${yamlFor('http://127.0.0.1:1/v1')}`,
+  })}/gateway.yaml`
+  const loaded = await loadConfig(file, plugins, { env: {} })
+  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
+  const log = createLog({ level: 'silent', format: 'json', write: () => undefined })
+  const starting = build(loaded.config, { effective: {}, log, version: 'test' })
+  await t.rejects(starting, { code: 'EADDRINUSE' })
+  await t.rejects(fetch(`http://127.0.0.1:${adminPort}/healthz`))
+})

@@ -1,0 +1,125 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { z } from 'zod'
+import { loadConfig } from '../src/config/load.ts'
+import { plugins, secretsOf, startGateway as build } from '../src/gateway.ts'
+import { createLog } from '../src/log.ts'
+import type { Plugin } from '../src/plugin.ts'
+import { startBackend } from './fixtures/backend.ts'
+import { startGateway } from './fixtures/gateway.ts'
+import { startRedis } from './fixtures/redis-server.ts'
+
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+const silent = createLog({ level: 'silent', format: 'json', write: () => undefined })
+
+async function configOf(t: Test, yaml: string, more: readonly Plugin[] = []) {
+  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
+  const loaded = await loadConfig(file, [...plugins, ...more], { env: {} })
+  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
+  return loaded.config
+}
+
+t.test('a model is found by its id and by its aliases, alike', async (t) => {
+  const backend = await startBackend(t)
+  const yaml = `models: { m: { aliases: [nick], targets: [{ url: '${backend.url}', model: real }] } }`
+  const { gateway, account, call } = await startGateway(t, { yaml })
+  t.equal(gateway.findModel('nick'), gateway.findModel('m'))
+  t.equal(gateway.findModel('real'), undefined)
+  t.equal(gateway.findModel('__proto__'), undefined)
+  const { key } = await account(10_000)
+  t.equal((await call('/v1/chat', key, { ...hi, model: 'nick' })).status, 200)
+  t.match(JSON.parse(String(backend.requests[0]?.body)), { model: 'real' })
+})
+
+t.test('a plugin that is switched off has no routes', async (t) => {
+  const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\nplugins: { billing: false }`
+  const { account, call } = await startGateway(t, { yaml })
+  const { key } = await account(0)
+  t.equal((await call('/api/billing/balance', key)).status, 404)
+  t.equal((await call('/v1/models', key)).status, 200)
+})
+
+/** Writes down what becomes of it. */
+function recorder(name: string, seen: string[], setup: Plugin['setup'] = () => ({})): Plugin {
+  return {
+    name,
+    schema: z.strictObject({}),
+    async setup(gateway, block) {
+      seen.push(`${name} set up`)
+      const running = await setup(gateway, block)
+      return { ...running, close: async () => void seen.push(`${name} closed`) }
+    },
+  }
+}
+
+const base = (socket: string, data: string) => `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+data: ${data}
+redis: unix://${socket}
+models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
+`
+
+t.test('plugins are set up in order and closed in reverse', async (t) => {
+  const redis = await startRedis(t)
+  const seen: string[] = []
+  const own = [recorder('one', seen), recorder('two', seen)]
+  const yaml = `${base(redis.socket, t.testdir())}plugins: { one: {}, two: {} }`
+  const config = await configOf(t, yaml, own)
+  const options = { effective: {}, log: silent, version: 'test', ownPlugins: own }
+  const gateway = await build(config, options)
+  await gateway.close()
+  t.same(seen, ['one set up', 'two set up', 'two closed', 'one closed'])
+})
+
+t.test('a plugin that refuses the configuration stops the start, and nothing stays', async (t) => {
+  const redis = await startRedis(t)
+  const seen: string[] = []
+  const refuse = () => {
+    throw new Error('no such queue')
+  }
+  const own = [recorder('one', seen), recorder('two', seen, refuse)]
+  const yaml = `${base(redis.socket, t.testdir())}plugins: { one: {}, two: {} }`
+  const config = await configOf(t, yaml, own)
+  const options = { effective: {}, log: silent, version: 'test' }
+  await t.rejects(build(config, { ...options, ownPlugins: own }), { message: 'no such queue' })
+  t.same(seen, ['one set up', 'two set up', 'one closed'])
+  const again = await build(config, { ...options, ownPlugins: own.slice(0, 1) })
+  await again.close()
+})
+
+t.test('a data folder that is in use is not taken', async (t) => {
+  const redis = await startRedis(t)
+  const config = await configOf(t, base(redis.socket, t.testdir()))
+  const options = { effective: {}, log: silent, version: 'test' }
+  const first = await build(config, options)
+  await t.rejects(build(config, options), { message: /another gateway uses the data folder/ })
+  await first.close()
+  const second = await build(config, options)
+  await second.close()
+})
+
+t.test(
+  "what is never logged: keys and headers of targets, the gateway's own secrets",
+  async (t) => {
+    const config = await configOf(
+      t,
+      `
+admin: { token: admin-secret }
+redis: { url: 'redis://127.0.0.1:1', password: redis-secret }
+plugins: { auth: { pepper: pepper-secret } }
+models:
+  a: { targets: [{ url: http://a/v1, key: key-a, headers: { x-b: header-b } }] }
+  b: { targets: [{ url: http://b/v1 }, { url: http://c/v1, key: key-c }] }
+`,
+    )
+    t.same(secretsOf(config).toSorted(), [
+      'admin-secret',
+      'header-b',
+      'key-a',
+      'key-c',
+      'pepper-secret',
+      'redis-secret',
+    ])
+  },
+)

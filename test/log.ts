@@ -1,0 +1,74 @@
+import t from 'tap'
+import { createLog } from '../src/log.ts'
+import type { LogOptions } from '../src/log.ts'
+
+function open(options: Partial<LogOptions> = {}) {
+  const lines: string[] = []
+  const write = (line: string) => void lines.push(line)
+  const log = createLog({ level: 'info', format: 'json', write, ...options })
+  return { log, lines }
+}
+
+t.test('a notice is one JSON line with its fields', (t) => {
+  const { log, lines } = open()
+  log.info({ request_id: 'req_1', status: 200 }, 'request')
+  t.equal(lines.length, 1)
+  t.match(lines[0], /\n$/)
+  t.match(JSON.parse(lines[0] ?? ''), { msg: 'request', request_id: 'req_1', status: 200 })
+  t.ok(Math.abs(Number(JSON.parse(lines[0] ?? '').time) - Date.now()) < 60_000)
+  t.end()
+})
+
+t.test('what is less important than the level is not written', (t) => {
+  for (const [level, count] of [
+    ['debug', 4],
+    ['info', 3],
+    ['warn', 2],
+    ['error', 1],
+    ['silent', 0],
+  ] as const) {
+    const { log, lines } = open({ level })
+    log.debug({}, 'd')
+    log.info({}, 'i')
+    log.warn({}, 'w')
+    log.error({}, 'e')
+    t.equal(lines.length, count, level)
+  }
+  t.end()
+})
+
+t.test('a secret is masked wherever it stands, one too short to be a secret is not', (t) => {
+  const { log, lines } = open({ secrets: ['sk-secret-1', 'abc'] })
+  const cause = new Error('sent sk-secret-1 abc')
+  log.warn({ err: new Error('sk-secret-1sk-secret-1', { cause }), 'sk-secret-1': 1 }, 'sk-secret-1')
+  t.notMatch(lines[0], /sk-secret/)
+  t.match(lines[0], /sent \*\*\* abc/)
+  t.end()
+})
+
+t.test('an error is told with its causes, and nothing else that hangs on it', (t) => {
+  const { log, lines } = open()
+  const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', request: 'private' })
+  log.error({ err: new Error('failed', { cause }) }, 'x')
+  log.error({ err: 'thrown text' }, 'y')
+  const [first, second] = lines.map((line) => JSON.parse(line))
+  t.match(first.err, { name: 'Error', message: 'failed', stack: /log\.ts/ })
+  t.match(first.err.cause, { message: 'refused', code: 'ECONNREFUSED' })
+  t.match(second.err, { name: 'thrown', message: 'thrown text' })
+  t.notMatch(lines.join(), /private/)
+  t.end()
+})
+
+t.test("a target's short header values leave the lines what they are", (t) => {
+  const { log, lines } = open({ secrets: ['chat', 'true', 'stream'] })
+  log.info({ route: '/v1/chat', stream: true }, 'request')
+  t.match(JSON.parse(lines[0] ?? ''), { route: '/v1/chat', stream: true })
+  t.end()
+})
+
+t.test('pretty is for people: clock, level, message, fields', (t) => {
+  const { log, lines } = open({ format: 'pretty', secrets: ['sk-secret-1'] })
+  log.warn({ status: 502, list: [1, 2], text: 'sk-secret-1' }, 'it failed')
+  t.match(lines, [/^\d\d:\d\d:\d\d warn it failed status=502 list=\[1,2\] text=\*\*\*\n$/])
+  t.end()
+})

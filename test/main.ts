@@ -1,0 +1,71 @@
+import t from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { startBackend } from './fixtures/backend.ts'
+import { endless } from './fixtures/backend-model.ts'
+import { spawnGateway } from './fixtures/gateway.ts'
+
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+
+async function tollgate(t: Test, ...args: readonly string[]) {
+  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const said = Promise.all([text(child.stdout), text(child.stderr)])
+  const [code] = (await once(child, 'close')) as [number | null]
+  const [stdout, stderr] = await said
+  return { code, stdout, stderr }
+}
+
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true }
+const yamlFor = (url: string) => `models: { m: { targets: [{ url: '${url}' }] } }`
+
+t.test('a command that does not exist is wrong usage: 2', async (t) => {
+  const { code, stdout, stderr } = await tollgate(t, 'strat')
+  t.equal(code, 2)
+  t.equal(stdout, '')
+  t.match(stderr, /strat/)
+})
+
+t.test('`start` is the default command, also behind a flag', async (t) => {
+  const file = `${t.testdir({ 'bad.yaml': 'modles: {}\n' })}/bad.yaml`
+  for (const args of [['start', '--config', file], ['--config', file], [`--config=${file}`]]) {
+    const { code, stderr } = await tollgate(t, ...args)
+    t.equal(code, 78, args.join(' '))
+    t.match(stderr, /bad\.yaml:1:1: modles: unknown key/)
+  }
+})
+
+t.test('`check` judges a file without starting anything', async (t) => {
+  const dir = t.testdir({ 'bad.yaml': 'modles: {}\n', 'good.yaml': yamlFor('http://a/v1') })
+  t.equal((await tollgate(t, 'check', `${dir}/good.yaml`)).code, 0)
+  const { code, stdout } = await tollgate(t, 'check', `${dir}/bad.yaml`)
+  t.equal(code, 78)
+  t.match(stdout, /bad\.yaml:1:1: modles: unknown key/)
+})
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  t.test(`${signal} drains; a second one does not wait for streams`, async (t) => {
+    const backend = await startBackend(t, endless({ gapMs: 5 }))
+    const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
+    const { key } = await gateway.account(1_000_000)
+    const running = await gateway.call('/v1/chat', key, hi)
+    t.equal(running.status, 200)
+    const broken = t.rejects(running.text())
+    const exited = once(gateway.child, 'exit')
+    gateway.child.kill(signal)
+    let status = 200
+    while (status !== 503) status = (await fetch(`${gateway.adminUrl}/readyz`)).status
+    t.equal(gateway.child.exitCode, null, 'it waits for the stream')
+    gateway.child.kill(signal)
+    t.same(await exited, [1, null])
+    await broken
+  })
+}
+
+t.test('SIGTERM with nothing to wait for ends with 0', async (t) => {
+  const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  t.equal(await gateway.stop(), 0)
+})

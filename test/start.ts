@@ -1,0 +1,98 @@
+import t from 'tap'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { start } from '../src/start.ts'
+import { startGateway } from './fixtures/gateway.ts'
+import { startRedis } from './fixtures/redis-server.ts'
+
+const ports = `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+log: { level: silent }
+`
+const model = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
+
+/** `start` with what it says gathered; `until` sees stdout as it comes. */
+function startWith(file: string, env: NodeJS.ProcessEnv = {}) {
+  const stopping = new AbortController()
+  const stdout = new PassThrough()
+  const stderr = new PassThrough()
+  const { promise: greeted, resolve } = Promise.withResolvers<string>()
+  let said = ''
+  stdout.on('data', (chunk: Buffer) => {
+    said += chunk.toString()
+    if (said.includes('listening on')) resolve(said)
+  })
+  const told = text(stderr)
+  const ended = start(['--config', file], { stdout, stderr, env, signal: stopping.signal })
+  const finish = async () => {
+    const code = await ended
+    stderr.end()
+    return { code, stdout: said, stderr: await told }
+  }
+  return { greeted, stop: () => stopping.abort(), finish }
+}
+
+t.test('all problems of a bad file are printed at once, and the exit code is 78', async (t) => {
+  const yaml = `${ports}
+redis: embeded
+models:
+  m:
+    targets: [{ url: ftp://example.com }]
+    prise: { input: 1 }
+plans: { default: { concurrency: -1 } }
+drain: soon
+`
+  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
+  const { code, stdout, stderr } = await startWith(file).finish()
+  t.equal(code, 78)
+  t.equal(stdout, '')
+  const lines = stderr.trimEnd().split('\n')
+  t.equal(lines.length, 5, stderr)
+  for (const line of lines) t.match(line, /gateway\.yaml:\d+:\d+: \S+: \S/)
+  for (const path of ['redis', 'targets', 'prise', 'concurrency', 'drain']) {
+    t.ok(stderr.includes(path), path)
+  }
+})
+
+t.test('a file that is not there is a problem like any other', async (t) => {
+  const { code, stderr } = await startWith(`${t.testdir()}/none.yaml`).finish()
+  t.equal(code, 78)
+  t.match(stderr, /none\.yaml/)
+})
+
+t.test("an operator's file that is no plugin is a problem of the configuration", async (t) => {
+  const dir = t.testdir({
+    'gateway.yaml': `${ports}${model}redis: embedded\nplugins: { ./mine.ts: {} }\n`,
+    'mine.ts': 'export const plugins = []\n',
+  })
+  const { code, stderr } = await startWith(`${dir}/gateway.yaml`).finish()
+  t.equal(code, 78)
+  t.match(stderr, /mine\.ts.*does not export `plugin`/)
+})
+
+t.test('says where it listens, serves, and ends with 0 when told to stop', async (t) => {
+  const redis = await startRedis(t)
+  const yaml = `${ports}${model}redis: unix://${redis.socket}\n`
+  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
+  const { greeted, stop, finish } = startWith(file)
+  const said = await greeted
+  const [, url = '', adminUrl = ''] = /listening on (\S+), admin on (\S+)\n/.exec(said) ?? []
+  t.equal((await fetch(`${url}/v1/models`)).status, 401)
+  t.equal((await fetch(`${adminUrl}/readyz`)).status, 200)
+  t.notMatch(said, /tg_live_/, 'beside a Redis of its own there is no money to hand out')
+  stop()
+  t.match(await finish(), { code: 0, stderr: '' })
+  await t.rejects(fetch(url))
+})
+
+t.test('a second gateway on one data folder says so and stops', async (t) => {
+  const first = await startGateway(t, { yaml: model })
+  const yaml = `${ports}${model}data: ${first.dataDir}\nredis: unix://${first.redis.socket}\n`
+  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
+  const { code, stdout, stderr } = await startWith(file).finish()
+  t.equal(code, 1)
+  t.equal(stdout, '')
+  t.match(stderr, /^tollgate: another gateway uses the data folder \S+\. Stop it, or set another/)
+  t.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200, 'the first one lives on')
+})
