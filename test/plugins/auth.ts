@@ -83,7 +83,8 @@ t.test('a revoked key is refused by the next request, on every instance', async 
 })
 
 t.test('an expired key is refused', async (t) => {
-  const gateway = await start(t)
+  const yaml = `${noBackend}\nplans: { default: { requests_per_minute: 1000000 } }`
+  const gateway = await start(t, { yaml })
   const { id } = await gateway.account(0)
   const expiring = { expires_at: Math.floor(Date.now() / 1000) + 1 }
   const { key } = await keyOf(gateway, id, expiring)
