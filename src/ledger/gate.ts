@@ -6,7 +6,8 @@ import { unavailable } from './scripts.ts'
 import type { LedgerLink } from './scripts.ts'
 
 export interface Gate {
-  start(): void
+  /** Resolves when it is open for the first time, or Redis is away. */
+  start(): Promise<void>
   stop(): void
   /** Throws while it is shut. */
   pass(): void
@@ -37,14 +38,14 @@ export function createGate(link: LedgerLink, { events, connected, recover }: Gat
     }
   }
   return {
-    start() {
+    async start() {
       link.onReady(() => void open())
       link.onLost(() => {
         connection++
         isOpen = false
         connected.lost()
       })
-      if (link.up && connection === 0) void open()
+      if (link.up && connection === 0) await open()
     },
     stop() {
       isStopped = true

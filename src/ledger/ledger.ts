@@ -95,6 +95,7 @@ export interface LedgerOptions {
 }
 
 const dayMs = 86_400_000
+const takeUpMs = 5000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { link, leaseMs, plans, archiveStore, events = {}, now } = options
@@ -157,7 +158,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
   outbox.adopt(await spool.takeOver())
   leases.start()
-  gate.start()
+  // So that the first request finds it open; but a Redis that refuses must not keep the process from saying so.
+  await Promise.race([gate.start(), new Promise((go) => setTimeout(go, takeUpMs).unref())])
   return {
     planOf: door.planOf,
     async identify(request) {
