@@ -58,6 +58,8 @@ export interface Caller {
 export interface Want {
   readonly model: Model
   readonly promptTokens: number
+  /** The prompt by the tokenizer, asked only where a backend reports nothing; the estimate stands where there is none. */
+  readonly countPrompt?: () => Promise<number>
   /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
   readonly outputTokens: number
   /** How many choices the output is divided over: n × prompts. */

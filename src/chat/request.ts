@@ -6,7 +6,9 @@ import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { spliceJson, withMember } from '../http/splice.ts'
+import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
+import type { PromptView } from '../ledger/estimate.ts'
 import type { EndpointRow } from './endpoints.ts'
 
 export interface ChatRequest {
@@ -17,6 +19,8 @@ export interface ChatRequest {
   readonly wantsUsage: boolean
   readonly choices: number
   readonly promptTokens: number
+  /** By the tokenizer, for a backend that reports nothing; never more than the estimate. */
+  countPrompt(): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
   /** A fresh body for a target, its output bounded to what was granted. */
@@ -52,6 +56,7 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
+  const estimate = promptTokens(scan, body.length, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   return {
     row,
@@ -59,7 +64,8 @@ export function parseChatRequest(
     stream,
     wantsUsage: wantsUsage(scan),
     choices: row.generates ? numbers.choices : 0,
-    promptTokens: promptTokens(scan, body.length, model),
+    promptTokens: estimate,
+    countPrompt: () => countPrompt(viewOf(scan), estimate),
     outputPerChoice,
     bodyFor: (target, granted) => {
       const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
@@ -105,12 +111,15 @@ function wantsUsage(scan: JsonScan): boolean {
 }
 
 function promptTokens(scan: JsonScan, bodyBytes: number, model: Model): number {
-  const view = {
+  return estimatePrompt(viewOf(scan), { bodyBytes, bytesPerToken: model.bytesPerToken })
+}
+
+function viewOf(scan: JsonScan): PromptView {
+  return {
     messages: scan.value('messages'),
     prompt: scan.value('prompt'),
     input: scan.value('input'),
   }
-  return estimatePrompt(view, { bodyBytes, bytesPerToken: model.bytesPerToken })
 }
 
 interface Edit {

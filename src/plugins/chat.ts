@@ -61,9 +61,10 @@ function routeTo(gateway: Gateway, requests: WeakMap<Exchange, ChatRequest>, pat
 }
 
 function expect(x: Exchange, request: ChatRequest): ChatRequest {
-  const { model, promptTokens, outputPerChoice, choices, stream } = request
+  const { model, promptTokens, countPrompt, outputPerChoice, choices, stream } = request
   x.facts.model = model.id
   x.facts.stream = stream
-  x.want = { model, promptTokens, outputTokens: outputPerChoice * choices, choices }
+  const outputTokens = outputPerChoice * choices
+  x.want = { model, promptTokens, countPrompt, outputTokens, choices }
   return request
 }

@@ -105,12 +105,13 @@ const nothingYet: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
 
 /** What is to be paid for; undefined for nothing. */
 async function usedBy(x: Exchange, want: Want, outcome: Outcome): Promise<Used | undefined> {
-  const { promptTokens } = want
   const { meter } = x
-  if (meter && (outcome.complete || meter.sawContent)) return await meter.used({ promptTokens })
   // Aborting must not buy free prefill.
-  if (outcome.clientLeft && outcome.backendAsked) {
-    return { prompt: promptTokens, cached: 0, completion: 0, estimated: true, basis: 'counted' }
-  }
-  return undefined
+  const isAborted = outcome.clientLeft && outcome.backendAsked
+  const hasOutput = meter !== undefined && (outcome.complete || meter.sawContent)
+  if (!hasOutput && !isAborted) return undefined
+  const isReported = meter?.reported?.prompt !== undefined
+  const promptTokens = isReported ? 0 : await (want.countPrompt?.() ?? want.promptTokens)
+  if (hasOutput) return await meter.used({ promptTokens })
+  return { prompt: promptTokens, cached: 0, completion: 0, estimated: true, basis: 'counted' }
 }
