@@ -1,0 +1,60 @@
+// What a client is told for each status of a backend, and that no secret of a target gets out.
+
+import t from 'tap'
+import { bytes, failing } from '../fixtures/backend-scripts.ts'
+import { chatPath } from '../fixtures/chat-path.ts'
+
+t.test('a backend’s refusal of the request passes through, its secrets masked', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { target: 'key: sk-secret-1' })
+  for (const status of [400, 404, 413, 422]) {
+    const body = { error: { message: 'no: sk-secret-1', code: 12345 }, more: 1 }
+    backend.once(failing(status, { body, headers: { 'set-cookie': 'a=b', server: 'x' } }))
+    const answer = await ask()
+    t.equal(answer.status, status)
+    t.equal(await answer.text(), JSON.stringify(body).replace('sk-secret-1', '***'))
+    t.equal(answer.headers.get('set-cookie'), null)
+    t.equal(answer.headers.get('server'), null)
+    t.ok(answer.headers.get('x-request-id'))
+  }
+  t.equal(await spent(), 0)
+})
+
+t.test('every other status is one of our errors', async (t) => {
+  const { backend, ask, spent } = await chatPath(t)
+  const rows = [
+    [401, 502, 'upstream_auth_error'],
+    [403, 502, 'upstream_auth_error'],
+    [429, 429, 'upstream_rate_limited'],
+    [503, 503, 'upstream_unavailable'],
+    [529, 503, 'upstream_unavailable'],
+    [500, 502, 'upstream_error'],
+    [504, 502, 'upstream_error'],
+    [402, 502, 'upstream_error'],
+    [405, 502, 'upstream_error'],
+    [409, 502, 'upstream_error'],
+    [302, 502, 'upstream_error'],
+    [204, 502, 'upstream_error'],
+  ] as const
+  for (const [status, ours, code] of rows) {
+    for (const stream of [false, true]) {
+      backend.once(failing(status, { headers: { 'retry-after': '7', location: '/x' } }))
+      const answer = await ask({ model: 'm', messages: [], stream })
+      t.equal(answer.status, ours, `${status}`)
+      t.match(await answer.json(), { error: { code }, request_id: /^req_/ })
+      const isTold = status === 429 || status === 503 || status === 529
+      t.equal(answer.headers.get('retry-after'), isTold ? '7' : null)
+    }
+  }
+  t.equal(backend.requests.length, 2 * rows.length, 'no redirect was followed')
+  t.equal(await spent(), 0)
+})
+
+t.test('an error body that is no JSON with an error is never relayed', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  for (const body of ['Traceback: /home/x.py', '{"detail":[]}', '{"error":null}', '']) {
+    backend.once(bytes(body, { status: 422 }))
+    const answer = await ask()
+    t.equal(answer.status, 502)
+    t.match(await answer.json(), { error: { code: 'upstream_error' } })
+  }
+})

@@ -1,0 +1,71 @@
+// The clocks of a backend request, seen from the client: each ends a request that would never end.
+
+import t from 'tap'
+import { Gate } from '../fixtures/gate.ts'
+import { silent, sse } from '../fixtures/backend-scripts.ts'
+import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+
+const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
+
+t.test(
+  'a first token that never comes is 504, streamed or not, and nothing is charged',
+  async (t) => {
+    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
+    backend.on(silent)
+    for (const stream of [false, true]) {
+      const answer = await ask({ ...hi, stream })
+      t.equal(answer.status, 504)
+      t.equal(await codeOf(answer), 'upstream_timeout')
+    }
+    backend.on(sse([role], { end: false }))
+    const answer = await ask({ ...hi, stream: true })
+    t.equal(answer.status, 504, 'a role is no content')
+    t.equal(await spent(), 0)
+    for (const { closed } of backend.requests) t.ok(await closed)
+  },
+)
+
+t.test('silence between chunks ends a stream with an error, comments or not', async (t) => {
+  const { backend, stream } = await chatPath(t, { model: 'timeouts: { idle: 200ms }' })
+  backend.on(({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.write(word)
+    const pings = setInterval(() => res.write(': ping\n\n'), 20)
+    res.once('close', () => clearInterval(pings))
+  })
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  const text = await answer.text()
+  t.match(text, /upstream_timeout.*\n\n$/)
+  t.notMatch(text, /\[DONE\]|ping/)
+})
+
+t.test('the whole has its bound too, however busy the backend', async (t) => {
+  const { backend, stream } = await chatPath(t, { model: 'timeouts: { total: 300ms }' })
+  backend.on(({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const words = setInterval(() => res.write(word), 20)
+    res.once('close', () => clearInterval(words))
+  })
+  t.match(await (await stream()).text(), /upstream_timeout/)
+})
+
+t.test(
+  '200 is committed when first content is long in coming; then errors stand in the stream',
+  async (t) => {
+    const { backend, stream } = await chatPath(t, {
+      yaml: 'limits: { first_byte: 50ms, heartbeat: 30ms }',
+      model: 'timeouts: { first_token: 2s }',
+    })
+    const gate = new Gate()
+    backend.on(sse([word], { gate, end: false }))
+    const answer = await stream()
+    t.equal(answer.status, 200)
+    t.match(
+      await answer.text(),
+      /^(:\n)+data: .*upstream_timeout.*\n\n$/,
+      'heartbeats, then the error',
+    )
+  },
+)

@@ -1,0 +1,47 @@
+// Each endpoint of the table, from outside: where it goes, what it costs, who may not know of it.
+
+import t from 'tap'
+import { json } from '../fixtures/backend-scripts.ts'
+import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+
+const all = 'endpoints: [chat, completions, embeddings, rerank, moderations]'
+
+t.test('each endpoint goes to its own path and is charged what was reported', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { model: all })
+  const rows = [
+    ['/v1/chat', '/v1/chat/completions', hi],
+    ['/v1/chat/completions', '/v1/chat/completions', hi],
+    ['/v1/completions', '/v1/completions', { model: 'm', prompt: 'Hi' }],
+    ['/v1/embeddings', '/v1/embeddings', { model: 'm', input: 'Hi' }],
+    ['/v1/rerank', '/v1/rerank', { model: 'm', query: 'Hi', documents: ['a'] }],
+    ['/v1/moderations', '/v1/moderations', { model: 'm', input: 'Hi' }],
+  ] as const
+  for (const [i, [path, to, body]] of rows.entries()) {
+    const reply = {
+      odd: '1.0',
+      choices: [{ finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3, completion_tokens: 0 },
+    }
+    backend.once(json(reply))
+    const answer = await ask(body, path)
+    t.equal(answer.status, 200)
+    t.equal(await answer.text(), JSON.stringify(reply))
+    t.equal(backend.requests[i]?.path, to)
+    t.equal(await spent(), 3 * (i + 1))
+  }
+})
+
+t.test('a model that is not there, or not there for this endpoint, is 404', async (t) => {
+  const { gate, ask } = await chatPath(t)
+  t.equal(await codeOf(await ask({ ...hi, model: 'nope' })), 'model_not_found')
+  t.equal(await codeOf(await ask({ model: 'm', input: 'x' }, '/v1/embeddings')), 'model_not_found')
+  const strange = await gate.call('/v1/chat', 'tg_live_x', { ...hi, model: 'nope' })
+  t.equal(strange.status, 401, 'strangers learn nothing')
+})
+
+t.test('an endpoint that cannot stream says so', async (t) => {
+  const { ask } = await chatPath(t, { model: all })
+  const answer = await ask({ model: 'm', input: 'x', stream: true }, '/v1/embeddings')
+  t.equal(answer.status, 400)
+  t.equal(await codeOf(answer), 'invalid_parameter')
+})

@@ -1,0 +1,122 @@
+// One generation and its money: headers both ways, whole answers, clients that leave, balances that end.
+
+import t from 'tap'
+import { chat, endless } from '../fixtures/backend-model.ts'
+import { bytes, json, replay, silent } from '../fixtures/backend-scripts.ts'
+import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+import { bodyOf } from '../fixtures/sse-events.ts'
+
+t.test('headers pass by an allow-list, both ways', async (t) => {
+  const { backend, gate, key } = await chatPath(t, {
+    target: 'key: sk-own, headers: { X-Own: mine }',
+    model: 'forward_headers: [x-wanted]',
+  })
+  backend.on(
+    json({ choices: [] }, 200, {
+      'set-cookie': 'a=b',
+      server: 'x',
+      'x-any': '1',
+      'openai-version': '7',
+      'content-language': 'de',
+    }),
+  )
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  const answer = await fetch(`${gate.url}/v1/chat`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      cookie: 'a=b',
+      'x-forwarded-for': '1.2.3.4',
+      'x-conversation-id': 'c',
+      'x-wanted': 'yes',
+      traceparent,
+    },
+    body: JSON.stringify(hi),
+  })
+  t.equal(answer.status, 200)
+  const got = backend.requests[0]?.headers ?? {}
+  t.match(got, { authorization: 'Bearer sk-own', 'x-own': 'mine', 'x-wanted': 'yes', traceparent })
+  for (const name of ['cookie', 'origin', 'x-forwarded-for', 'x-conversation-id', 'user-agent']) {
+    t.notOk(name in got, name)
+  }
+  for (const name of ['set-cookie', 'server', 'x-any']) t.equal(answer.headers.get(name), null)
+  t.equal(answer.headers.get('openai-version'), '7')
+  t.equal(answer.headers.get('content-language'), 'de')
+})
+
+t.test('whole answers of four servers arrive byte for byte', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  for (const server of ['llama', 'tf', 'llamapy', 'ollama']) {
+    const capture = `${server}-nonstream.http`
+    backend.once(replay(capture))
+    const got = Buffer.from(await (await ask()).arrayBuffer())
+    t.ok(got.equals(bodyOf(capture)), capture)
+  }
+})
+
+t.test('a whole answer too large, cut or no JSON is 502 and free', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { yaml: 'limits: { answer: 1KiB }' })
+  backend.once(json({ choices: [{ message: { content: 'x'.repeat(2000) } }] }))
+  t.equal(await codeOf(await ask()), 'upstream_error')
+  backend.once(bytes('<html>'))
+  t.equal(await codeOf(await ask()), 'upstream_error')
+  backend.once(({ res }) => {
+    res.writeHead(200, { 'content-length': '100' })
+    res.write('{"choices":', () => res.destroy())
+  })
+  t.equal(await codeOf(await ask()), 'upstream_incomplete')
+  t.equal(await spent(), 0)
+})
+
+t.test('a client that leaves stops the backend and pays the prompt at least', async (t) => {
+  const { backend, leaving, spent } = await chatPath(t)
+  let before = 0
+  for (const [i, stream] of [false, true].entries()) {
+    backend.once(silent)
+    const { answer, leave } = leaving({ ...hi, stream })
+    answer.catch(() => {})
+    const request = await backend.request(i)
+    const leftAt = performance.now()
+    leave()
+    const took = (await request.closed) - leftAt
+    t.ok(took < 500, `${took} ms`)
+    const cost = await spent()
+    t.ok(cost > before, `${cost - before} for the prompt`)
+    before = cost
+  }
+})
+
+t.test('a client that leaves in the middle pays what was generated', async (t) => {
+  const { backend, leaving, spent } = await chatPath(t)
+  backend.on(endless({ gapMs: 1 }))
+  const { answer, leave } = leaving({ ...hi, stream: true })
+  const reader = (await answer).body?.getReader()
+  while (backend.served.completion < 40) await reader?.read()
+  leave()
+  t.ok(await backend.requests[0]?.closed)
+  const cost = await spent()
+  t.ok(cost >= 40 && cost < 1000, `${cost}`)
+})
+
+t.test('a balance bounds the output; below the least it is 402', async (t) => {
+  const { backend, ask, gate } = await chatPath(t, { tokens: 90 })
+  const answer = await ask({ ...hi, max_tokens: 1000 })
+  t.equal(answer.status, 200)
+  const sent = JSON.parse(backend.requests[0]?.body.toString() ?? '') as { max_tokens: number }
+  t.ok(sent.max_tokens >= 16 && sent.max_tokens < 90, `${sent.max_tokens}`)
+  const { key } = await gate.account(20)
+  const refused = await gate.call('/v1/chat', key, hi)
+  t.equal(refused.status, 402)
+  t.equal(refused.headers.get('x-should-retry'), 'false')
+  t.equal(await codeOf(refused), 'insufficient_balance')
+  t.equal(backend.requests.length, 1)
+})
+
+t.test('an answer as long as its money ends with length', async (t) => {
+  const { backend, ask, balance } = await chatPath(t, { tokens: 90 })
+  backend.on(chat({ chunks: 1000 }))
+  t.match(await (await ask({ ...hi, stream: true })).text(), /"finish_reason":"length"/)
+  const { balance: left, reserved } = await balance()
+  t.ok(left >= 0 && reserved === 0, `${left}`)
+})

@@ -1,0 +1,111 @@
+// Streams through the gateway: four real servers replayed byte for byte, and every way in which a stream can end.
+
+import t from 'tap'
+import { chat, endless } from '../fixtures/backend-model.ts'
+import { captured, replay, sse } from '../fixtures/backend-scripts.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { eventsOf } from '../fixtures/sse-events.ts'
+
+const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+const finish = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+
+/** Data values, latin1. */
+async function valuesOf(answer: Response): Promise<string[]> {
+  const text = Buffer.from(await answer.arrayBuffer()).toString('latin1')
+  return text
+    .split('\n\n')
+    .filter(Boolean)
+    .map((block) => block.replace(/^data: /, '').replaceAll('\ndata: ', '\n'))
+}
+
+t.test('data values of four servers arrive byte for byte, [DONE] only after success', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  for (const server of ['llama', 'tf', 'llamapy', 'ollama']) {
+    for (const kind of ['usage-on', 'usage-off', 'usage-absent', 'mct', 'tools']) {
+      const capture = `${server}-stream-${kind}.sse`
+      if (captured(capture).includes('HTTP/1.1 400')) continue // refuses tools
+      const events = eventsOf(capture).filter((data) => data !== '[DONE]')
+      const isFinished = events.some((data) => /"finish_reason":\s*"/.test(data))
+      backend.once(replay(capture))
+      const body = { ...hi, stream: true, stream_options: { include_usage: true } }
+      const got = await valuesOf(await ask(body))
+      t.strictSame(got.slice(0, -1), events, capture)
+      if (isFinished) t.equal(got.at(-1), '[DONE]', capture)
+      else t.match(got.at(-1), /"code":"upstream_incomplete"/, capture)
+    }
+  }
+})
+
+t.test('a usage chunk nobody asked for is swallowed, and nothing else', async (t) => {
+  const { backend, stream } = await chatPath(t)
+  const all = eventsOf('llama-stream-usage-on.sse')
+  backend.once(replay('llama-stream-usage-on.sse'))
+  const got = await valuesOf(await stream())
+  t.strictSame(
+    got,
+    all.filter((data) => !/"choices":\[\]/.test(data)),
+  )
+  t.equal(got.length, all.length - 1)
+})
+
+t.test('an error event is the terminal, as it was, masked; [DONE] behind it is not', async (t) => {
+  const { backend, stream } = await chatPath(t, { target: 'key: sk-secret-1' })
+  const error = 'data: {"error": {"message":"bad sk-secret-1", "n":1.0}}\n\n'
+  backend.once(sse([word, error, 'data: [DONE]\n\n']))
+  const text = await (await stream()).text()
+  t.equal(text, word + error.replace('sk-secret-1', '***'))
+  const harmless = word.replace('{"choices"', '{"error": null,"choices"')
+  backend.once(sse([harmless, finish, 'data: [DONE]\n\n']))
+  t.equal(await (await stream()).text(), `${harmless}${finish}data: [DONE]\n\n`)
+})
+
+t.test('a cut before content is 502; after content it is told in the stream', async (t) => {
+  const { backend, stream, spent } = await chatPath(t)
+  backend.once(sse([word.replace('"content":"a"', '"role":"assistant"')], { end: 'cut' }))
+  const early = await stream()
+  t.equal(early.status, 502)
+  t.match(await early.json(), { error: { code: 'upstream_incomplete' } })
+  t.equal(await spent(), 0)
+  for (const pieces of [[word], [word, 'data: [DONE]\n\n']]) {
+    backend.once(sse(pieces, { end: pieces.length > 1 ? true : 'cut' }))
+    const late = await stream()
+    t.equal(late.status, 200)
+    const got = await valuesOf(late)
+    t.match(got.at(-1), /^\{"error":.*"upstream_incomplete".*"request_id":"req_/)
+    t.equal(got.length, 2)
+  }
+  t.ok((await spent()) > 0, 'what was generated is charged')
+})
+
+t.test('all choices have to finish', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  backend.once(chat({ chunks: 2 }))
+  const whole = await valuesOf(await ask({ ...hi, n: 2, stream: true }))
+  t.equal(whole.at(-1), '[DONE]')
+  const other = word.replace('"index":0', '"index":1')
+  backend.once(sse([word, other, finish, 'data: [DONE]\n\n']))
+  const half = await valuesOf(await ask({ ...hi, n: 2, stream: true }))
+  t.match(half.at(-1), /upstream_incomplete/)
+})
+
+t.test('a backend that runs past its bound is stopped as if at its length', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  backend.on(endless({ gapMs: 1 }))
+  const got = await valuesOf(await ask({ ...hi, max_tokens: 4, stream: true }))
+  t.equal(got.at(-1), '[DONE]')
+  t.match(got.at(-2), /"finish_reason":"length"/)
+  t.ok(await backend.requests[0]?.closed)
+})
+
+t.test('an account suspended meanwhile ends the stream at its next checkpoint', async (t) => {
+  const { backend, gate, id, stream } = await chatPath(t, {
+    yaml: 'plugins: { metering: { lease: 1s } }',
+  })
+  backend.on(endless({ gapMs: 20 }))
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  t.equal((await gate.admin('PATCH', `accounts/${id}`, { status: 'suspended' })).status, 200)
+  const got = await valuesOf(answer)
+  t.match(got.at(-1), /"code":"account_suspended"/)
+  t.ok(await backend.requests[0]?.closed)
+})

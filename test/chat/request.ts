@@ -1,0 +1,72 @@
+// What of a request a backend gets, byte for byte, and which are refused before anything is held.
+
+import t from 'tap'
+import { chat } from '../fixtures/backend-model.ts'
+import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+
+const bodyOf = (body: Buffer | undefined) => body?.toString() ?? ''
+
+t.test('a body goes on byte for byte but for the gateway’s own fields', async (t) => {
+  const { backend, ask } = await chatPath(t, {
+    target: 'model: real',
+    model: 'max_output_tokens: 50',
+  })
+  const body =
+    '{ "zz":12345678901234567890, "model":"m" ,"messages":[{"role":"user","content":"\\u00e9ü"}],' +
+    '"seed":1.0,"max_tokens":9007199254740991,"x":{"b":1,"a":2}}'
+  t.equal((await ask(body)).status, 200)
+  t.equal(
+    bodyOf(backend.requests[0]?.body),
+    body.replace('"m"', '"real"').replace('9007199254740991', '50'),
+  )
+})
+
+t.test('what a target takes is what it gets', async (t) => {
+  await t.test('usage is asked for in streams, merged into the client’s options', async (t) => {
+    const { backend, ask } = await chatPath(t, { model: 'max_output_tokens: 5' })
+    await (await ask({ ...hi, stream: true, stream_options: { x: 1 } })).text()
+    t.strictSame(JSON.parse(bodyOf(backend.requests[0]?.body)), {
+      ...hi,
+      stream: true,
+      stream_options: { x: 1, include_usage: true },
+      max_tokens: 5,
+    })
+  })
+  await t.test('nor is it where the target refuses that; one field bears the limit', async (t) => {
+    const { backend, ask } = await chatPath(t, {
+      target: 'include_usage: false, max_tokens_field: max_completion_tokens',
+    })
+    await (await ask({ ...hi, stream: true, max_tokens: 7 })).text()
+    t.strictSame(JSON.parse(bodyOf(backend.requests[0]?.body)), {
+      ...hi,
+      stream: true,
+      max_completion_tokens: 7,
+    })
+  })
+})
+
+t.test('counts that are none are refused, null is as good as absent', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  for (const field of ['max_tokens', 'max_completion_tokens', 'n', 'best_of']) {
+    for (const value of [0, -1, 1.5, '5', true, []]) {
+      const answer = await ask({ ...hi, [field]: value })
+      t.equal(answer.status, 400)
+      t.match(await answer.json(), { error: { code: 'invalid_parameter', param: field } })
+    }
+    t.equal((await ask({ ...hi, [field]: null })).status, 200)
+  }
+  t.equal(backend.requests.length, 4, 'no refused one reached the backend')
+  t.equal(await codeOf(await ask({ ...hi, stream: 'yes' })), 'invalid_parameter')
+  t.equal(await codeOf(await ask({ model: 'm' })), 'missing_parameter')
+  t.equal(await codeOf(await ask({ messages: [] })), 'missing_parameter')
+  t.equal(await codeOf(await ask('{"model":"m","model":"m","messages":[]}')), 'invalid_json')
+})
+
+t.test('a prompt whose backend reports nothing is charged by the tokenizer', async (t) => {
+  const { backend, ask, spent } = await chatPath(t)
+  backend.on(chat({ chunks: 1, text: () => 'yes', usage: 'never' }))
+  const content = 'tokenization '.repeat(500)
+  await (await ask({ model: 'm', messages: [{ role: 'user', content }] })).text()
+  const cost = await spent()
+  t.ok(cost > 500 && cost < 1200, `${cost}: about two tokens a word, not a byte estimate of 2600`)
+})
