@@ -106,7 +106,14 @@ class Client {
     this.#firstByte = firstByte
     this.#sentAt = performance.now()
     this.#socket.write(`${this.#head}${body.length}\r\n\r\n${body}`, 'latin1')
+    if (this.#socket.destroyed)
+      return Promise.resolve(false).finally(() => fail('closed while idle'))
     return new Promise((resolve) => void (this.#done = resolve))
+  }
+
+  /** Proxies close what is idle for long (Node: after 5 s): a request must not meet that. */
+  get isFresh(): boolean {
+    return !this.#socket.destroyed && performance.now() - this.#firstAt < 3000
   }
 
   get firstByteMs(): number {
@@ -197,10 +204,18 @@ async function paced({ aim, perSecond, ms, user }: Order<'paced'>, sum: Sum): Pr
   for (let n = 0; n < (perSecond * ms) / 1000; n++) {
     const due = start + (n * 1000) / perSecond + Math.random() * 5
     await wait(Math.max(0, due - performance.now()))
-    asked.push(one(idle.pop() ?? new Client(aim, made++)))
+    asked.push(one(fresh(idle) ?? new Client(aim, made++)))
   }
   await Promise.all(asked)
   for (const client of idle) client.close()
+}
+
+/** The one that was used last, where it can be used again. */
+function fresh(idle: Client[]): Client | undefined {
+  const client = idle.pop()
+  if (client?.isFresh) return client
+  for (const old of [client, ...idle.splice(0)]) old?.close()
+  return undefined
 }
 
 let opened: Promise<boolean>[] = []

@@ -53,12 +53,18 @@ export async function stopAll(): Promise<void> {
   await Promise.all([...running].map(stop))
 }
 
+/** The longest order, opening 9,000 streams, takes 20 s. */
+const longestOrderMs = 180_000
+
 /** Sends an order to a child and waits for its one reply. */
 export function ask<Reply>(child: ChildProcess, order: object | string): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const onExit = () => reject(new Error('a process of the benchmark ended early'))
+    const late = () => reject(new Error(`no reply to ${JSON.stringify(order).slice(0, 200)}`))
+    const timer = setTimeout(late, longestOrderMs)
     child.once('exit', onExit)
     child.once('message', (reply) => {
+      clearTimeout(timer)
       child.off('exit', onExit)
       resolve(reply as Reply)
     })
