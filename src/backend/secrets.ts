@@ -7,6 +7,7 @@ const mark = '***'
 /** Shorter header values ("1", "eu") are no secrets, and would turn half of a message into stars. */
 const leastChars = 4
 
+const leastQueryChars = 12
 const forms = new WeakMap<Target, readonly string[]>()
 
 /** `text` is latin1 where it is a string, as everywhere on the token path. */
@@ -42,8 +43,10 @@ function secretForms(target: Target): readonly string[] {
 
 function addressOf(url: string): string[] {
   if (!URL.canParse(url)) return []
-  const { href, origin, host, hostname, username, password } = new URL(url)
-  return [url, href, origin, host, hostname, username, password]
+  const { href, origin, host, hostname, username, password, searchParams } = new URL(url)
+  // A key may stand in the query; a version does too, and is shorter.
+  const inQuery = [...searchParams.values()].filter((value) => value.length >= leastQueryChars)
+  return [url, href, origin, host, hostname, username, password, ...inQuery]
 }
 
 function writtenAs(secret: string): string[] {

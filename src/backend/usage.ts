@@ -158,7 +158,9 @@ export class Meter {
     // With several choices some backends report one of them; in a stream that was cut the report may be an early one.
     const isFinal = choices === 1 && completion !== undefined && this.complete
     const counted = choices === 0 || isFinal ? 0 : await this.#generated.tokens()
-    const most = Math.max(completion ?? 0, counted)
+    // Another tokenizer than the model's: it may not say more than could be generated where the backend knows.
+    const bound = completion === undefined ? Infinity : this.#options.maxTokens || Infinity
+    const most = Math.max(completion ?? 0, Math.min(counted, bound))
     const isUnknown = prompt === undefined || (completion === undefined && choices > 0)
     const estimated = isUnknown || most > (completion ?? 0)
     return {

@@ -1,3 +1,4 @@
+import { setInterval } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openClientStream } from '../../src/http/client-stream.ts'
@@ -151,15 +152,17 @@ t.test('silence of ours is no stalling of theirs', async (t) => {
 })
 
 t.test('a client that takes little at a time is not dropped', async (t) => {
-  const { client, out } = await (await serve(t, { readerStallMs: 400 }))()
+  const readerStallMs = 2000
+  const { client, out } = await (await serve(t, { readerStallMs }))()
   client.socket.pause()
-  out.write('a'.repeat(20_000_000))
+  out.write('a'.repeat(30_000_000))
   out.end()
-  // A sip whenever the stall time is half over, for three stall times.
-  const sips = setInterval(() => void (client.socket.read(1_000_000) ?? client.socket.read()), 200)
-  t.teardown(() => clearInterval(sips))
-  const until = performance.now() + 1200
-  while (performance.now() < until && !out.left) await new Promise(setImmediate)
+  // A sip many times a stall time, for two stall times.
+  const until = performance.now() + 2 * readerStallMs
+  for await (const sip of setInterval(150, 400_000)) {
+    void (client.socket.read(sip) ?? client.socket.read())
+    if (out.left || performance.now() > until) break
+  }
   t.equal(out.left, false)
 })
 
