@@ -4,15 +4,25 @@ import t from 'tap'
 import { mask } from '../../src/backend/secrets.ts'
 import { targetOf } from '../fixtures/target.ts'
 
-const target = targetOf('https://user:hunter22@backend.internal:8443/v1?api-version=2&code=query-secret-1', {
-  key: 'sk-se"cr/et€',
-  headers: { 'x-token': 'tok-12345', 'x-region': 'eu' },
-})
+const target = targetOf(
+  'https://user:hunter22@backend.internal:8443/v1?api-version=2&code=query-secret-1',
+  {
+    key: 'sk-se"cr/et€',
+    headers: { 'x-token': 'tok-12345', 'x-region': 'eu' },
+  },
+)
 
 t.test(
   'key, header values and address are gone, as they are and as they may be written',
   async (t) => {
-    const secrets = ['sk-se"cr/et€', 'tok-12345', 'backend.internal:8443', 'hunter22', 'query-secret-1', target.url]
+    const secrets = [
+      'sk-se"cr/et€',
+      'tok-12345',
+      'backend.internal:8443',
+      'hunter22',
+      'query-secret-1',
+      target.url,
+    ]
     for (const secret of secrets) {
       const forms = [
         secret,
