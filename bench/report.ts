@@ -25,6 +25,8 @@ export interface Results {
 }
 
 const names = ['nginx', 'Portkey', 'Tollgate'] as const
+/** More than this by others, and what waits for the processor is measured, not the proxy. */
+const quietShare = 0.05
 const pass = (ok: boolean) => (ok ? 'pass' : '**miss**')
 
 export function toMarkdown(results: Results): string {
@@ -58,7 +60,7 @@ function machine({ mode, tookMinutes, redisVersion, foreign }: Results): string[
     `- ${new Date().toISOString().slice(0, 10)}, ${mode}, ${tookMinutes.toFixed(0)} minutes`,
     `- ${cores} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${gib} GiB; ${where}`,
     `- Node ${process.versions.node}, Redis ${redisVersion} (AOF, every second)`,
-    `- other processes took ${(foreign * 100).toFixed(0)} % of the machine meanwhile${foreign > 0.05 ? ': times to the first byte are not to be trusted' : ''}`,
+    `- other processes took ${(foreign * 100).toFixed(0)} % of the machine meanwhile${foreign > quietShare ? ': times to the first byte are not to be trusted' : ''}`,
   ]
 }
 
@@ -72,6 +74,7 @@ function targets(results: Results): string[][] {
   const most = results.memory.Tollgate.at(-1)
   const growth = results.longRun.last / results.longRun.first
   const { books } = results
+  const inTime = (ok: boolean) => (results.foreign > quietShare ? 'not judged' : pass(ok))
   return [
     ['CPU a request ≤ 6 × nginx', spread(toNginx, ' ×'), pass(median(toNginx) <= 6)],
     [
@@ -83,12 +86,12 @@ function targets(results: Results): string[][] {
     [
       'first byte, added over nginx, p50 < 0.6 ms',
       `${added(0.5).toFixed(2)} ms (${addedSpread(results, 0.5)})`,
-      pass(added(0.5) < 0.6),
+      inTime(added(0.5) < 0.6),
     ],
     [
       'first byte, added over nginx, p99 < 2 ms',
       `${added(0.99).toFixed(2)} ms (${addedSpread(results, 0.99)})`,
-      pass(added(0.99) < 2),
+      inTime(added(0.99) < 2),
     ],
     [
       `≤ 60 KB an open stream at ${most?.streams ?? 0}`,
@@ -172,8 +175,10 @@ function ratios(above: readonly number[], below: readonly number[]): number[] {
   return above.map((value, n) => value / (below[n] ?? NaN))
 }
 
-export function median(values: readonly number[]): number {
-  return percentile(values, 0.5)
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const middle = [Math.floor((sorted.length - 1) / 2), Math.ceil((sorted.length - 1) / 2)]
+  return middle.reduce((sum, at) => sum + (sorted[at] ?? NaN), 0) / 2
 }
 
 function percentile(values: readonly number[], p: number): number {
