@@ -114,6 +114,15 @@ function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Ru
   }
 }
 
+/** A `done` that takes longer is no longer waited for. */
+const doneMs = 10_000
+
+function within(done: Promise<void>): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`done took more than ${doneMs} ms`)), doneMs)
+  return Promise.race([done, promise]).finally(() => clearTimeout(timer))
+}
+
 /** Last plugin first, each after the one before. Undefined where nothing has to be waited for. */
 function finishAll(
   hooks: readonly NamedHooks[],
@@ -125,7 +134,8 @@ function finishAll(
     const failed = (error: unknown) => onHookFailure(hook.plugin, error)
     const call = () => {
       try {
-        return hook.done?.(outcome)?.catch(failed)
+        const done = hook.done?.(outcome)
+        return done && within(done).catch(failed)
       } catch (error) {
         failed(error)
         return undefined

@@ -39,6 +39,8 @@ const parsedChars = 1 << 20
 
 const doneMark = '[DONE]'
 const leadingError = /^\s*\{\s*"error"\s*:\s*(?!\s|null\b)/
+/** Behind other keys it may be a tool's argument: that is looked at closer. */
+const anyError = /"error"\s*:\s*[{"]/
 const finishKey = /"finish_reason"\s*:\s*(?!\s|null\b)/g
 const finishWord = /"finish_reason"\s*:\s*"([^"\\]{0,64})"/
 const toolCall = /"(?:tool_calls"\s*:\s*\[\s*\{|(?:function_call|audio)"\s*:\s*\{)/
@@ -73,7 +75,7 @@ export class Meter {
       this.#sawDone = true
       return 'done'
     }
-    if (leadingError.test(data)) {
+    if (leadingError.test(data) || (anyError.test(data) && hasError(data))) {
       this.#sawError = true
       return 'error'
     }
@@ -91,7 +93,7 @@ export class Meter {
   /** A whole answer. False where it is no JSON, or an error. */
   json(body: Buffer): boolean {
     const data = body.toString('latin1')
-    if (leadingError.test(data) || (data.length <= parsedChars && !isObject(data))) {
+    if (leadingError.test(data) || (data.length <= parsedChars && !isAnswer(data))) {
       this.#sawError = true
       return false
     }
@@ -153,7 +155,11 @@ export class Meter {
 
   /** What is to be charged. `promptTokens` is the estimate, for a backend that does not say. */
   async used({ promptTokens }: { promptTokens: number }): Promise<Used> {
-    const { prompt, completion, cached = 0 } = this.#reported ?? {}
+    const cached = this.#reported?.cached ?? 0
+    // Some servers put zeros where they have not counted: a prompt has tokens, and so has content.
+    const prompt = this.#reported?.prompt || undefined
+    const said = this.#reported?.completion
+    const completion = this.#contentEvents > 0 ? said || undefined : said
     const { choices } = this.#options
     // With several choices some backends report one of them; in a stream that was cut the report may be an early one.
     const isFinal = choices === 1 && completion !== undefined && this.complete
@@ -248,9 +254,14 @@ function tokensIn(value: unknown, name: string): number | undefined {
   return isCount && tokens >= 0 && tokens <= mostTokens ? tokens : undefined
 }
 
-function isObject(data: string): boolean {
+function hasError(data: string): boolean {
+  return (field(parsed(data), 'error') ?? null) !== null
+}
+
+function isAnswer(data: string): boolean {
   const value = parsed(data)
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject && (field(value, 'error') ?? null) === null
 }
 
 /** Latin1 is fine: what is read are numbers and ASCII. */

@@ -42,6 +42,11 @@ export class Deadline {
     clearTimeout(this.#silence)
   }
 
+  /** All is generated: to abort now saves nothing, and the usage is still to come. */
+  finished(): void {
+    this.#parent.removeEventListener('abort', this.#onParent)
+  }
+
   /** Ends the backend request. */
   cancel(error: GatewayError): void {
     this.#controller.abort(error)

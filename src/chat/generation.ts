@@ -41,7 +41,7 @@ export async function generate(x: Exchange, options: GenerationOptions): Promise
 function begin(x: Exchange, options: GenerationOptions): Generation {
   const { model, choices, row } = options.request
   const target = chooseTarget(model)
-  const outputPerChoice = x.granted?.outputPerChoice ?? 0
+  const outputPerChoice = x.granted?.outputPerChoice ?? options.request.outputPerChoice
   const meter = new Meter({
     completeWhen: model.completeWhen,
     choices,
@@ -65,7 +65,7 @@ function ask(generation: Generation): Promise<BackendAnswer> {
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),
-    body: request.bodyFor(target, x.granted?.outputPerChoice ?? 0),
+    body: request.bodyFor(target, x.granted?.outputPerChoice ?? request.outputPerChoice),
   }
   run.upstream(backendRequest)
   const onSent = () => {

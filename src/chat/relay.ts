@@ -130,6 +130,7 @@ export class Relay {
       this.#open()
     }
     if (!meter.finished || this.#afterFinish) return
+    deadline.finished()
     this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
   }
 

@@ -28,6 +28,8 @@ export interface ChatRequest {
 }
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
+/** llama.cpp's own words for maximum and n: they would win over ours. */
+const unbounding = ['n_predict', 'n_cmpl'] as const
 const ownFields = new Set([
   'model',
   'messages',
@@ -138,6 +140,7 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit)
     for (const field of maximumFields) {
       if (field !== carrier && scan.members.has(field)) edits.set(field, undefined)
     }
+    for (const field of unbounding) if (scan.members.has(field)) edits.set(field, undefined)
     if (scan.value(carrier) !== bound) edits.set(carrier, String(bound))
   }
   if (stream && target.includeUsage && !wantsUsage(scan)) {

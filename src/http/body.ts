@@ -140,14 +140,23 @@ function readSized(req: IncomingMessage, expected: number, options: BodyOptions)
 
 function readChunked(req: IncomingMessage, options: BodyOptions): Promise<Buffer> {
   const { maxBytes, claim, timeoutMs } = options
-  const chunks: Buffer[] = []
+  let body = nothing
   let received = 0
+  // Copied, not collected: a chunk of one byte costs a hundred as an object.
+  const keep = (chunk: Buffer, before: number) => {
+    if (received > body.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(received, Math.min(2 * body.length, maxBytes)))
+      body.copy(larger, 0, 0, before)
+      body = larger
+    }
+    chunk.copy(body, before)
+  }
   let vouched = false
   const take = (chunk: Buffer) => {
     const before = received
     received += chunk.length
     if (received > maxBytes) throw tooLarge(maxBytes)
-    chunks.push(chunk)
+    keep(chunk, before)
     if (received <= unvouchedBytes) return false
     if (vouched) {
       claim.take(received - before)
@@ -156,9 +165,7 @@ function readChunked(req: IncomingMessage, options: BodyOptions): Promise<Buffer
     vouched = true
     return options.vouch().then(() => claim.take(received))
   }
-  const whole = () =>
-    chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, received)
-  return receive(req, { timeoutMs, take, whole })
+  return receive(req, { timeoutMs, take, whole: () => body.subarray(0, received) })
 }
 
 interface Receiver {

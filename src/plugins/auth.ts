@@ -59,7 +59,7 @@ function identification(gateway: Gateway, x: Exchange, pepper: string): Hooks {
     },
     vouch: identify,
     // A metered route is identified by the script that holds: one flight less.
-    identify: x.route.metered ? undefined : identify,
+    identify: x.route.metered && gateway.config.plugins.has('metering') ? undefined : identify,
   }
 }
 

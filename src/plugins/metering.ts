@@ -8,7 +8,7 @@ import type { Exchange, Outcome, Want } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import { newId } from '../ids.ts'
-import type { Hold, Progress } from '../ledger/ledger.ts'
+import type { Ending, Hold, Progress } from '../ledger/ledger.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Hooks, Plugin } from '../plugin.ts'
 import type { Used } from '../backend/usage.ts'
@@ -70,21 +70,32 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
     },
     async done(outcome) {
       if (!hold || !x.want) return
-      const used = await usedBy(x, x.want, outcome)
-      const cost = used ? charge(x.want.model.price, used) : 0
-      const { prompt = 0, cached = 0, completion = 0, estimated = false } = used ?? {}
-      Object.assign(x.facts, {
-        promptTokens: prompt,
-        cachedTokens: cached,
-        completionTokens: completion,
-        estimated,
-        cost,
-        basis: used?.basis ?? 'none',
-      })
-      const ending = { charge: cost, prompt, cached, completion, estimated, cut: outcome.cut }
-      void ledger.settle(hold, ending)
+      try {
+        const ending = await endingOf(x, x.want, outcome)
+        void ledger.settle(hold, ending)
+      } catch (error) {
+        // Whatever went wrong: a hold that nobody settles would be renewed for ever.
+        void ledger.settle(hold, hold.progress)
+        throw error
+      }
     },
   }
+}
+
+/** What the request costs, noted for log and metrics. */
+async function endingOf(x: Exchange, want: Want, outcome: Outcome): Promise<Ending> {
+  const used = await usedBy(x, want, outcome)
+  const cost = used ? charge(want.model.price, used) : 0
+  const { prompt = 0, cached = 0, completion = 0, estimated = false } = used ?? {}
+  Object.assign(x.facts, {
+    promptTokens: prompt,
+    cachedTokens: cached,
+    completionTokens: completion,
+    estimated,
+    cost,
+    basis: used?.basis ?? 'none',
+  })
+  return { charge: cost, prompt, cached, completion, estimated, cut: outcome.cut }
 }
 
 function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTokens: number) {
