@@ -1,7 +1,6 @@
 // One generation: asks a target, and hands its answer on, whole or as a stream. Owns the backend request and its clocks.
 // Every way in which it ends leads through `run.finish`, once, before the last byte goes out.
 
-import { buffer as readAll } from 'node:stream/consumers'
 import { forward } from '../backend/forward.ts'
 import type { BackendAnswer } from '../backend/sending.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
@@ -104,24 +103,21 @@ async function whole(generation: Generation, backend: BackendAnswer): Promise<An
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
 }
 
-async function readBounded(backend: BackendAnswer, maxBytes: number): Promise<Buffer> {
+async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
   let bytes = 0
-  const refuse = new GatewayError('upstream_error', {
-    source: 'backend',
-    cause: new Error('the answer is too large'),
-  })
-  backend.stream.on('data', (chunk: Buffer) => {
+  stream.on('error', () => undefined)
+  stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes > maxBytes) backend.stream.destroy(refuse)
+    if (bytes <= maxBytes) chunks.push(chunk)
+    else stream.destroy()
   })
-  try {
-    const body = await readAll(backend.stream)
-    if ((await backend.ended) === 'whole') return body
-  } catch (cause) {
-    if (cause instanceof GatewayError) throw cause
-    throw new GatewayError('upstream_incomplete', { source: 'backend', cause })
+  const how = await ended
+  if (bytes > maxBytes) {
+    throw new GatewayError('upstream_error', { source: 'backend', cause: new Error('too large') })
   }
-  throw new GatewayError('upstream_incomplete', { source: 'backend' })
+  if (how === 'cut') throw new GatewayError('upstream_incomplete', { source: 'backend' })
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes)
 }
 
 const relayed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
