@@ -11,17 +11,7 @@ const sources = readSources()
 const paths = new Set(sources.map(({ path }) => path))
 
 /** Sources whose test is missing. May only shrink: one that has its test by now must leave the list. */
-const missing: readonly string[] = [
-  'chat/backend-status.ts',
-  'chat/deadline.ts',
-  'chat/endpoints.ts',
-  'chat/generation.ts',
-  'chat/relay.ts',
-  'chat/request.ts',
-  'config/model-keys.ts',
-  'errors.ts',
-  'http/usage-query.ts',
-]
+const missing: readonly string[] = ['config/model-keys.ts', 'errors.ts', 'http/usage-query.ts']
 
 /** Never to have a test of their own, with the reason. */
 const untested: Readonly<Record<string, string>> = {}

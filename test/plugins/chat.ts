@@ -1,25 +1,29 @@
-// Stateless chat from the outside: what the client sees, what the backend gets, what is charged.
+// Ways that were found to get answers for nothing, or to make half an answer look whole: each stays closed.
 
 import t from 'tap'
+import { newKey } from '../../src/ledger/api-key.ts'
+import { json, sse } from '../fixtures/backend-scripts.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
+import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
 import { startGateway } from '../fixtures/gateway.ts'
-
-const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
 
 interface Balance {
   readonly balance: number
   readonly reserved: number
-  readonly available: number
 }
+
+const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`
+const said = (content: string, finish_reason: string | null = null) =>
+  event({ choices: [{ index: 0, delta: { content }, finish_reason }] })
+const done = 'data: [DONE]\n\n'
 
 t.test(
   'a streamed answer is charged by what the backend reported, and the balance is never stale',
   async (t) => {
     const backend = await startBackend(t, chat({ chunks: 5, usage: 'asked' }))
-    const gate = await startGateway(t, {
-      yaml: `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
-    })
+    const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
+    const gate = await startGateway(t, { yaml })
     const { key } = await gate.account(10_000)
     const answer = await gate.call('/v1/chat', key, { ...hi, stream: true })
     t.equal(answer.status, 200)
@@ -31,3 +35,54 @@ t.test(
     t.equal(balance.reserved, 0)
   },
 )
+
+t.test('a backend that reports zeros is counted: content is never free', async (t) => {
+  const { backend, stream, spent } = await chatPath(t)
+  const words = Array.from({ length: 50 }, (_, i) => said(` word${i}`))
+  const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+  const zeros = event({ choices: [], usage })
+  backend.on(sse([...words, said('', 'stop'), zeros, done]))
+  t.match(await (await stream()).text(), /\[DONE\]\n\n$/)
+  t.ok((await spent()) > 50, 'fifty words are more than fifty tokens, and there is the prompt')
+})
+
+t.test(
+  'an error behind other keys ends the stream as one, without [DONE] and without secrets',
+  async (t) => {
+    const { backend, stream } = await chatPath(t, { target: 'key: sk-very-secret' })
+    const error = { message: 'sk-very-secret failed' }
+    const late = event({ id: 'x', error, choices: [{ index: 0, finish_reason: 'error' }] })
+    backend.on(sse([said('Hel'), late, done]))
+    const text = await (await stream()).text()
+    t.notMatch(text, /\[DONE\]/)
+    t.match(text, /"error":\{"message":"\*\*\* failed"\}/)
+  },
+)
+
+t.test('a whole answer with an error in it is none, and costs nothing', async (t) => {
+  const { backend, ask, spent } = await chatPath(t)
+  backend.on(json({ object: 'error', error: { message: 'sorry' }, choices: [] }))
+  const answer = await ask()
+  t.equal(answer.status, 502)
+  t.equal(await codeOf(answer), 'upstream_error')
+  t.equal(await spent(), 0)
+})
+
+t.test('fields that would outbid the bound never reach a backend', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  backend.on(chat())
+  await (await ask({ ...hi, max_tokens: 5, n_predict: -1, n_cmpl: 9 })).text()
+  const sent = JSON.parse(String((await backend.request(0)).body)) as Record<string, unknown>
+  t.equal(sent.max_tokens, 5)
+  t.notOk('n_predict' in sent || 'n_cmpl' in sent)
+})
+
+t.test('without metering a key is still asked for', async (t) => {
+  const { backend, gate, ask } = await chatPath(t, { yaml: 'plugins: { metering: false }' })
+  backend.on(chat())
+  t.equal((await ask()).status, 200)
+  const forged = await gate.call('/v1/chat', newKey('A'.repeat(12)), hi)
+  t.equal(forged.status, 401)
+  t.equal(await codeOf(forged), 'invalid_api_key')
+  t.equal(backend.requests.length, 1)
+})
