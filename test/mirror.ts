@@ -11,7 +11,7 @@ const sources = readSources()
 const paths = new Set(sources.map(({ path }) => path))
 
 /** Sources whose test is missing. May only shrink: one that has its test by now must leave the list. */
-const missing: readonly string[] = ['config/model-keys.ts', 'errors.ts', 'http/usage-query.ts']
+const missing: readonly string[] = []
 
 /** Never to have a test of their own, with the reason. */
 const untested: Readonly<Record<string, string>> = {}

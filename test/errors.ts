@@ -1,0 +1,59 @@
+// The table of refusals and the error that carries a row of it.
+
+import t from 'tap'
+import {
+  GatewayError,
+  asGatewayError,
+  errorBody,
+  errorTable,
+  fromNodeError,
+} from '../src/errors.ts'
+
+t.test('an error has the status, type and message of its code', async (t) => {
+  const error = new GatewayError('insufficient_balance')
+  t.match(error, { status: 402, type: 'billing_error', retry: false, source: 'client' })
+  t.equal(error.message, errorTable.insufficient_balance.message)
+})
+
+t.test('details win over the table, and the cause stays for the log', async (t) => {
+  const cause = new Error('why')
+  const error = new GatewayError('insufficient_balance', { status: 409, message: 'Less.', cause })
+  t.match(error, { status: 409, message: 'Less.', code: 'insufficient_balance' })
+  t.equal(error.cause, cause)
+})
+
+t.test('every 503 says when to come back', async (t) => {
+  for (const [code, { status }] of Object.entries(errorTable)) {
+    const { retryAfterMs } = new GatewayError(code as keyof typeof errorTable)
+    t.equal(retryAfterMs !== undefined, status === 503, code)
+  }
+})
+
+t.test('what was thrown by accident tells a client nothing', async (t) => {
+  const error = asGatewayError(new Error('connect 10.0.0.7:6379 with s3cret'))
+  t.equal(error.code, 'internal_error')
+  t.notMatch(errorBody(error, 'req_1'), /10\.0\.0\.7|s3cret/)
+  const own = new GatewayError('session_busy')
+  t.equal(asGatewayError(own), own, 'and never wraps twice')
+})
+
+t.test(
+  "a backend's sockets fail as unavailable where nothing was reached, else as broken",
+  async (t) => {
+    const failed = (code: string) => fromNodeError(Object.assign(new Error('x'), { code }))
+    t.equal(failed('ECONNREFUSED').code, 'upstream_unavailable')
+    t.equal(failed('ENOTFOUND').code, 'upstream_unavailable')
+    t.equal(failed('ECONNRESET').code, 'upstream_error')
+    t.equal(failed('ECONNRESET').source, 'backend')
+    t.equal(fromNodeError(new Error('no code')).code, 'upstream_error')
+  },
+)
+
+t.test('the body has the shape that SDKs read', async (t) => {
+  const body: unknown = JSON.parse(
+    errorBody(new GatewayError('missing_parameter', { param: 'n' }), 'req_1'),
+  )
+  const { message } = errorTable.missing_parameter
+  const error = { message, type: 'invalid_request_error', param: 'n', code: 'missing_parameter' }
+  t.same(body, { error, request_id: 'req_1' })
+})
