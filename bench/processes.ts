@@ -28,7 +28,7 @@ const running = new Set<ChildProcess>()
 export function start(command: readonly string[], options: Started): ChildProcess {
   const { core, ipc, output, cwd, env } = options
   const pin = isPinned ? ['taskset', '-c', core] : []
-  const [file = '', ...args] = ['setpriv', '--pdeathsig', 'TERM', ...pin, ...command]
+  const [file, ...args] = ['setpriv', '--pdeathsig', 'TERM', ...pin, ...command]
   const out = output ?? 'ignore'
   const child = spawn(file, args, {
     stdio: ipc ? ['ignore', 'inherit', 'inherit', 'ipc'] : ['ignore', out, out],

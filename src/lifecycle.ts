@@ -2,7 +2,8 @@
 // The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and
 // whoever granted something lets go of it in `done`. It ends when its work ends, not when its client leaves.
 
-import { GatewayError, asGatewayError } from './errors.ts'
+import { asGatewayError } from './errors.ts'
+import type { GatewayError } from './errors.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
 import type { Answer, Hooks, Route, Run, SseEvent } from './plugin.ts'

@@ -35,7 +35,7 @@ function open(recover: () => Promise<void>) {
 t.test('opens when all is taken up, and not before', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { gate, isOpen, lose, ready, state } = open(() => promise)
-  gate.start()
+  void gate.start()
   t.equal(isOpen(), false)
   t.throws(() => gate.pass(), { code: 'ledger_unavailable' })
   resolve()
@@ -54,7 +54,7 @@ t.test('tries again what failed while the connection stands', async (t) => {
   const { gate, isOpen, state } = open(async () => {
     if (failures-- > 0) throw new Error('not yet')
   })
-  gate.start()
+  void gate.start()
   await until(isOpen)
   t.equal(state.problems, 2)
 })
@@ -65,7 +65,7 @@ t.test('a recovery of a connection that is lost opens nothing', async (t) => {
   const { gate, isOpen, lose, ready } = open(() =>
     calls++ === 0 ? first.promise : new Promise(() => undefined),
   )
-  gate.start()
+  void gate.start()
   lose()
   ready()
   first.resolve()
