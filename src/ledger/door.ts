@@ -11,7 +11,7 @@ import type { RedisClock } from './clock.ts'
 import { Hold } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import { limitError, limitsOf, planArgument } from './limits.ts'
-import { dayOf, hourOfHold } from './orders.ts'
+import { hourOfHold, moneyKeys } from './orders.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
 import { numberAt, textAt, unavailable } from './scripts.ts'
 import type { Reply, ScriptName, Scripts } from './scripts.ts'
@@ -100,7 +100,7 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
     for (let round = 0; round < maxRounds; round++) {
       const hour = clock.hour()
       const settled = [...hours.add(hour).add(hour - 1)]
-      const names = [...doorKeys(ref, hmac, hour), ...settled.map((one) => keys.settled(ref, one))]
+      const names = [...moneyKeys(ref, hmac, hour), ...settled.map((one) => keys.settled(ref, one))]
       const times = `${hour} ${leaseMs} ${settled.join(' ')}`
       const reply = await scripts.run(script, names, [times, ...args()])
       if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
@@ -147,18 +147,6 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
       return true
     },
   }
-}
-
-function doorKeys(ref: string, hmac: string, hour: number): readonly string[] {
-  return [
-    keys.account(ref),
-    keys.key(ref, hmac),
-    keys.holds(ref),
-    keys.open(ref),
-    keys.journal(ref),
-    keys.usageHour(ref, hour),
-    keys.usageDay(ref, dayOf(hour)),
-  ]
 }
 
 /** Admit says how near the limits are also where it refuses; but for a key that it does not know. */

@@ -51,6 +51,19 @@ export const hourOfHold = (id: string) => Math.floor(Number.parseInt(id.slice(0,
 
 export const dayOf = (hour: number) => Math.floor(hour / 24)
 
+/** What every script that moves money declares, in the order that the Lua headers tell. */
+export function moneyKeys(ref: string, hmac: string, hour: number): readonly string[] {
+  return [
+    keys.account(ref),
+    keys.key(ref, hmac),
+    keys.holds(ref),
+    keys.open(ref),
+    keys.journal(ref),
+    keys.usageHour(ref, hour),
+    keys.usageDay(ref, dayOf(hour)),
+  ]
+}
+
 const maxRounds = 4
 
 /** Sends an order until the script has the keys of its hour. The first sending is in this tick. */
@@ -66,16 +79,7 @@ export async function sendOrder(scripts: Scripts, clock: RedisClock, order: Orde
 
 function sendSettle(scripts: Scripts, hour: number, order: SettleOrder): Promise<Reply> {
   const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
-  const names = [
-    keys.account(ref),
-    keys.key(ref, hmac),
-    keys.holds(ref),
-    keys.open(ref),
-    keys.journal(ref),
-    keys.usageHour(ref, hour),
-    keys.usageDay(ref, dayOf(hour)),
-    keys.settled(ref, hourOfHold(id)),
-  ]
+  const names = [...moneyKeys(ref, hmac, hour), keys.settled(ref, hourOfHold(id))]
   const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute}`
   const by = `${order.keyId} ${order.model}`
   return scripts.run('settle', names, [`${hour}`, `${id} ${numbers}`, by, order.flags, order.meta])
