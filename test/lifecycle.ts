@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
@@ -158,6 +159,33 @@ t.test('a done that throws keeps nobody from settling', async (t) => {
     t.equal(failed.length, 1)
     t.match(failed[0], /^b: GatewayError/)
   }
+})
+
+t.test('a done that never ends is no longer waited for after 10 s', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const asked = Promise.withResolvers<void>()
+  const settled: string[] = []
+  const life = run({
+    hooks: {
+      a: { done: () => void settled.push('a') },
+      b: {
+        done() {
+          asked.resolve()
+          return new Promise(() => {})
+        },
+      },
+    },
+  })
+  await asked.promise
+  mock.timers.tick(9_999)
+  await later()
+  t.same(settled, [])
+  mock.timers.tick(1)
+  const { seen, failed } = await life
+  t.same(settled, ['a'])
+  t.equal(seen.at(-1), 'send 200', 'and the answer goes out')
+  t.match(failed, [/^b: Error: done took more than 10000 ms/])
 })
 
 t.test('done is called once, whatever serve has finished itself', async (t) => {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createBodyBudget } from '../../src/http/body.ts'
@@ -212,3 +214,31 @@ t.test('100 Continue is sent when the body is wanted, and not when it is refused
   t.equal(answer.status, 413, 'at once, without 100')
   t.equal(answer.headers.connection, 'close', 'nobody knows whether the body follows')
 })
+
+t.test(
+  'a body in chunks of one byte costs the memory of its bytes, not of its chunks',
+  async (t) => {
+    const budget = createBodyBudget(1_000_000)
+    const { client } = await serve(t, { budget })
+    const one = await client()
+    const bytes = 300_000
+    const before = heapBytes()
+    one.send(chunked)
+    for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
+    while (budget.usedBytes < bytes) await new Promise(setImmediate)
+    const grown = heapBytes() - before
+    one.send('0\r\n\r\n')
+    t.equal((await one.answer()).json.bytes, bytes)
+    t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
+  },
+)
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+/** Of what is still in use. */
+function heapBytes(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}

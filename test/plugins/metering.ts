@@ -1,10 +1,14 @@
 // What a request holds and what it is charged, by all ways in which it can end (ledger.md, promises 4 and 5).
 
 import t from 'tap'
+import { z } from 'zod'
+import type { Exchange } from '../../src/exchange.ts'
+import type { Hooks, Plugin } from '../../src/plugin.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { failing, reset, silent } from '../fixtures/backend-scripts.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
@@ -135,6 +139,70 @@ t.test('who leaves in mid-stream pays what was generated, and the prompt', async
   t.ok(completion >= 5 && completion < 50, 'what was generated')
   t.equal(charge?.amount, -(prompt + completion))
 })
+
+/** A plugin that shows a test its exchanges. */
+function spy(begin: (x: Exchange) => Hooks): Plugin {
+  return { name: 'spy', schema: z.strictObject({}), setup: () => ({ begin }) }
+}
+
+t.test('who leaves between the finish and the usage pays what the backend reports', async (t) => {
+  const gate = new Gate()
+  const left = Promise.withResolvers<void>()
+  const {
+    backend,
+    gate: gateway,
+    id,
+    key,
+    spent,
+    leaving: leave,
+  } = await chatPath(t, {
+    ownPlugins: [
+      spy(({ route, signal }) => {
+        if (route.metered) signal.addEventListener('abort', () => left.resolve())
+        return {}
+      }),
+    ],
+  })
+  backend.on(chat({ chunks: 4, gate, cachedTokens: 1 }))
+  const client = leave({ ...hi, stream: true })
+  gate.next(6)
+  const reading = new Reading(await client.answer)
+  await reading.until('"finish_reason":"')
+  client.leave()
+  await left.promise
+  gate.open()
+  t.ok((await spent()) > 0)
+  const charges = await chargesOf(gateway, { id, key })
+  const usage = { completion_tokens: 4, prompt_tokens: backend.served.prompt, cached_tokens: 1 }
+  t.match(charges, [{ estimated: false, usage }])
+})
+
+t.test(
+  'what cannot be counted is charged by its last checkpoint, and nothing stays held',
+  async (t) => {
+    const {
+      backend,
+      gate: gateway,
+      id,
+      key,
+      stream,
+      spent,
+    } = await chatPath(t, {
+      ownPlugins: [
+        spy((x) => ({
+          event() {
+            if (x.want) x.want = { ...x.want, countPrompt: () => Promise.reject(new Error('no')) }
+          },
+        })),
+      ],
+    })
+    backend.on(chat({ chunks: 6, usage: 'never' }))
+    t.match(await (await stream()).text(), /\[DONE\]/)
+    t.ok((await spent()) >= 6)
+    t.match(await chargesOf(gateway, { id, key }), [{ usage: { completion_tokens: 6 } }])
+    t.match(gateway.log.join(''), /"message":"no".*"plugin":"metering"/)
+  },
+)
 
 for (const isStream of [true, false]) {
   const what = isStream ? 'a stream' : 'a whole answer'
