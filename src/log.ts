@@ -15,7 +15,7 @@ export interface Log {
 
 export interface LogOptions {
   readonly level: Config['log']['level']
-  readonly format: Config['log']['format']
+  readonly format: NonNullable<Config['log']['format']>
   /** Texts that never leave, such as target keys; every occurrence becomes `***`. */
   readonly secrets?: readonly string[]
   readonly write?: (line: string) => void

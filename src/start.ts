@@ -37,7 +37,8 @@ export async function start(argv: readonly string[], io: StartIo): Promise<numbe
     return badConfiguration
   }
   const { config, effective } = loaded
-  const log = createLog({ ...config.log, secrets: secretsOf(config) })
+  const { level, format = isTerminal(io.stdout) ? 'pretty' : 'json' } = config.log
+  const log = createLog({ level, format, secrets: secretsOf(config) })
   try {
     const version = await readVersion()
     const gateway = await startGateway(config, { effective, log, version, ownPlugins })
@@ -51,6 +52,10 @@ export async function start(argv: readonly string[], io: StartIo): Promise<numbe
   } finally {
     log.flush()
   }
+}
+
+function isTerminal(stream: NodeJS.WritableStream): boolean {
+  return 'isTTY' in stream && stream.isTTY === true
 }
 
 async function readVersion(): Promise<string> {

@@ -1,12 +1,14 @@
 import t from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { startBackend } from './fixtures/backend.ts'
 import { endless } from './fixtures/backend-model.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
+import { startRedis } from './fixtures/redis-server.ts'
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
@@ -68,4 +70,42 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 t.test('SIGTERM with nothing to wait for ends with 0', async (t) => {
   const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   t.equal(await gateway.stop(), 0)
+})
+
+/** The line that every gateway logs, as it comes out of the given command. */
+async function logged(t: Test, command: readonly string[]) {
+  const child = spawn(command[0] ?? '', command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill())
+  for await (const line of createInterface(child.stdout)) {
+    if (line.includes('Redis is connected')) return line
+  }
+  throw new Error('it ended without the line')
+}
+
+t.test('the log is for people on a terminal, JSON elsewhere and where asked for', async (t) => {
+  const redis = await startRedis(t)
+  const yaml = `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+redis: unix://${redis.socket}
+${yamlFor('http://127.0.0.1:1/v1')}
+`
+  const dir = t.testdir({
+    'any.yaml': yaml,
+    'json.yaml': `${yaml}log: { format: json }
+`,
+  })
+  // util-linux's: runs a command on a terminal of its own.
+  const terminal = (file: string) =>
+    logged(t, [
+      'script',
+      '-qefc',
+      `exec ${process.execPath} ${main} --config ${dir}/${file}`,
+      '/dev/null',
+    ])
+  t.match(await terminal('any.yaml'), /^\d\d:\d\d:\d\d info Redis is connected/)
+  const json = { level: 30, msg: 'Redis is connected' }
+  t.match(JSON.parse(await terminal('json.yaml')), json)
+  const piped = await logged(t, [process.execPath, main, '--config', `${dir}/any.yaml`])
+  t.match(JSON.parse(piped), json)
 })

@@ -118,7 +118,8 @@ export interface Config {
   readonly limits: Limits
   readonly log: {
     readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-    readonly format: 'json' | 'pretty'
+    /** Not given: what suits where the log goes. */
+    readonly format?: 'json' | 'pretty' | undefined
   }
   readonly drainMs: number
 }

@@ -112,8 +112,8 @@ const log = z.strictObject({
     .describe('The least important line that is written.'),
   format: z
     .enum(['json', 'pretty'])
-    .default('json')
-    .describe('`json` for machines, `pretty` for people.'),
+    .optional()
+    .describe('`json` for machines, `pretty` for people; not given, `pretty` on a terminal only.'),
 })
 
 /** The whole file, given the plugins that there are. */
