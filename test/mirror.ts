@@ -41,8 +41,13 @@ t.test('each source with code in it has a test of the same path', async (t) => {
   )
 })
 
-/** Tests of several sources at once, in a folder that mirrors src. */
-const broad: readonly string[] = ['ledger/forgotten.ts', 'ledger/property.ts']
+/** Tests of several sources at once, or of one promise of many, in a folder that mirrors src. */
+const broad: readonly string[] = [
+  'ledger/forgotten.ts',
+  'ledger/ledger-away.ts',
+  'ledger/ledger-lease.ts',
+  'ledger/property.ts',
+]
 
 t.test('each test in a folder that src has is the test of one source', async (t) => {
   const folders = new Set(sources.map(({ path }) => dirname(path)).filter((name) => name !== '.'))

@@ -5,8 +5,8 @@ import { createServer as createTcp } from 'node:net'
 import { createServer as createTls } from 'node:https'
 import { request } from 'node:http'
 import type { Agent, IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { AddressInfo, Socket } from 'node:net'
+import { mock } from 'node:test'
 import t from 'tap'
 import { Connections } from '../../src/backend/connections.ts'
 import { forward } from '../../src/backend/forward.ts'
@@ -108,8 +108,10 @@ t.test('a slow answer is no connect time-out', async (t) => {
   const backend = await startBackend(t, scripts.sse(['data: 1\n\n'], { gate }))
   const target = targetOf(backend.url)
   const timeouts = { connectMs: 30, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
   const answer = await forward(attempt(target, { model: modelOf([target], { timeouts }) }))
-  await sleep(60)
+  mock.timers.tick(timeouts.connectMs)
   gate.open()
   t.equal(await textOf(answer), 'data: 1\n\n')
 })
