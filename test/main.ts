@@ -75,7 +75,7 @@ t.test('SIGTERM with nothing to wait for ends with 0', async (t) => {
 /** The line that every gateway logs, as it comes out of the given command. */
 async function logged(t: Test, command: readonly string[]) {
   const child = spawn(command[0] ?? '', command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => child.kill())
+  t.teardown(() => child.kill('SIGKILL'))
   for await (const line of createInterface(child.stdout)) {
     if (line.includes('Redis is connected')) return line
   }
@@ -90,22 +90,18 @@ admin: { listen: { host: 127.0.0.1, port: 0 } }
 redis: unix://${redis.socket}
 ${yamlFor('http://127.0.0.1:1/v1')}
 `
+  // Each in a folder of its own: two gateways on one data folder do not start.
   const dir = t.testdir({
-    'any.yaml': yaml,
-    'json.yaml': `${yaml}log: { format: json }
-`,
+    shown: { 'g.yaml': yaml },
+    asked: { 'g.yaml': `${yaml}log: { format: json }\n` },
+    piped: { 'g.yaml': yaml },
   })
+  const args = (folder: string) => [process.execPath, main, '--config', `${dir}/${folder}/g.yaml`]
   // util-linux's: runs a command on a terminal of its own.
-  const terminal = (file: string) =>
-    logged(t, [
-      'script',
-      '-qefc',
-      `exec ${process.execPath} ${main} --config ${dir}/${file}`,
-      '/dev/null',
-    ])
-  t.match(await terminal('any.yaml'), /^\d\d:\d\d:\d\d info Redis is connected/)
+  const terminal = (folder: string) =>
+    logged(t, ['script', '-qefc', `exec ${args(folder).join(' ')}`, '/dev/null'])
+  t.match(await terminal('shown'), /^\d\d:\d\d:\d\d info Redis is connected/)
   const json = { level: 30, msg: 'Redis is connected' }
-  t.match(JSON.parse(await terminal('json.yaml')), json)
-  const piped = await logged(t, [process.execPath, main, '--config', `${dir}/any.yaml`])
-  t.match(JSON.parse(piped), json)
+  t.match(JSON.parse(await terminal('asked')), json)
+  t.match(JSON.parse(await logged(t, args('piped'))), json)
 })
