@@ -9,6 +9,7 @@ export interface Gate {
   /** Resolves when it is open for the first time, or Redis is away. */
   start(): Promise<void>
   stop(): void
+  readonly isOpen: boolean
   /** Throws while it is shut. */
   pass(): void
 }
@@ -50,6 +51,9 @@ export function createGate(link: LedgerLink, { events, connected, recover }: Gat
     stop() {
       isStopped = true
       isOpen = false
+    },
+    get isOpen() {
+      return isOpen
     },
     pass() {
       if (!isOpen)

@@ -64,6 +64,8 @@ export interface Ledger {
   audit(ref?: string): Promise<AuditReport & { readonly late: number }>
   /** Moves journal entries older than `journalKeepMs` to the store. Answers how many. Any gateway may, at any time. */
   archive(): Promise<number>
+  /** Whether new work is admitted: not while Redis is away, nor until this process has taken up its holds again. */
+  readonly isOpen: boolean
   readonly holdsOpen: number
   readonly spooled: number
   /** Waits for what was sent, at most `boundMs`; the rest is in the spool for the next start. */
@@ -211,6 +213,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
         count += await archive.archive(ref, clock.now() - journalKeepMs)
       }
       return count
+    },
+    get isOpen() {
+      return gate.isOpen
     },
     get holdsOpen() {
       return leases.size

@@ -36,9 +36,13 @@ function json(status: number, body: object): Answer {
   return { status, body: JSON.stringify(body) }
 }
 
-function readiness({ redis, state }: Gateway): Answer {
-  const isReady = redis.up && !state.draining
-  const checks = { redis: redis.up ? 'ok' : 'not reachable', draining: state.draining }
+function readiness({ redis, ledger, state }: Gateway): Answer {
+  const isReady = redis.up && ledger.isOpen && !state.draining
+  const checks = {
+    redis: redis.up ? 'ok' : 'not reachable',
+    ledger: ledger.isOpen ? 'ok' : 'not open',
+    draining: state.draining,
+  }
   return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
 }
 

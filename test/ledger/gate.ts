@@ -22,12 +22,14 @@ function open(recover: () => Promise<void>) {
     recover,
   })
   const isOpen = () => {
+    let passed = true
     try {
       gate.pass()
-      return true
     } catch {
-      return false
+      passed = false
     }
+    if (gate.isOpen !== passed) throw new Error('it says one thing and does another')
+    return passed
   }
   return { gate, state, isOpen, ready: () => ready[0]?.(), lose: () => lost[0]?.() }
 }

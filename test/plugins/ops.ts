@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
+import { connectLink, until } from '../fixtures/ledger.ts'
 
 const yamlFor = (url: string) =>
   `models: { m: { targets: [{ url: '${url}' }] } }\nlog: { level: info }`
@@ -191,6 +193,20 @@ t.test('alive without Redis, ready only with it', async (t) => {
   }
   t.match(await readiness(), { status: 503, body: { redis: 'not reachable' } })
   t.match(await get('/healthz'), { status: 200, body: { status: 'ok' } })
+})
+
+t.test('connected, but not ready until the ledger has taken up its holds', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const { client } = await connectLink(t, gateway.redis.socket)
+  const readiness = async () => (await fetch(`${gateway.adminUrl}/readyz`)).json()
+  // To take them up it loads its scripts first.
+  await client.acl('SETUSER', 'default', '-script')
+  await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  const shut = { status: 'not ready', redis: 'ok', ledger: 'not open' }
+  await until(async () => isDeepStrictEqual(await readiness(), { ...shut, draining: false }))
+  await client.acl('SETUSER', 'default', '+script')
+  const open = { status: 'ready', redis: 'ok', ledger: 'ok', draining: false }
+  await until(async () => isDeepStrictEqual(await readiness(), open))
 })
 
 t.test('none of it is on the public port', async (t) => {
