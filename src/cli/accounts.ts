@@ -2,7 +2,7 @@
 
 import type { Account } from '../ledger/accounts.ts'
 import { path } from './admin.ts'
-import { exit, usageError, wordAt } from './command.ts'
+import { tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
 import { card, formatTime, table } from './table.ts'
@@ -37,10 +37,7 @@ const list: Command = {
     const order = limit === undefined ? 'asc' : 'desc'
     const rows = await collect<Account>(await call.admin(), 'accounts', { order, limit })
     const accounts = order === 'asc' ? rows : rows.toReversed()
-    call.io.stdout.write(
-      call.isJson ? `${JSON.stringify(listJson(accounts))}\n` : tableOf(accounts),
-    )
-    return exit.ok
+    return tell(call, listJson(accounts), tableOf(accounts))
   },
 }
 
@@ -100,7 +97,7 @@ async function change(call: Call, body: object): Promise<number> {
   return show(call, await admin.patch<Account>(path`accounts/${wordAt(call, 0)}`, body))
 }
 
-function show({ io, isJson }: Call, account: Account): number {
+function show(call: Call, account: Account): number {
   const { id, name, plan, status, external_id, metadata, created_at } = account
   const pairs = Object.entries(metadata).map(([key, value]) => `${key}=${value}`)
   const shown = {
@@ -112,8 +109,7 @@ function show({ io, isJson }: Call, account: Account): number {
     ...(pairs.length === 0 ? {} : { metadata: pairs.join(' ') }),
     created: formatTime(created_at),
   }
-  io.stdout.write(isJson ? `${JSON.stringify(account)}\n` : card(shown))
-  return exit.ok
+  return tell(call, account, card(shown))
 }
 
 function tableOf(accounts: readonly Account[]): string {

@@ -19,7 +19,6 @@ export interface CallOptions {
   /** A fresh one where not given. */
   readonly idempotencyKey?: string
   readonly timeoutMs?: number
-  readonly signal?: AbortSignal
 }
 
 export interface AdminOptions {
@@ -68,16 +67,16 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
     options.progress?.write(`Waiting for ${options.url.origin} …\n`)
   }, 1000)
   try {
-    for (const [i, pauseMs] of [...pausesMs, undefined].entries()) {
+    for (let i = 0; ; i++) {
       const outcome = await attempt(options, request)
       if ('value' in outcome) return outcome.value
       const isFirstRefused = i === 0 && outcome.wasNotSent
+      const pauseMs = pausesMs[i]
       if (pauseMs === undefined || !outcome.mayHelpAgain || isFirstRefused) {
         throw explain(outcome, request)
       }
       await sleep(pauseMs, undefined, { signal: options.signal })
     }
-    throw new CliError(exit.unreachable, 'The gateway did not answer.')
   } finally {
     clearTimeout(waiting)
   }
@@ -155,7 +154,7 @@ async function send({ url, token, signal }: AdminOptions, request: Request): Pro
 }
 
 interface Refusal {
-  readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
+  readonly error: { readonly code: string; readonly message: string }
   readonly request_id?: string
 }
 

@@ -1,6 +1,6 @@
 // tollgate check: every problem of a configuration file, or with --print what the gateway would run with.
 
-import { exit, usageError } from './command.ts'
+import { exit, tell, usageError } from './command.ts'
 import type { Command } from './command.ts'
 
 const check: Command = {
@@ -9,7 +9,8 @@ const check: Command = {
   summary: 'every problem of the configuration; exit code 78 if there is one',
   options: { print: { help: 'the effective configuration, secrets masked' } },
   isLocal: true,
-  async run({ io, words, text, has, isJson }) {
+  async run(call) {
+    const { io, words, text, has } = call
     if (words[0] !== undefined && text('config') !== undefined) {
       throw usageError('Give the file once.')
     }
@@ -25,16 +26,11 @@ const check: Command = {
     const loaded = await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin })
     const problems = 'problems' in loaded ? loaded.problems : []
     if ('effective' in loaded && has('print')) {
-      io.stdout.write(
-        isJson ? `${JSON.stringify(loaded.effective)}\n` : printConfig(loaded.effective),
-      )
-      return exit.ok
+      return tell(call, loaded.effective, printConfig(loaded.effective))
     }
-    if (isJson) io.stdout.write(`${JSON.stringify({ file, problems })}\n`)
-    else {
-      for (const problem of problems) io.stdout.write(`${formatProblem(problem)}\n`)
-      io.stdout.write(`${problems.length} problem${problems.length === 1 ? '' : 's'}\n`)
-    }
+    const lines = problems.map((problem) => `${formatProblem(problem)}\n`)
+    const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}\n`
+    tell(call, { file, problems }, lines.join('') + count)
     return problems.length === 0 ? exit.ok : exit.configuration
   },
 }

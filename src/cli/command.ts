@@ -91,6 +91,12 @@ export function optionsOf({ options, isLocal }: Command): Command['options'] {
   return { ...options, ...(isLocal ? {} : gatewayOptions), ...commonOptions }
 }
 
+/** What a command has to say on stdout, where it went well: JSON for programs, else the text. */
+export function tell({ io, isJson }: Call, value: unknown, text: string): number {
+  io.stdout.write(isJson ? `${JSON.stringify(value)}\n` : text)
+  return exit.ok
+}
+
 /** The word that the command declares at this place. Only for those that are not optional. */
 export function wordAt({ words }: Call, index: number): string {
   const word = words[index]

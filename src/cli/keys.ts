@@ -2,7 +2,7 @@
 
 import type { ApiKey, NewApiKey } from '../ledger/account-keys.ts'
 import { path } from './admin.ts'
-import { exit, usageError, wordAt } from './command.ts'
+import { tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
 import { formatTime, table } from './table.ts'
@@ -52,8 +52,7 @@ const list: Command = {
   async run(call) {
     const target = path`accounts/${call.words[0] ?? accountOf(call)}/keys`
     const keys = await collect<ApiKey>(await call.admin(), target, { order: 'asc' })
-    call.io.stdout.write(call.isJson ? `${JSON.stringify(listJson(keys))}\n` : tableOf(keys))
-    return exit.ok
+    return tell(call, listJson(keys), tableOf(keys))
   },
 }
 
@@ -65,8 +64,7 @@ const revoke: Command = {
   async run(call) {
     const admin = await call.admin()
     const key = await admin.delete<ApiKey>(path`keys/${keyIdOf(call)}`)
-    call.io.stdout.write(call.isJson ? `${JSON.stringify(key)}\n` : `${key.id} is revoked.\n`)
-    return exit.ok
+    return tell(call, key, `${key.id} is revoked.\n`)
   },
 }
 
@@ -109,18 +107,12 @@ function limitsOf(call: Call) {
 }
 
 async function makeKey(call: Call, target: string, body: object): Promise<number> {
-  const { io, isJson } = call
   const admin = await call.admin()
   const given = call.text('idempotency-key')
   const made = await admin.post<NewApiKey>(target, body, { idempotencyKey: given })
-  if (isJson) {
-    io.stdout.write(`${JSON.stringify(made)}\n`)
-    return exit.ok
-  }
   // The key alone on stdout, so that a shell can take it; what a person should know on stderr.
-  io.stdout.write(`${made.key}\n`)
-  io.stderr.write(`${made.id}: keep the key, it is not shown again.\n`)
-  return exit.ok
+  if (!call.isJson) call.io.stderr.write(`${made.id}: keep the key, it is not shown again.\n`)
+  return tell(call, made, `${made.key}\n`)
 }
 
 function tableOf(keys: readonly ApiKey[]): string {

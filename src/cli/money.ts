@@ -2,7 +2,7 @@
 
 import type { AuditReport, Balance, Transaction } from '../ledger/ledger.ts'
 import { path } from './admin.ts'
-import { exit, usageError, wordAt } from './command.ts'
+import { exit, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { card, formatAmount, formatChange, formatTime, table } from './table.ts'
 import { parseAmount } from './values.ts'
@@ -54,8 +54,7 @@ const balance: Command = {
       spent: formatAmount(spent),
       'as of': formatTime(found.updated_at),
     }
-    call.io.stdout.write(call.isJson ? `${JSON.stringify(found)}\n` : card(shown))
-    return exit.ok
+    return tell(call, found, card(shown))
   },
 }
 
@@ -71,7 +70,7 @@ const audit: Command = {
     const query = account === undefined ? '' : path`?account=${account}`
     const admin = await call.admin()
     const report = await admin.get<AuditReport>(`audit${query}`, { timeoutMs: auditTimeoutMs })
-    call.io.stdout.write(call.isJson ? `${JSON.stringify(report)}\n` : describe(report))
+    tell(call, report, describe(report))
     return report.differences.length === 0 ? exit.ok : exit.failed
   },
 }
@@ -85,8 +84,7 @@ async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Pro
   const given = call.text('idempotency-key')
   const made = await admin.post<Transaction>(target, body, { idempotencyKey: given })
   const line = `${formatChange(made.amount)}, balance ${formatAmount(made.balance_after)} (${made.id})\n`
-  call.io.stdout.write(call.isJson ? `${JSON.stringify(made)}\n` : line)
-  return exit.ok
+  return tell(call, made, line)
 }
 
 function describe({ accounts, entries, differences }: AuditReport): string {

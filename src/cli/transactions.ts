@@ -5,7 +5,7 @@ import type { List } from '../http/page.ts'
 import type { Transaction } from '../ledger/ledger.ts'
 import { path } from './admin.ts'
 import type { Admin } from './admin.ts'
-import { exit, wordAt } from './command.ts'
+import { exit, tell, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
 import { formatAmount, formatChange, formatTime, table } from './table.ts'
@@ -29,8 +29,7 @@ const transactions: Command = {
     const newest = await collect<Transaction>(admin, target, { order: 'desc', limit })
     const rows = newest.toReversed()
     if (call.has('follow')) return follow(call, { admin, target, rows })
-    call.io.stdout.write(call.isJson ? `${JSON.stringify(listJson(rows))}\n` : table(columns, rows))
-    return exit.ok
+    return tell(call, listJson(rows), table(columns, rows))
   },
 }
 
