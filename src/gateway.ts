@@ -1,7 +1,8 @@
 // Builds everything once, in order, and takes it down in reverse. The list of plugins is the feature list.
 
 import { join } from 'node:path'
-import type { Config, Model, Target } from './config/config.ts'
+import { secretsOfTarget } from './backend/secrets.ts'
+import type { Config, Model } from './config/config.ts'
 import { ensureAdminToken, ensureDataFolder, lockDataFolder } from './data-folder.ts'
 import { openDoors } from './doors.ts'
 import type { Doors } from './doors.ts'
@@ -79,7 +80,7 @@ export async function startGateway(
 ): Promise<RunningGateway> {
   const { log, version, effective } = options
   await using undo = new AsyncDisposableStack()
-  const config = await prepareData(loaded, undo)
+  const config = await prepareData(loaded, { log, undo })
   const redis = await openRedis(config, { log, undo })
   const metrics = createMetrics(version)
   const ledger = await openLedger(config, { redis, metrics, log, undo })
@@ -101,11 +102,12 @@ interface Opening {
   readonly undo: AsyncDisposableStack
 }
 
-async function prepareData(config: Config, undo: AsyncDisposableStack): Promise<Config> {
+async function prepareData(config: Config, { log, undo }: Opening): Promise<Config> {
   await ensureDataFolder(config.data)
   const lock = await lockDataFolder(config.data)
   undo.defer(() => lock.release())
   const token = await ensureAdminToken(config.data, config.admin.token)
+  log.hide(token)
   return { ...config, admin: { ...config.admin, token } }
 }
 
@@ -193,9 +195,8 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
 /** What never may be logged. */
 export function secretsOf(config: Config): string[] {
   const { models, admin, redis } = config
-  const ofTarget = ({ key, headers }: Target) => [...(key ? [key] : []), ...Object.values(headers)]
   const targets = [...models.values()].flatMap((model) => model.targets)
   const password = redis.kind === 'single' ? redis.password : undefined
   const ours = [admin.token, pepperOf(config), password ?? '']
-  return [...ours, ...targets.flatMap(ofTarget)].filter((secret) => secret !== '')
+  return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

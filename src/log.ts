@@ -9,6 +9,8 @@ export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
+  /** From now on this text never leaves either. */
+  hide(secret: string): void
   /** Writes what is buffered. */
   flush(): void
 }
@@ -29,7 +31,13 @@ export function createLog({ level, format, secrets = [], write }: LogOptions): L
   const file = destination({ fd: 1, sync: false, minLength: 4096 })
   const timer = setInterval(() => file.flush(), 250).unref()
   const sink = write ?? ((line: string) => void file.write(line))
-  const masked = secrets.filter((secret) => secret.length >= leastSecret)
+  const masked = new Set<string>()
+  const hide = (secret: string) => {
+    if (secret.length < leastSecret) return
+    // As it stands in a line, which is JSON.
+    masked.add(JSON.stringify(secret).slice(1, -1))
+  }
+  for (const secret of secrets) hide(secret)
   const out = {
     write(line: string) {
       for (const secret of masked) {
@@ -44,6 +52,7 @@ export function createLog({ level, format, secrets = [], write }: LogOptions): L
     info: (fields, message) => log.info(fields, message),
     warn: (fields, message) => log.warn(fields, message),
     error: (fields, message) => log.error(fields, message),
+    hide,
     flush() {
       clearInterval(timer)
       if (!write) file.flushSync()

@@ -110,7 +110,7 @@ redis: { url: 'redis://127.0.0.1:1', password: redis-secret }
 plugins: { auth: { pepper: pepper-secret } }
 models:
   a: { targets: [{ url: http://a/v1, key: key-a, headers: { x-b: header-b } }] }
-  b: { targets: [{ url: http://b/v1 }, { url: http://c/v1, key: key-c }] }
+  b: { targets: [{ url: http://b/v1?api-version=1&key=key-in-query }, { url: http://c/v1, key: key-c }] }
 `,
     )
     t.same(secretsOf(config).toSorted(), [
@@ -118,8 +118,22 @@ models:
       'header-b',
       'key-a',
       'key-c',
+      'key-in-query',
       'pepper-secret',
       'redis-secret',
     ])
   },
 )
+
+t.test('the admin token that it makes itself is never logged either', async (t) => {
+  const redis = await startRedis(t)
+  const lines: string[] = []
+  const log = createLog({ level: 'info', format: 'json', write: (line) => lines.push(line) })
+  const config = await configOf(t, base(redis.socket, t.testdir()))
+  const gateway = await build(config, { effective: {}, log, version: 'test' })
+  const { token } = gateway.config.admin
+  t.match(token, /^[\w-]{43}$/)
+  gateway.log.info({ token }, `it is ${token}`)
+  t.match(lines.at(-1), /"token":"\*\*\*","msg":"it is \*\*\*"/)
+  await gateway.close()
+})

@@ -46,6 +46,15 @@ t.test('a secret is masked wherever it stands, one too short to be a secret is n
   t.end()
 })
 
+t.test('what is hidden later is masked from then on, whatever JSON makes of it', (t) => {
+  const { log, lines } = open()
+  log.hide('two\n"lines"')
+  log.hide('short')
+  log.info({ said: 'two\n"lines"' }, 'short')
+  t.match(JSON.parse(lines[0] ?? ''), { said: '***', msg: 'short' })
+  t.end()
+})
+
 t.test('an error is told with its causes, and nothing else that hangs on it', (t) => {
   const { log, lines } = open()
   const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', request: 'private' })

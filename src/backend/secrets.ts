@@ -30,23 +30,33 @@ export function mask(text: string | Buffer, target: Target): string | Buffer {
 function secretForms(target: Target): readonly string[] {
   const known = forms.get(target)
   if (known) return known
-  const secrets = [
-    ...(target.key ? [target.key] : []),
-    ...Object.values(target.headers),
-    ...addressOf(target.url),
-  ].filter((secret) => secret.length >= leastChars)
+  const secrets = [...secretsOfTarget(target), ...addressOf(target.url)].filter(
+    (secret) => secret.length >= leastChars,
+  )
   const all = new Set(secrets.flatMap(writtenAs).filter((form) => form.length >= leastChars))
   const sorted = [...all].sort((a, b) => b.length - a.length)
   forms.set(target, sorted)
   return sorted
 }
 
-function addressOf(url: string): string[] {
+/** What nobody may be told, operators included: its key, wherever that stands. */
+export function secretsOfTarget({ key, headers, url }: Target): string[] {
+  return [...(key ? [key] : []), ...Object.values(headers), ...keysIn(url)]
+}
+
+function keysIn(url: string): string[] {
   if (!URL.canParse(url)) return []
-  const { href, origin, host, hostname, username, password, searchParams } = new URL(url)
+  const { password, searchParams } = new URL(url)
   // A key may stand in the query; a version does too, and is shorter.
   const inQuery = [...searchParams.values()].filter((value) => value.length >= leastQueryChars)
-  return [url, href, origin, host, hostname, username, password, ...inQuery]
+  return [password, ...inQuery]
+}
+
+/** Clients are not told where it is either. */
+function addressOf(url: string): string[] {
+  if (!URL.canParse(url)) return []
+  const { href, origin, host, hostname, username } = new URL(url)
+  return [url, href, origin, host, hostname, username]
 }
 
 function writtenAs(secret: string): string[] {
