@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { parseHostPort } from '../config/host-port.ts'
 import type { Tree } from '../config/tree.ts'
 import { CliError, exit, usageError } from './command.ts'
 import type { Call } from './command.ts'
@@ -89,21 +90,15 @@ function plain(tree: Tree): unknown {
 
 /** `9090`, `"127.0.0.1:9090"`, `{host, port}`; what listens on every address is called on loopback. */
 function listenerUrl(listen: unknown): URL | undefined {
-  if (typeof listen === 'number' || typeof listen === 'string') {
-    return listenerUrl(splitListen(String(listen)))
+  const isShort = typeof listen === 'number' || typeof listen === 'string'
+  const given = isShort ? parseHostPort(String(listen)) : (listen ?? {})
+  const { host = '127.0.0.1', port = 9090 }: { host?: unknown; port?: unknown } = given ?? {
+    port: 0,
   }
-  const { host = '127.0.0.1', port = 9090 } = (listen ?? {}) as { host?: unknown; port?: unknown }
   if (!Number(port)) return undefined
-  const name = String(host) === '0.0.0.0' || host === '' ? '127.0.0.1' : String(host)
+  const name = String(host) === '0.0.0.0' ? '127.0.0.1' : String(host)
   const shown = name === '::' ? '[::1]' : name.includes(':') ? `[${name}]` : name
   return URL.parse(`http://${shown}:${String(port)}`) ?? undefined
-}
-
-function splitListen(text: string): { host?: string; port: number } {
-  if (/^\d+$/.test(text)) return { port: Number(text) }
-  const colon = text.lastIndexOf(':')
-  const host = text.slice(0, colon).replace(/^\[|\]$/g, '')
-  return { host, port: Number(text.slice(colon + 1)) }
 }
 
 async function readToken(data: string): Promise<string> {

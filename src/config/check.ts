@@ -2,11 +2,11 @@
 // stand in the file, so that it finds its faults also where another part of the file is wrong.
 
 import type { Finding } from './explain.ts'
+import { parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import { didYouMean, formatPath, type Path } from './problem.ts'
 import { defaultSizes } from './keys.ts'
 import { bytes } from './schema.ts'
-import { parseHostPort } from './words.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 

@@ -3,9 +3,10 @@
 
 import { join } from 'node:path'
 import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
+import { parseHostPort } from './host-port.ts'
 import type { GatewayKeys, PluginKeys } from './keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
-import { parseHostPort, parseRedisUrl } from './words.ts'
+import { parseRedisUrl } from './words.ts'
 
 export interface Origin {
   readonly file: string

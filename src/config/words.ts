@@ -3,6 +3,7 @@
 
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
+import { parseHostPort } from './host-port.ts'
 import { kinds, z } from './schema.ts'
 
 const portHelp = 'write a port number from 0 to 65535'
@@ -13,22 +14,10 @@ export const port = () =>
 export const host = () =>
   z.string().regex(/^[^\s/[\]@]+$/, { error: 'write a host name or an address without brackets' })
 
-const hostPortPattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
-
-/** `host:port`, `[::1]:port`, `:port` for every address, a port alone (from the environment) for 127.0.0.1. */
 export const hostPort = () =>
   z.string().refine((text) => parseHostPort(text) !== undefined, {
     error: 'write host:port, such as 127.0.0.1:9090 or [::1]:9090',
   })
-
-export function parseHostPort(text: string): { host: string; port: number } | undefined {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535)
-    return { host: '127.0.0.1', port: Number(text) }
-  const [, inBrackets, plain, digits] = hostPortPattern.exec(text) ?? []
-  const number = Number(digits)
-  if (digits === undefined || number > 65_535) return undefined
-  return { host: (inBrackets ?? plain) || '0.0.0.0', port: number }
-}
 
 export const cidr = () =>
   z.string().refine(isCidr, { error: 'write an address range, such as 10.0.0.0/8 or fd00::/8' })

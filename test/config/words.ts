@@ -8,7 +8,6 @@ import {
   host,
   hostPort,
   modelId,
-  parseHostPort,
   parseRedisUrl,
   port,
   redisUrl,
@@ -33,13 +32,6 @@ t.test('ports and hosts', async (t) => {
     ['a:1', '[::1]:80', ':80', '80'],
     ['a', 'a:b', 'a:99999', '::1:80', '99999'],
   )
-})
-
-t.test('an address with a port is taken apart', async (t) => {
-  t.same(parseHostPort('127.0.0.1:9090'), { host: '127.0.0.1', port: 9090 })
-  t.same(parseHostPort('[::1]:9090'), { host: '::1', port: 9090 })
-  t.same(parseHostPort(':9090'), { host: '0.0.0.0', port: 9090 })
-  t.same(parseHostPort('9090'), { host: '127.0.0.1', port: 9090 })
 })
 
 t.test('address ranges', async (t) => {

@@ -1,0 +1,15 @@
+// `host:port` as people write it, for the loader and for the command line. It imports nothing: a command that only asks
+// where the gateway listens is not to load zod.
+
+const pattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
+
+/** `host:port`, `[::1]:port`, `:port` for every address, a port alone (from the environment) for 127.0.0.1. */
+export function parseHostPort(text: string): { host: string; port: number } | undefined {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) {
+    return { host: '127.0.0.1', port: Number(text) }
+  }
+  const [, inBrackets, plain, digits] = pattern.exec(text) ?? []
+  const port = Number(digits)
+  if (digits === undefined || port > 65_535) return undefined
+  return { host: (inBrackets ?? plain) || '0.0.0.0', port }
+}
