@@ -15,18 +15,18 @@ const check: Command = {
       throw usageError('Give the file once.')
     }
     const file = words[0] ?? text('config') ?? 'gateway.yaml'
-    const [{ loadConfig }, { importPlugin }, { printConfig }, { formatProblem }, plugins] =
+    const [{ loadConfig }, { importPlugin }, { printYaml }, { formatProblem }, plugins] =
       await Promise.all([
         import('../config/load.ts'),
         import('../config/own-plugin.ts'),
-        import('../config/print.ts'),
+        import('../config/tree.ts'),
         import('../config/problem.ts'),
         io.plugins?.() ?? [],
       ])
     const loaded = await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin })
     const problems = 'problems' in loaded ? loaded.problems : []
     if ('effective' in loaded && has('print')) {
-      return tell(call, loaded.effective, printConfig(loaded.effective))
+      return tell(call, loaded.effective, printYaml(loaded.effective))
     }
     const lines = problems.map((problem) => `${formatProblem(problem)}\n`)
     const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}\n`

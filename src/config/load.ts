@@ -6,10 +6,10 @@ import { dirname, resolve } from 'node:path'
 import { block, crossCheck } from './check.ts'
 import type { Config } from './config.ts'
 import { derive } from './derive.ts'
+import { effectiveOf } from './effective.ts'
 import { explain, findings, show, type Finding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
-import { effectiveOf } from './print.ts'
 import { suggest, type Path, type Problem } from './problem.ts'
 import { resolveConfig } from './resolve.ts'
 import { z } from './schema.ts'
@@ -26,7 +26,7 @@ export interface LoadOptions {
 export type Loaded =
   | {
       readonly config: Config
-      /** For printConfig: the file's notation with defaults, secrets masked. */
+      /** The file's notation with defaults, secrets masked. */
       readonly effective: unknown
     }
   | { readonly problems: readonly Problem[] }

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
-import { printConfig } from '../../src/config/print.ts'
+import { printYaml } from '../../src/config/tree.ts'
 import { formatProblem } from '../../src/config/problem.ts'
 import { z } from '../../src/config/schema.ts'
 import { env, folder, load, plugins, problemsOf } from '../fixtures/config/load.ts'
@@ -36,7 +36,7 @@ t.test('every good file has the effective configuration beside it, secrets maske
   for (const file of files) {
     const loaded = await load(file)
     if ('problems' in loaded) return t.fail(loaded.problems.map(formatProblem).join('\n'))
-    const printed = printConfig(loaded.effective)
+    const printed = printYaml(loaded.effective)
     t.equal(printed.replaceAll(folder, '.'), await expectedOf(file), relative(folder, file))
     t.notMatch(printed, /hidden|secret-from-outside|from-a-file/, 'no secret is shown')
   }
@@ -46,7 +46,7 @@ t.test('what is printed is a configuration again, and the same one', async (t) =
   for (const name of ['smallest', 'anchors', 'redis-socket']) {
     const first = await load(join(folder, 'good', `${name}.yaml`))
     if ('problems' in first) return t.fail(name)
-    const file = await write(t, printConfig(first.effective))
+    const file = await write(t, printYaml(first.effective))
     const second = await load(file)
     if ('problems' in second) return t.fail(second.problems.map(formatProblem).join('\n'))
     t.same({ ...second.config, file: '' }, { ...first.config, file: '' }, name)

@@ -3,14 +3,8 @@
 
 import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
 import type { Schema } from './schema.ts'
-import { printYaml } from './tree.ts'
 
 export const mask = '********'
-
-/** `effective` is loadConfig's. */
-export function printConfig(effective: unknown): string {
-  return printYaml(effective)
-}
 
 /** A file's values with defaults, secrets masked. */
 export function effectiveOf(schema: Schema, given: unknown): unknown {
