@@ -50,7 +50,6 @@ export interface Model {
 }
 
 export interface Plan {
-  readonly name: string
   readonly requestsPerMinute: number
   readonly tokensPerMinute: number
   readonly concurrency: number
@@ -58,18 +57,22 @@ export interface Plan {
   readonly models: readonly string[]
 }
 
-export type RedisConfig =
-  | { readonly kind: 'embedded' }
-  | {
-      readonly kind: 'single'
-      readonly host: string
-      readonly port: number
-      readonly path?: string
-      readonly username?: string
-      readonly password?: string
-      readonly db: number
-      readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
-    }
+export interface RedisAddress {
+  readonly host: string
+  readonly port: number
+  /** Of a unix socket, in place of host and port. */
+  readonly path?: string
+  readonly username?: string
+  readonly password?: string
+  readonly db: number
+}
+
+interface SingleRedis extends RedisAddress {
+  readonly kind: 'single'
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+}
+
+export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
 
 export interface Listen {
   readonly host: string

@@ -50,16 +50,14 @@ function checkPairs(
 ): readonly Finding[] {
   return files.flatMap(({ path, kind, file }) => {
     const key = kind === 'private key file' ? texts.get(file) : undefined
-    const beside = files.find((other) => last(other.path) === 'cert' && sameBlock(other.path, path))
+    const beside = files.find(
+      (other) => other.path.at(-1) === 'cert' && sameBlock(other.path, path),
+    )
     const cert = beside && texts.get(beside.file)
     if (key === undefined || cert === undefined) return []
     if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return []
     return [{ path, message: 'is not the key of the certificate in cert', atKey: false }]
   })
-}
-
-function last(path: Path): string | number | undefined {
-  return path.at(-1)
 }
 
 function sameBlock(a: Path, b: Path): boolean {

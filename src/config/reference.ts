@@ -1,11 +1,10 @@
 // What is generated from the schemas: config/gateway.schema.json, by which editors complete and check, and
 // docs/configuration.md. Pure; scripts/generate.ts writes the files.
 
+import { isBlock, type Block } from './check.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
 import { z, type Schema } from './schema.ts'
-
-type Json = Record<string, unknown>
 
 export function jsonSchema(plugins: readonly PluginKeys[]): unknown {
   const plain = z.toJSONSchema(gatewayKeys(plugins), {
@@ -14,8 +13,10 @@ export function jsonSchema(plugins: readonly PluginKeys[]): unknown {
     unrepresentable: 'any',
     reused: 'inline',
   })
-  const root = { ...(withEnvironment(plain) as Json), title: 'gateway.yaml of Tollgate' }
-  const { properties } = root as unknown as { readonly properties: Record<string, Json> }
+  const root = { ...(withEnvironment(plain) as Block), title: 'gateway.yaml of Tollgate' }
+  const { properties } = root as unknown as {
+    readonly properties: Record<string, Record<string, unknown>>
+  }
   // An operator's own plugins stand under their paths, with blocks that only they know.
   if (properties.plugins) properties.plugins.patternProperties = { '^\\.{0,2}/': {} }
   return root
@@ -26,7 +27,7 @@ const fromEnvironment = { type: 'string', pattern: '\\$\\{' } as const
 
 function withEnvironment(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(withEnvironment)
-  if (!isJson(node)) return node
+  if (!isBlock(node)) return node
   const inner = Object.fromEntries(
     // A key can't come from the environment, a default is no schema.
     Object.entries(node).map(([key, value]) => [
@@ -42,7 +43,7 @@ function withEnvironment(node: unknown): unknown {
   return { anyOf: [constraints, fromEnvironment], ...outer, ...value }
 }
 
-function isNarrow(node: Json): boolean {
+function isNarrow(node: Block): boolean {
   if (['integer', 'number', 'boolean'].includes(String(node.type))) return true
   return 'enum' in node || 'const' in node || (node.type === 'string' && 'pattern' in node)
 }
@@ -50,15 +51,13 @@ function isNarrow(node: Json): boolean {
 /** Alternatives of alternatives on one level, the environment once, last. */
 function flatAnyOf(options: readonly unknown[]): readonly unknown[] {
   const flat = options.flatMap((option) => {
-    const nested = isJson(option) && Object.keys(option).length === 1 ? option.anyOf : undefined
+    const nested = isBlock(option) && Object.keys(option).length === 1 ? option.anyOf : undefined
     return Array.isArray(nested) ? nested : [option]
   })
-  const own = flat.filter((option) => !isJson(option) || option.pattern !== fromEnvironment.pattern)
+  const own = flat.filter(
+    (option) => !isBlock(option) || option.pattern !== fromEnvironment.pattern,
+  )
   return own.length < flat.length ? [...own, fromEnvironment] : own
-}
-
-function isJson(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 interface Row {

@@ -129,14 +129,13 @@ function resolvePlans(
 ): ReadonlyMap<string, Plan> {
   const idOf = (name: string) =>
     [...models.values()].find(({ aliases }) => aliases.includes(name))?.id ?? name
-  const resolvePlan = (name: string, plan: PlanKeys): Plan => ({
-    name,
+  const resolvePlan = (plan: PlanKeys): Plan => ({
     requestsPerMinute: plan.requests_per_minute,
     tokensPerMinute: plan.tokens_per_minute,
     concurrency: plan.concurrency,
     models: plan.models.map(idOf),
   })
-  return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(name, plan)]))
+  return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(plan)]))
 }
 
 function resolvePlugins(

@@ -1,5 +1,5 @@
 // Walks a zod schema and a value side by side, for what zod alone does not do: name unknown keys at their place, keep
-// a price's source text, take numbers from the environment's text, find the files, and show values with secrets masked.
+// a price's source text, take numbers from the environment's text, find the files and the secrets.
 
 import { didYouMean, type Path } from './problem.ts'
 import { kinds, type Kind, type Schema, type z } from './schema.ts'
@@ -17,8 +17,6 @@ export interface FileAt {
   readonly kind: 'certificate file' | 'private key file'
   /** Absolute. */
   readonly file: string
-  /** As the file has it, for messages. */
-  readonly written: string
 }
 
 export interface Fitted {
@@ -87,7 +85,7 @@ export function fit(schema: Schema, tree: Tree, absolute: (path: string) => stri
     if (typeof node.value !== 'string') return kind === 'decimal' ? sourceOf(node) : node.value
     if (!isFileKind(kind) || node.value === '') return fromText(options, node)
     const file = absolute(node.value)
-    if (kind !== 'path') files.push({ path, kind, file, written: node.value })
+    if (kind !== 'path') files.push({ path, kind, file })
     return file
   }
   return { value: visit(schema, tree, []), problems, files, secrets }

@@ -4,7 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
-import type { Found, ScalarTree, Tree } from './tree.ts'
+import type { Found, Tree } from './tree.ts'
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -33,13 +33,9 @@ export async function substitute(
     const { text, faults } = await replaceIn(node.value, around)
     problems.push(...faults.map((message) => ({ ...node.at, path, message })))
     // A scalar with a fault keeps its place but has no value that could be judged.
-    return faults.length > 0 ? { ...node, value: null } : replaced(node, text)
+    return { ...node, ...(faults.length > 0 ? { value: null } : { value: text, replaced: true }) }
   }
   return { tree: await visit(tree, []), problems }
-}
-
-function replaced(node: ScalarTree, text: string): ScalarTree {
-  return { ...node, value: text, replaced: true }
 }
 
 async function replaceIn(

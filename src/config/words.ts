@@ -3,6 +3,7 @@
 
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
+import type { RedisAddress } from './config.ts'
 import { parseHostPort } from './host-port.ts'
 import { kinds, z } from './schema.ts'
 
@@ -116,16 +117,6 @@ function urlFault(text: string): string | undefined {
   return undefined
 }
 
-export interface RedisAddress {
-  readonly host: string
-  readonly port: number
-  readonly path?: string
-  readonly username?: string
-  readonly password?: string
-  readonly db: number
-  readonly secure: boolean
-}
-
 const redisHelp =
   'write embedded, redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/redis.sock'
 
@@ -136,7 +127,7 @@ export const redisUrl = () =>
     .refine((text) => parseRedisUrl(text) !== undefined, { error: redisHelp })
     .register(kinds, { kind: 'url' })
 
-export function parseRedisUrl(text: string): RedisAddress | undefined {
+export function parseRedisUrl(text: string): (RedisAddress & { secure: boolean }) | undefined {
   const url = URL.parse(text)
   if (!url || url.hash || /\s/.test(text)) return undefined
   const unix = url.protocol === 'unix:'

@@ -7,7 +7,6 @@ const at = (name: string, kind: 'cert' | 'key', block = 'tls') => ({
   path: [block, kind],
   kind: kind === 'cert' ? ('certificate file' as const) : ('private key file' as const),
   file: join(folder, 'tls', name),
-  written: name,
 })
 
 const messages = async (...files: Parameters<typeof readPems>[0]) =>

@@ -28,7 +28,6 @@ t.test('a duration is a whole number with its unit, in ms', async (t) => {
     t.notOk(duration().safeParse(text).success, text)
   }
   t.equal(duration({ min: 0 }).parse('0s'), 0)
-  t.notOk(duration({ max: 1000 }).safeParse('2s').success)
 })
 
 t.test('the longest duration still fits a timer', async (t) => {
