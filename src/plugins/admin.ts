@@ -1,21 +1,33 @@
 // The operator's API on its own listener (operate.md §3): accounts, keys, money, what is configured. Every route of it
-// needs the admin token, and none answers a web page: those send an Origin, or a Host of their own choosing.
+// needs the admin token, and none answers a web page: those send an Origin, or a Host of their own choosing. Guesses are
+// counted by address; who has the token is never told 429.
 
 import { z } from '../config/schema.ts'
+import { GatewayError } from '../errors.ts'
+import type { Exchange } from '../exchange.ts'
 import type { Plugin } from '../plugin.ts'
+import { createGuard } from '../rate.ts'
+import type { Guard } from '../rate.ts'
 import { accountRoutes } from './admin-accounts.ts'
 import { createDoorkeeper } from './admin-door.ts'
 import { keyRoutes } from './admin-keys.ts'
 import { moneyRoutes } from './admin-money.ts'
 import { overviewRoutes } from './admin-overview.ts'
 
-const schema = z.strictObject({})
+const schema = z.strictObject({
+  failures_per_minute_per_ip: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe('Wrong admin tokens a minute from one address before further ones are answered 429.'),
+})
 
 export const admin: Plugin<z.infer<typeof schema>> = {
   name: 'admin',
   schema,
-  setup(gateway) {
+  setup(gateway, config) {
     const check = createDoorkeeper(gateway.config.admin)
+    const guard = createGuard(config.failures_per_minute_per_ip)
     return {
       routes: [
         ...accountRoutes(gateway),
@@ -24,8 +36,19 @@ export const admin: Plugin<z.infer<typeof schema>> = {
         ...overviewRoutes(gateway),
       ],
       begin(x) {
-        return x.route.access === 'admin-token' ? { check: () => check(x.headers) } : {}
+        if (x.route.access !== 'admin-token') return {}
+        return { check: () => check(x.headers), refuse: (error) => guarded(guard, x, error) }
       },
     }
   },
+}
+
+function guarded(guard: Guard, { ip, headers }: Exchange, error: GatewayError): GatewayError {
+  if (error.code !== 'invalid_admin_token' || !headers.authorization) return error
+  const waitMs = guard.fail(ip)
+  if (waitMs === 0) return error
+  return new GatewayError('rate_limit_exceeded', {
+    retryAfterMs: waitMs,
+    message: 'Too many wrong admin tokens from this address. Wait as Retry-After says.',
+  })
 }
