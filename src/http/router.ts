@@ -19,10 +19,12 @@ export interface Router {
 /** OPTIONS is no method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
 const resourceMethods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
+/** As long as a path can be: an id that nobody has is not found by its resource, whatever its length. */
+const maxParamLength = 16 * 1024
 
 /** Throws where two routes are the same. */
 export function createRouter(routes: readonly Route[]): Router {
-  const table = findMyWay({ caseSensitive: true, maxParamLength: 256 })
+  const table = findMyWay({ caseSensitive: true, maxParamLength })
   for (const route of routes) {
     for (const path of mounts(route.path)) table.on(route.method, path, nobody, route)
   }
