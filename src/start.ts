@@ -19,12 +19,28 @@ export interface StartIo {
   readonly signal: AbortSignal
 }
 
+const wrongUse = 2
 const badConfiguration = 78
+
+const help = `Usage: tollgate start [OPTIONS]
+
+Run the gateway; also without any command.
+
+  --config FILE  the configuration; gateway.yaml where not given
+  --help         this text
+`
 
 /** Resolves with the exit code, after the drain. */
 export async function start(argv: readonly string[], io: StartIo): Promise<number> {
-  const { values } = parseArgs({ args: [...argv], options: { config: { type: 'string' } } })
-  const file = values.config ?? 'gateway.yaml'
+  const { file = 'gateway.yaml', needsHelp, wrong } = readArguments(argv)
+  if (wrong !== undefined) {
+    io.stderr.write(`tollgate: ${wrong}\n${help}`)
+    return wrongUse
+  }
+  if (needsHelp) {
+    io.stdout.write(help)
+    return 0
+  }
   const ownPlugins: Plugin[] = []
   const loadPlugin = async (path: string) => {
     const plugin = await importPlugin(path)
@@ -51,6 +67,26 @@ export async function start(argv: readonly string[], io: StartIo): Promise<numbe
     return 1
   } finally {
     log.flush()
+  }
+}
+
+interface Arguments {
+  readonly file?: string | undefined
+  readonly needsHelp?: boolean | undefined
+  readonly wrong?: string
+}
+
+function readArguments(argv: readonly string[]): Arguments {
+  const options = {
+    config: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  try {
+    const { values } = parseArgs({ args: [...argv], options })
+    return { file: values.config, needsHelp: values.help }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return { wrong: /^[^.\n]*/.exec(message)?.[0] ?? message }
   }
 }
 
