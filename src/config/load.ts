@@ -1,7 +1,6 @@
 // Reads gateway.yaml: all of its problems, each with its place, or a frozen Config. Reads the file and the files it
 // names, and changes nothing; never throws for what a file can hold.
 
-import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { block, crossCheck } from './check.ts'
 import type { Config } from './config.ts'
@@ -11,10 +10,11 @@ import { explain, findings, show, type Finding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
 import { suggest, type Path, type Problem } from './problem.ts'
+import { readText } from './read-text.ts'
 import { resolveConfig } from './resolve.ts'
 import { z } from './schema.ts'
 import { fit } from './shape.ts'
-import { substitute, whyUnreadable } from './substitute.ts'
+import { substitute } from './substitute.ts'
 import { parseTree, placeAt, treeAt, type Found, type Tree } from './tree.ts'
 
 export interface LoadOptions {
@@ -37,10 +37,12 @@ export async function loadConfig(
   { env = process.env, loadPlugin }: LoadOptions = {},
 ): Promise<Loaded> {
   const folder = dirname(resolve(file))
-  const text = await readText(file)
-  if ('fault' in text)
-    return { problems: [{ file, line: 1, column: 1, path: [], message: text.fault }] }
-  const parsed = parseTree(text.text)
+  const read = await readText(file)
+  if ('fault' in read) {
+    const message = `the file cannot be read: ${read.fault}`
+    return { problems: [{ file, line: 1, column: 1, path: [], message }] }
+  }
+  const parsed = parseTree(read.text)
   const { tree, problems: unset } = await substitute(parsed.tree, { env, folder })
   const report = new Report(file, tree)
   report.add(parsed.problems)
@@ -68,14 +70,6 @@ export async function loadConfig(
   return {
     config: resolveConfig(keys, { file, pems: pems.texts, plugins: all }),
     effective: effectiveOf(schema, derived),
-  }
-}
-
-async function readText(file: string): Promise<{ text: string } | { fault: string }> {
-  try {
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file)) }
-  } catch (error) {
-    return { fault: `the file cannot be read: ${whyUnreadable(error)}` }
   }
 }
 

@@ -1,9 +1,10 @@
 // Replaces ${NAME}, ${NAME:-default} and ${file:PATH} inside a tree's string values. It runs after parsing, so that no
 // value can add keys, change types or close quotes. Keys are never touched, replaced text is not looked at again.
 
-import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
+import { readText } from './read-text.ts'
+import type { ReadText } from './read-text.ts'
 import type { Found, Tree } from './tree.ts'
 
 export interface Surroundings {
@@ -47,18 +48,25 @@ async function replaceIn(
   let end = 0
   for (const match of value.matchAll(/\$\$\{|\$\{([^}]*)\}|\$\{/g)) {
     const part = match[0] === '$${' ? { text: '${' } : await lookUp(match[1], around)
-    if (part.fault !== undefined) faults.push(part.fault)
-    parts.push(value.slice(end, match.index), part.text ?? '')
+    parts.push(value.slice(end, match.index))
+    if ('text' in part) parts.push(part.text)
+    else faults.push(part.fault)
     end = match.index + match[0].length
   }
   return { text: parts.join('') + value.slice(end), faults }
 }
 
-type Part = { readonly text?: string; readonly fault?: string }
-
-async function lookUp(inside: string | undefined, { env, folder }: Surroundings): Promise<Part> {
+async function lookUp(
+  inside: string | undefined,
+  { env, folder }: Surroundings,
+): Promise<ReadText> {
   const file = /^file:(.+)$/s.exec(inside ?? '')?.[1]
-  if (file !== undefined) return readText(resolve(folder, file), file)
+  if (file !== undefined) {
+    const read = await readText(resolve(folder, file))
+    if ('fault' in read) return { fault: `\${file:${file}} cannot be read: ${read.fault}` }
+    // Editors and `echo` end a file with a line feed that no secret has.
+    return { text: read.text.replace(/\r?\n$/, '') }
+  }
   const [, name, fallback] = /^([A-Za-z_]\w*)(?::-(.*))?$/s.exec(inside ?? '') ?? []
   if (name === undefined) {
     return { fault: 'write ${NAME}, ${NAME:-default} or ${file:PATH}; a literal "${" is "$${"' }
@@ -69,25 +77,4 @@ async function lookUp(inside: string | undefined, { env, folder }: Surroundings)
     return { fault: `the environment has no ${name}; set it, or write \${${name}:-default}` }
   }
   return { text: value }
-}
-
-async function readText(absolute: string, asWritten: string): Promise<Part> {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(absolute))
-    // Editors and `echo` end a file with a line feed that no secret has.
-    return { text: text.replace(/\r?\n$/, '') }
-  } catch (error) {
-    return { fault: `\${file:${asWritten}} cannot be read: ${whyUnreadable(error)}` }
-  }
-}
-
-/** Node's message would repeat the absolute path; the code says enough. */
-export function whyUnreadable(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'ENOENT') return 'there is no such file'
-  if (code === 'EACCES') return 'permission denied'
-  if (code === 'EISDIR') return 'it is a folder'
-  return code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-    ? 'it is not UTF-8 text'
-    : String(code ?? error)
 }
