@@ -2,9 +2,9 @@
 
 import type { Redis } from 'ioredis'
 import { keys } from '../redis.ts'
+import { asked } from './asked.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
 import type { Entry, OldEntries } from './journal.ts'
-import { unavailable } from './scripts.ts'
 
 export interface Difference {
   readonly ref: string
@@ -31,14 +31,16 @@ const pageSize = 1000
 const maxTries = 5
 
 /** All accounts, or one. */
-export async function audit(options: AuditOptions, ref?: string): Promise<AuditReport> {
+export function audit(options: AuditOptions, ref?: string): Promise<AuditReport> {
+  return asked(auditAll(options, ref))
+}
+
+async function auditAll(options: AuditOptions, ref: string | undefined): Promise<AuditReport> {
   const differences: Difference[] = []
   let accounts = 0
   let entries = 0
   for await (const one of ref === undefined ? allRefs(options.redis) : [ref]) {
-    const result = await auditAccount(options, one).catch((error: unknown) => {
-      throw unavailable(error)
-    })
+    const result = await auditAccount(options, one)
     accounts++
     entries += result.entries
     differences.push(...result.differences)

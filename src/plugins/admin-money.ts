@@ -5,7 +5,6 @@ import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parsePage } from '../http/page.ts'
 import { newId } from '../ids.ts'
-import { asked } from '../ledger/asked.ts'
 import type { Route } from '../plugin.ts'
 import { parseBody, printable } from './admin-body.ts'
 import { idempotencyKey } from './admin-once.ts'
@@ -46,7 +45,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
     route('GET', 'audit', async (x) => {
       const account = x.query.get('account')
       const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
-      return ok(await asked(ledger.audit(ref)))
+      return ok(await ledger.audit(ref))
     }),
   ]
 }

@@ -68,3 +68,13 @@ t.test('an audit', async (t) => {
     )
   })
 })
+
+t.test('with Redis away an audit of one or all is ledger_unavailable', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const { ref } = await makeAccount(link)
+  await server.kill()
+  await t.rejects(ledger.audit(ref), { name: 'GatewayError', code: 'ledger_unavailable' })
+  await t.rejects(ledger.audit(), { name: 'GatewayError', code: 'ledger_unavailable' })
+})
