@@ -6,13 +6,8 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limite
 import type { Redis } from 'ioredis'
 import { GatewayError } from './errors.ts'
 import { limitHeaders } from './http/limit-headers.ts'
+import type { LimitState } from './http/limit-headers.ts'
 import { keys } from './redis.ts'
-
-export interface RateState {
-  readonly limit: number
-  readonly remaining: number
-  readonly resetMs: number
-}
 
 /** Counts one request of an account against `perMinute`. Throws rate_limit_exceeded, or ledger_unavailable when Redis is away. */
 export function createRequestRate(redis: Redis) {
@@ -25,7 +20,7 @@ export function createRequestRate(redis: Redis) {
     }
     return limiter
   }
-  return async (ref: string, perMinute: number): Promise<RateState> => {
+  return async (ref: string, perMinute: number): Promise<LimitState> => {
     try {
       return stateOf(await limiterOf(perMinute).consume(keys.rate(ref)), perMinute)
     } catch (refused) {
@@ -38,7 +33,7 @@ export function createRequestRate(redis: Redis) {
   }
 }
 
-function stateOf(result: RateLimiterRes, limit: number): RateState {
+function stateOf(result: RateLimiterRes, limit: number): LimitState {
   return {
     limit,
     remaining: Math.max(0, result.remainingPoints),

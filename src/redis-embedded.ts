@@ -25,8 +25,6 @@ export interface EmbeddedRedis {
   readonly socket: string
   /** Of the server that runs now, or ran last. */
   readonly pid: number
-  /** Called when it died unasked; it is started again whatever the listener does. */
-  onDeath(listener: () => void): void
   /** To be called last: it takes the server away from everybody. */
   stop(): Promise<void>
 }
@@ -101,7 +99,6 @@ interface Keeping {
 }
 
 function keepRunning({ first, socket, start, tidy, log }: Keeping): EmbeddedRedis {
-  const listeners = new Set<() => void>()
   const stopping = new AbortController()
   let child = first
   let pauseMs = firstPauseMs
@@ -120,7 +117,6 @@ function keepRunning({ first, socket, start, tidy, log }: Keeping): EmbeddedRedi
       if (stopping.signal.aborted) return
       if (performance.now() - since > healthyMs) pauseMs = firstPauseMs
       log.warn({ said }, 'The embedded Redis died: it is started again')
-      for (const listener of listeners) listener()
       await wait(pauseMs, undefined, { signal: stopping.signal }).catch(() => undefined)
       if (!stopping.signal.aborted) await startAgain()
     }
@@ -131,7 +127,6 @@ function keepRunning({ first, socket, start, tidy, log }: Keeping): EmbeddedRedi
     get pid() {
       return child.pid ?? 0
     },
-    onDeath: (listener) => void listeners.add(listener),
     async stop() {
       stopping.abort()
       await endRedis(child)

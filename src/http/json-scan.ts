@@ -19,8 +19,6 @@ export interface JsonScan {
   readonly members: ReadonlyMap<string, Member>
   /** Behind the opening brace. */
   readonly start: number
-  /** At the closing brace. */
-  readonly end: number
   /** The member's value; undefined where there is none. */
   value(key: string): unknown
   /** The member's value as it was sent. */
@@ -48,7 +46,7 @@ export function scanJson(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
     const member = members.get(key)
     return member && slice(member.valueStart, member.valueEnd)
   }
-  return { members, start, end: i, text, value: valueReader(whole, { members, text }) }
+  return { members, start, text, value: valueReader(whole, { members, text }) }
 }
 
 const quote = 0x22

@@ -13,13 +13,13 @@ export interface Page {
 const defaultLimit = 20
 const maxLimit = 100
 
-export function parsePage(query: URLSearchParams, defaultOrder: Page['order'] = 'desc'): Page {
+export function parsePage(query: URLSearchParams): Page {
   const after = single(query, 'after')
   const before = single(query, 'before')
   if (after !== undefined && before !== undefined) {
     throw refuse('before', 'Give "after" or "before", not both.')
   }
-  return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
+  return { limit: parseLimit(query), order: parseOrder(query), after, before }
 }
 
 export interface List<T> {
@@ -53,9 +53,9 @@ function parseLimit(query: URLSearchParams): number {
   return limit
 }
 
-function parseOrder(query: URLSearchParams): Page['order'] | undefined {
-  const text = single(query, 'order')
-  if (text === undefined || text === 'asc' || text === 'desc') return text
+function parseOrder(query: URLSearchParams): Page['order'] {
+  const text = single(query, 'order') ?? 'desc'
+  if (text === 'asc' || text === 'desc') return text
   throw refuse('order', '"order" must be "asc" or "desc".')
 }
 

@@ -20,8 +20,7 @@ export function parseTarget(req: IncomingMessage): Target {
 
 /** RFC 9112 §3.2.2: the absolute form must be taken. Its host must be the Host header's, which others check. */
 function originForm(url: string, host: string | undefined): string {
-  if (url.startsWith('/')) return url
-  if (url === '*') return url
+  if (url.startsWith('/') || url === '*') return url
   const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(url)
   if (!match) throw malformed('The request target must begin with a slash.')
   const [, authority = '', rest = ''] = match

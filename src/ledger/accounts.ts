@@ -4,6 +4,7 @@
 
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
+import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
@@ -195,14 +196,10 @@ async function list(redis: Redis, { limit, after, before, order }: Page): Promis
   const refs = members.slice(0, limit).map(refIn)
   if (before !== undefined) refs.reverse()
   const found = await Promise.all(refs.map((ref) => read(redis, ref)))
-  const data = found.map(({ account }) => account)
-  return {
-    object: 'list',
-    data,
-    first_id: data[0]?.id ?? null,
-    last_id: data.at(-1)?.id ?? null,
-    has_more: members.length > limit,
-  }
+  return listOf(
+    found.map(({ account }) => account),
+    members.length > limit,
+  )
 }
 
 function refIn(member: string): string {

@@ -2,15 +2,14 @@
 
 import type { Model, Price, Target } from '../config/config.ts'
 import type { Gateway } from '../gateway.ts'
+import { listOf } from '../http/page.ts'
 import type { Route } from '../plugin.ts'
 import { ok, route } from './admin-route.ts'
 
 export function overviewRoutes({ config, effective }: Gateway): readonly Route[] {
   return [
     route('GET', 'targets', async () => {
-      const data = [...config.models.values()].map(showModel)
-      const [first_id, last_id] = [data[0]?.id ?? null, data.at(-1)?.id ?? null]
-      return ok({ object: 'list', data, first_id, last_id, has_more: false })
+      return ok(listOf([...config.models.values()].map(showModel), false))
     }),
     route('GET', 'config', async () =>
       ok({ object: 'config', file: config.file, config: effective }),

@@ -1,7 +1,7 @@
 // GET /v1/models: the configured models, in OpenAI's list shape, as far as the asking key and its plan may use them.
 
 import { z } from '../config/schema.ts'
-import type { Config, Model } from '../config/config.ts'
+import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
@@ -53,9 +53,7 @@ function namesFor(gateway: Gateway, x: Exchange): readonly string[] {
   const plan = plans.get(x.caller?.plan ?? '') ?? plans.get('default')
   const mayUse = (model: Model) =>
     allows(plan?.models ?? [], model.id) && allows(x.caller?.models ?? [], model.id)
-  return [...(models as Config['models']).values()]
-    .filter(mayUse)
-    .flatMap((model) => [model.id, ...model.aliases])
+  return [...models.values()].filter(mayUse).flatMap((model) => [model.id, ...model.aliases])
 }
 
 function allows(list: readonly string[], id: string): boolean {

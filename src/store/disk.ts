@@ -13,8 +13,6 @@ export interface ObjectStore {
   get(name: string): Promise<Buffer>
   /** Names that begin with the prefix, sorted by their UTF-16 units. */
   list(prefix: string): Promise<string[]>
-  /** Removing what is not there is no error. */
-  remove(name: string): Promise<void>
 }
 
 /** The folder is made at the first put. */
@@ -42,11 +40,6 @@ export function diskStore(path: string): ObjectStore {
         if (name.startsWith(prefix)) names.push(name)
       })
       return names.sort()
-    },
-    async remove(name) {
-      const target = pathOf(root, name)
-      await rm(target, { force: true })
-      await syncFolders(dirname(target), dirname(target)).catch(ignoreMissing)
     },
   }
 }
