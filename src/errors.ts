@@ -11,256 +11,107 @@ interface Row {
   readonly message: string
 }
 
-const invalid = 'invalid_request_error'
-const row = (status: number, type: string, retry: boolean, message: string): Row => ({
-  status,
-  type,
-  retry,
-  message,
-})
+/** A row's type, and whether the same request may succeed later. */
+const rows =
+  (type: string, retry = false) =>
+  (status: number, message: string): Row => ({ status, type, retry, message })
+
+const invalid = rows('invalid_request_error')
+const stranger = rows('authentication_error')
+const unpaid = rows('billing_error')
+const denied = rows('permission_error')
+const missing = rows('not_found_error')
+const late = rows('timeout_error', true)
+const conflict = rows('conflict_error')
+const gone = rows('gone_error')
+const tooLarge = rows('request_too_large')
+const limited = rows('rate_limit_error', true)
+const broken = rows('server_error', true)
+const upstream = rows('upstream_error', true)
+const busy = rows('overloaded_error', true)
+const cancelled = rows('cancelled_error')
 
 /** Every code that an answer can carry. Messages say what to do next; callers may be more specific. */
 export const errorTable = {
-  malformed_request: row(
+  malformed_request: invalid(
     400,
-    invalid,
-    false,
     'The request is not valid HTTP. Check the request line and headers.',
   ),
-  invalid_json: row(
+  invalid_json: invalid(
     400,
-    invalid,
-    false,
     'The body is not acceptable JSON. Send one UTF-8 JSON object without duplicate keys.',
   ),
-  missing_parameter: row(400, invalid, false, 'A required parameter is missing.'),
-  invalid_parameter: row(400, invalid, false, 'A parameter has a value that is not allowed.'),
-  unknown_parameter: row(
+  missing_parameter: invalid(400, 'A required parameter is missing.'),
+  invalid_parameter: invalid(400, 'A parameter has a value that is not allowed.'),
+  unknown_parameter: invalid(
     400,
-    invalid,
-    false,
     'The body has a parameter that this route does not know. Remove it.',
   ),
-  invalid_last_event_id: row(
+  invalid_last_event_id: invalid(
     400,
-    invalid,
-    false,
     'The event id is not one of this stream. Start again without it.',
   ),
-  context_length_exceeded: row(
+  context_length_exceeded: invalid(
     400,
-    invalid,
-    false,
     "The input is longer than the model's context window. Shorten it.",
   ),
-  unsupported_attachment: row(
-    400,
-    invalid,
-    false,
-    'The model does not accept this kind of attachment.',
-  ),
-  missing_api_key: row(
-    401,
-    'authentication_error',
-    false,
-    'No API key was sent. Send "Authorization: Bearer <key>".',
-  ),
-  invalid_api_key: row(
-    401,
-    'authentication_error',
-    false,
-    'The API key is not valid. Check it, or create a new one.',
-  ),
-  api_key_revoked: row(
-    401,
-    'authentication_error',
-    false,
-    'The API key was revoked. Create a new one.',
-  ),
-  api_key_expired: row(
-    401,
-    'authentication_error',
-    false,
-    'The API key has expired. Create a new one.',
-  ),
-  invalid_admin_token: row(
-    401,
-    'authentication_error',
-    false,
-    'The admin token is missing or wrong.',
-  ),
-  insufficient_balance: row(
-    402,
-    'billing_error',
-    false,
-    'The balance does not cover this request. Top up the account.',
-  ),
-  insufficient_scope: row(
-    403,
-    'permission_error',
-    false,
-    'The API key lacks the scope that this route needs.',
-  ),
-  model_not_allowed: row(
-    403,
-    'permission_error',
-    false,
-    'This key or plan may not use this model.',
-  ),
-  account_suspended: row(
-    403,
-    'permission_error',
-    false,
-    'The account is suspended. Contact the operator.',
-  ),
-  storage_quota_exceeded: row(
-    403,
-    'permission_error',
-    false,
-    'The storage quota is used up. Delete files first.',
-  ),
-  origin_not_allowed: row(
-    403,
-    'permission_error',
-    false,
-    'Web pages may not call the admin listener.',
-  ),
-  session_not_found: row(404, 'not_found_error', false, 'There is no such session.'),
-  message_not_found: row(404, 'not_found_error', false, 'There is no such message.'),
-  file_not_found: row(404, 'not_found_error', false, 'There is no such file.'),
-  model_not_found: row(
-    404,
-    'not_found_error',
-    false,
-    'There is no such model. GET /v1/models lists those you may use.',
-  ),
-  route_not_found: row(
-    404,
-    'not_found_error',
-    false,
-    'There is no such route. Base URLs end in /v1.',
-  ),
-  account_not_found: row(404, 'not_found_error', false, 'There is no such account.'),
-  key_not_found: row(404, 'not_found_error', false, 'There is no such key.'),
-  method_not_allowed: row(
-    405,
-    invalid,
-    false,
-    'The route does not take this method. See the Allow header.',
-  ),
-  request_timeout: row(
-    408,
-    'timeout_error',
-    true,
-    'The request did not arrive in time. Send it again.',
-  ),
-  session_busy: row(
-    409,
-    'conflict_error',
-    false,
-    'The session is generating already. Wait for it or cancel it.',
-  ),
-  idempotency_in_progress: row(
-    409,
-    'conflict_error',
-    true,
-    'A request with this Idempotency-Key is still running.',
-  ),
-  stream_expired: row(
-    410,
-    'gone_error',
-    false,
-    'The stream is no longer kept. Read the message instead.',
-  ),
-  file_expired: row(410, 'gone_error', false, 'The file has expired.'),
-  precondition_failed: row(412, invalid, false, 'The precondition does not hold.'),
-  body_too_large: row(
-    413,
-    'request_too_large',
-    false,
-    'The body is larger than this route accepts.',
-  ),
-  file_too_large: row(413, 'request_too_large', false, 'The file is larger than the limit.'),
-  unsupported_media_type: row(415, invalid, false, 'Send the body as application/json.'),
-  range_not_satisfiable: row(416, invalid, false, 'The range lies outside the file.'),
-  idempotency_key_reused: row(
+  unsupported_attachment: invalid(400, 'The model does not accept this kind of attachment.'),
+  missing_api_key: stranger(401, 'No API key was sent. Send "Authorization: Bearer <key>".'),
+  invalid_api_key: stranger(401, 'The API key is not valid. Check it, or create a new one.'),
+  api_key_revoked: stranger(401, 'The API key was revoked. Create a new one.'),
+  api_key_expired: stranger(401, 'The API key has expired. Create a new one.'),
+  invalid_admin_token: stranger(401, 'The admin token is missing or wrong.'),
+  insufficient_balance: unpaid(402, 'The balance does not cover this request. Top up the account.'),
+  insufficient_scope: denied(403, 'The API key lacks the scope that this route needs.'),
+  model_not_allowed: denied(403, 'This key or plan may not use this model.'),
+  account_suspended: denied(403, 'The account is suspended. Contact the operator.'),
+  storage_quota_exceeded: denied(403, 'The storage quota is used up. Delete files first.'),
+  origin_not_allowed: denied(403, 'Web pages may not call the admin listener.'),
+  session_not_found: missing(404, 'There is no such session.'),
+  message_not_found: missing(404, 'There is no such message.'),
+  file_not_found: missing(404, 'There is no such file.'),
+  model_not_found: missing(404, 'There is no such model. GET /v1/models lists those you may use.'),
+  route_not_found: missing(404, 'There is no such route. Base URLs end in /v1.'),
+  account_not_found: missing(404, 'There is no such account.'),
+  key_not_found: missing(404, 'There is no such key.'),
+  method_not_allowed: invalid(405, 'The route does not take this method. See the Allow header.'),
+  request_timeout: late(408, 'The request did not arrive in time. Send it again.'),
+  session_busy: conflict(409, 'The session is generating already. Wait for it or cancel it.'),
+  idempotency_in_progress: {
+    ...conflict(409, 'A request with this Idempotency-Key is still running.'),
+    retry: true,
+  },
+  stream_expired: gone(410, 'The stream is no longer kept. Read the message instead.'),
+  file_expired: gone(410, 'The file has expired.'),
+  precondition_failed: invalid(412, 'The precondition does not hold.'),
+  body_too_large: tooLarge(413, 'The body is larger than this route accepts.'),
+  file_too_large: tooLarge(413, 'The file is larger than the limit.'),
+  unsupported_media_type: invalid(415, 'Send the body as application/json.'),
+  range_not_satisfiable: invalid(416, 'The range lies outside the file.'),
+  idempotency_key_reused: invalid(
     422,
-    invalid,
-    false,
     'The Idempotency-Key was used with another body. Use a new one.',
   ),
-  checksum_mismatch: row(422, invalid, false, 'The checksum does not match what arrived.'),
-  rate_limit_exceeded: row(
-    429,
-    'rate_limit_error',
-    true,
-    'The rate limit is reached. Wait as Retry-After says.',
-  ),
-  concurrency_limit_exceeded: row(
-    429,
-    'rate_limit_error',
-    true,
-    'Too many requests are running. Wait for one to end.',
-  ),
-  upstream_rate_limited: row(
-    429,
-    'rate_limit_error',
-    true,
-    'The model is rate limited. Wait as Retry-After says.',
-  ),
-  headers_too_large: row(431, invalid, false, 'The request headers are too large.'),
-  internal_error: row(
-    500,
-    'server_error',
-    true,
-    'The gateway failed. Try again; if it stays, report the request id.',
-  ),
-  upstream_error: row(502, 'upstream_error', true, 'The model failed to answer. Try again.'),
-  upstream_auth_error: row(
+  checksum_mismatch: invalid(422, 'The checksum does not match what arrived.'),
+  rate_limit_exceeded: limited(429, 'The rate limit is reached. Wait as Retry-After says.'),
+  concurrency_limit_exceeded: limited(429, 'Too many requests are running. Wait for one to end.'),
+  upstream_rate_limited: limited(429, 'The model is rate limited. Wait as Retry-After says.'),
+  headers_too_large: invalid(431, 'The request headers are too large.'),
+  internal_error: broken(500, 'The gateway failed. Try again; if it stays, report the request id.'),
+  upstream_error: upstream(502, 'The model failed to answer. Try again.'),
+  upstream_auth_error: upstream(
     502,
-    'upstream_error',
-    true,
     'The model refused the gateway. The operator has to look at it.',
   ),
-  upstream_incomplete: row(
-    502,
-    'upstream_error',
-    true,
-    'The answer was cut off before it was complete.',
-  ),
-  upstream_unavailable: row(
-    503,
-    'overloaded_error',
-    true,
-    'The model is not available now. Try again as Retry-After says.',
-  ),
-  storage_unavailable: row(
-    503,
-    'overloaded_error',
-    true,
-    'File storage is not available now. Try again.',
-  ),
-  ledger_unavailable: row(
-    503,
-    'overloaded_error',
-    true,
-    'Balances cannot be checked now. Try again as Retry-After says.',
-  ),
-  overloaded: row(
-    503,
-    'overloaded_error',
-    true,
-    'The gateway holds as many bodies as it may. Try again.',
-  ),
-  server_draining: row(
-    503,
-    'overloaded_error',
-    true,
-    'This server is shutting down. Try again on a new connection.',
-  ),
-  upstream_timeout: row(504, 'timeout_error', true, 'The model did not answer in time. Try again.'),
-  message_cancelled: row(409, 'cancelled_error', false, 'The message was cancelled.'),
-} as const satisfies Record<string, Row>
+  upstream_incomplete: upstream(502, 'The answer was cut off before it was complete.'),
+  upstream_unavailable: busy(503, 'The model is not available now. Try again as Retry-After says.'),
+  storage_unavailable: busy(503, 'File storage is not available now. Try again.'),
+  ledger_unavailable: busy(503, 'Balances cannot be checked now. Try again as Retry-After says.'),
+  overloaded: busy(503, 'The gateway holds as many bodies as it may. Try again.'),
+  server_draining: busy(503, 'This server is shutting down. Try again on a new connection.'),
+  upstream_timeout: late(504, 'The model did not answer in time. Try again.'),
+  message_cancelled: cancelled(409, 'The message was cancelled.'),
+} satisfies Record<string, Row>
 
 export type ErrorCode = keyof typeof errorTable
 

@@ -10,35 +10,11 @@ import type { Source } from './fixtures/source.ts'
 const sources = readSources()
 const paths = new Set(sources.map(({ path }) => path))
 
-/** Sources whose test is missing. May only shrink: one that has its test by now must leave the list. */
-const missing: readonly string[] = []
-
-/** Never to have a test of their own, with the reason. */
-const untested: Readonly<Record<string, string>> = {}
-
-/** Circles by value that are still there. May only shrink. */
-const circles: readonly string[] = []
-
-/** Longer than 300 lines, with the reason. */
-const long: Readonly<Record<string, string>> = {
-  'errors.ts': 'one table: contract §7',
-}
-
 t.test('each source with code in it has a test of the same path', async (t) => {
   const lacking = sources
     .filter(({ path, hasCode }) => hasCode && !existsSync(join(root, 'test', path)))
     .map(({ path }) => path)
-  const excused = new Set([...missing, ...Object.keys(untested)])
-  t.strictSame(
-    lacking.filter((path) => !excused.has(path)),
-    [],
-    'a test is missing',
-  )
-  t.strictSame(
-    [...excused].filter((path) => !lacking.includes(path)),
-    [],
-    'to be taken off the list',
-  )
+  t.strictSame(lacking, [])
 })
 
 /** Tests of several sources at once, or of one promise of many, in a folder that mirrors src. */
@@ -80,7 +56,7 @@ t.test('every import leads to a file, and none in a circle', async (t) => {
     done.add(path)
   }
   for (const { path } of sources) walk(path, [])
-  t.strictSame([...found], circles)
+  t.strictSame([...found], [])
   t.equal(done.size, sources.length, 'all were walked')
 
   function imported(path: string): readonly string[] {
@@ -128,16 +104,10 @@ function ownImports(all: readonly Source[]): readonly { path: string; name: stri
 
 t.test('no source is longer than 300 lines, and each starts with a comment', async (t) => {
   const tooLong = sources.filter(({ text }) => text.trimEnd().split('\n').length > 300)
-  const names = tooLong.map(({ path }) => path)
   t.strictSame(
-    names.filter((path) => !(path in long)),
+    tooLong.map(({ path }) => path),
     [],
     'split them',
-  )
-  t.strictSame(
-    Object.keys(long).filter((path) => !names.includes(path)),
-    [],
-    'off the list',
   )
   const bare = sources.filter(({ text }) => !/^(#!.*\n)?(\/\/|\/\*)/.test(text))
   t.strictSame(
