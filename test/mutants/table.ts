@@ -94,7 +94,7 @@ export const mutants: readonly Mutant[] = [
   code('backend/sse-reader.ts', 'if (end - start > this.#maxBytes) throw this.#tooLarge()', ''),
   code(
     'backend/usage.ts',
-    'const most = Math.max(completion ?? 0, counted)',
+    'const most = Math.max(completion ?? 0, Math.min(counted, bound))',
     'const most = completion ?? 0',
   ),
   code(
