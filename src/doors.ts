@@ -5,17 +5,18 @@ import { GatewayError, asGatewayError } from './errors.ts'
 import type { Exchange } from './exchange.ts'
 import type { Gateway, NamedRunning } from './gateway.ts'
 import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
-import type { BodyBudget } from './http/body.ts'
+import type { BodyBudget, BodyClaim } from './http/body.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { hasLeft, sendAnswer, sendError } from './http/reply.ts'
 import { createRouter } from './http/router.ts'
+import type { Router } from './http/router.ts'
 import { createListener } from './http/server.ts'
 import type { HttpListener } from './http/server.ts'
 import { parseTarget } from './http/target.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
-import type { Route } from './plugin.ts'
+import type { Answer, Route } from './plugin.ts'
 
 export interface Doors {
   readonly public: HttpListener
@@ -34,12 +35,20 @@ export async function openDoors(
   const shared = { gateway, running, inside, budget: createBodyBudget(config.limits.bodiesBytes) }
   const open = (listener: 'public' | 'admin') => {
     const listen = listener === 'admin' ? config.admin.listen : config.listen
-    const onRequest = requestHandler({
+    const handling = {
       ...shared,
       router: createRouter(routes.filter((route) => (route.listener ?? 'public') === listener)),
       addressOf: createClientAddress(listen.trustedProxies),
+    }
+    return createListener({
+      listen,
+      limits: config.limits,
+      onRequest: requestHandler(handling),
+      // Those who come now are not waited for.
+      onDrainingRequest: requestHandler({ ...handling, router: closedRouter, inside: new Set() }),
+      onRefused: (error, id) => noteRefusal(gateway, error, id),
+      log: gateway.log,
     })
-    return createListener({ listen, limits: config.limits, onRequest, log: gateway.log })
   }
   const admin = await open('admin')
   const front = await open('public').catch(async (error: unknown) => {
@@ -57,6 +66,19 @@ export async function openDoors(
       await admin.close()
     },
   }
+}
+
+const closedRouter: Router = {
+  find() {
+    throw new GatewayError('server_draining')
+  },
+}
+
+/** What never became an exchange has its line and its count, too. */
+function noteRefusal({ metrics, log }: Gateway, error: GatewayError, id: string): void {
+  const { status, code, source } = error
+  metrics.rejections.inc({ code })
+  log.info({ request_id: id, status, code, source }, 'request')
 }
 
 /** How often the drain looks whether anybody is still inside. */
@@ -104,9 +126,10 @@ function requestHandler(handling: Handling) {
     try {
       const hooks: NamedHooks[] = []
       for (const one of running) {
-        if (one.begin) hooks.push(named(one.begin(x), one.name))
+        const own = one.begin?.(x)
+        if (own) hooks.push(named(own, one.name))
       }
-      const wire = wireOf({ req, res, x, claim, gateway })
+      const wire = new HttpWire({ req, res, x, claim, gateway })
       await live(x, wire, hooks, onHookFailure)
     } finally {
       claim.release()
@@ -138,6 +161,12 @@ function exchangeOf(
     signal,
     replyHeaders: {},
     body: nothing,
+    // Named now, so that all exchanges are of one shape for the engine.
+    caller: undefined,
+    want: undefined,
+    granted: undefined,
+    meter: undefined,
+    stop: undefined,
     facts: {},
   }
 }
@@ -168,33 +197,44 @@ interface WireParts {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly x: Exchange
-  readonly claim: ReturnType<BodyBudget['claim']>
+  readonly claim: BodyClaim
   readonly gateway: Gateway
 }
 
-function wireOf({ req, res, x, claim, gateway }: WireParts): Wire {
-  const { limits } = gateway.config
-  const streamLimits = {
-    readerStallMs: limits.readerStallMs,
-    onDrop: () => gateway.metrics.readersDropped.inc(),
+class HttpWire implements Wire {
+  readonly #parts: WireParts
+
+  constructor(parts: WireParts) {
+    this.#parts = parts
   }
-  return {
-    get left() {
-      return hasLeft(res)
-    },
-    readBody: ({ maxBytes = 0 }, vouch) =>
-      readJsonBody(req, { maxBytes, timeoutMs: limits.jsonBodyMs, vouch, claim }),
-    async send(answer) {
-      const isStream = 'stream' in answer
-      if (isStream) gateway.metrics.streamsOpen.inc({ kind: 'chat' })
-      try {
-        await sendAnswer(res, x, { answer, limits: streamLimits })
-      } finally {
-        if (isStream) gateway.metrics.streamsOpen.dec({ kind: 'chat' })
-      }
-    },
-    async sendError(error) {
-      sendError(res, x, error)
-    },
+
+  get left(): boolean {
+    return hasLeft(this.#parts.res)
+  }
+
+  readBody({ maxBytes = 0 }: Route, vouch: () => Promise<void>): Promise<Buffer> {
+    const { req, claim, gateway } = this.#parts
+    const timeoutMs = gateway.config.limits.jsonBodyMs
+    return readJsonBody(req, { maxBytes, timeoutMs, vouch, claim })
+  }
+
+  async send(answer: Answer): Promise<void> {
+    const { res, x, gateway } = this.#parts
+    const { metrics, config } = gateway
+    const limits = {
+      readerStallMs: config.limits.readerStallMs,
+      onDrop: () => metrics.readersDropped.inc(),
+    }
+    const isStream = 'stream' in answer
+    if (isStream) metrics.streamsOpen.inc({ kind: 'chat' })
+    try {
+      await sendAnswer(res, x, { answer, limits })
+    } finally {
+      if (isStream) metrics.streamsOpen.dec({ kind: 'chat' })
+    }
+  }
+
+  async sendError(error: GatewayError): Promise<void> {
+    sendError(this.#parts.res, this.#parts.x, error)
   }
 }

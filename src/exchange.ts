@@ -29,15 +29,15 @@ export interface Exchange {
   /** The whole body, once read; empty where the route takes none. */
   body: Buffer
   /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */
-  caller?: Caller
+  caller?: Caller | undefined
   /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
-  want?: Want
+  want?: Want | undefined
   /** What metering's `admit` granted. */
-  granted?: Granted
+  granted?: Granted | undefined
   /** Reads what the backend generates; set when it is asked. */
-  meter?: Meter
+  meter?: Meter | undefined
   /** Set by a generation: stops it because the ledger says so. */
-  stop?: (code: StopReason) => void
+  stop?: ((code: StopReason) => void) | undefined
   /** For the log line and the metrics; filled along the way. */
   readonly facts: Facts
 }

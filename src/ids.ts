@@ -3,7 +3,7 @@
 
 import { uuidv7obj } from 'uuidv7'
 
-export type IdPrefix = 'sess' | 'msg' | 'file' | 'txn' | 'req' | 'acct' | 'key' | 'hold'
+export type IdPrefix = 'sess' | 'msg' | 'file' | 'txn' | 'req' | 'acct' | 'key'
 
 export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7obj().toHex()}`

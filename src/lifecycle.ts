@@ -35,10 +35,14 @@ export async function live(
   const run = createRun(hooks, onHookFailure)
   try {
     for (const hook of hooks) hook.check?.()
-    if (x.route.body === 'json') x.body = await wire.readBody(x.route, () => vouch(hooks))
-    let answer = await identify(hooks)
+    if (x.route.body === 'json') {
+      x.body = await wire.readBody(x.route, async () => void (await together(hooks, 'vouch')))
+    }
+    const identifying = together(hooks, 'identify')
+    let answer = identifying && (await identifying)
     if (!answer) {
-      await together(hooks.map((hook) => () => hook.admit?.()))
+      const admitting = together(hooks, 'admit')
+      if (admitting) await admitting
       answer = await x.route.serve(x, run)
     }
     if (!('stream' in answer)) await run.finish(plainOutcome(answer.status, wire.left))
@@ -65,51 +69,55 @@ function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayErro
   return error
 }
 
-async function vouch(hooks: readonly NamedHooks[]): Promise<void> {
-  await together(hooks.map((hook) => () => hook.vouch?.()))
+type Phase = 'vouch' | 'identify' | 'admit'
+
+/** Starts all calls of a phase in one tick, awaits all, and throws the first refusal in their order. Undefined where nothing waits. */
+function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
+  let first: Promise<Answer | void> | undefined
+  let others: Promise<Answer | void>[] | undefined
+  for (const hook of hooks) {
+    const started = start(hook, phase)
+    if (!started) continue
+    if (first) (others ??= []).push(started)
+    else first = started
+  }
+  // Mostly one call waits or none; allSettled is dearer.
+  return first && others ? firstAnswer([first, ...others]) : first
 }
 
-async function identify(hooks: readonly NamedHooks[]): Promise<Answer | undefined> {
-  const answers = await together(hooks.map((hook) => () => hook.identify?.()))
-  for (const answer of answers) if (answer) return answer
-  return undefined
+function start(hook: NamedHooks, phase: Phase): Promise<Answer | void> | void {
+  try {
+    return hook[phase]?.()
+  } catch (error) {
+    return Promise.reject(error)
+  }
 }
 
-/** Starts all calls in one tick, awaits all, and throws the first refusal in their order. */
-async function together<T>(calls: readonly (() => Promise<T> | T)[]): Promise<readonly T[]> {
-  const started = calls.map((call) => {
-    try {
-      return call()
-    } catch (error) {
-      return Promise.reject(error)
-    }
-  })
-  // Mostly nothing or one call waits; allSettled over all plugins is dearer.
-  if (!started.some((one) => one instanceof Promise)) return started as T[]
-  const settled = await Promise.allSettled(started)
-  return settled.map((one) => {
+async function firstAnswer(calls: readonly Promise<Answer | void>[]): Promise<Answer | void> {
+  const settled = await Promise.allSettled(calls)
+  let answer: Answer | void = undefined
+  for (const one of settled) {
     if (one.status === 'rejected') throw one.reason
-    return one.value
-  })
+    answer ??= one.value
+  }
+  return answer
 }
 
 function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {
   let finished: Promise<void> | undefined
   let isFinished = false
-  const listeners = hooks.flatMap((hook) => (hook.event ? [hook] : []))
-  const only = listeners[0]
   const toAll = (event: SseEvent) => {
-    for (const hook of listeners) hook.event?.(event)
+    for (const hook of hooks) hook.event?.(event)
   }
   return {
-    event: listeners.length > 1 ? toAll : only && ((event) => only.event?.(event)),
+    event: hooks.some((hook) => hook.event) ? toAll : undefined,
     upstream(request) {
       for (const hook of hooks) hook.upstream?.(request)
     },
     finish(outcome) {
       if (isFinished) return finished
       isFinished = true
-      finished = finishAll(hooks, outcome, onHookFailure)
+      finished = finishFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
       return finished
     },
   }
@@ -124,25 +132,32 @@ function within(done: Promise<void>): Promise<void> {
   return Promise.race([done, promise]).finally(() => clearTimeout(timer))
 }
 
+interface Finishing {
+  readonly hooks: readonly NamedHooks[]
+  readonly outcome: Outcome
+  readonly onHookFailure: HookFailure
+}
+
 /** Last plugin first, each after the one before. Undefined where nothing has to be waited for. */
-function finishAll(
-  hooks: readonly NamedHooks[],
-  outcome: Outcome,
-  onHookFailure: HookFailure,
-): Promise<void> | undefined {
-  let before: Promise<void> | undefined
-  for (const hook of hooks.toReversed()) {
-    const failed = (error: unknown) => onHookFailure(hook.plugin, error)
-    const call = () => {
-      try {
-        const done = hook.done?.(outcome)
-        return done && within(done).catch(failed)
-      } catch (error) {
-        failed(error)
-        return undefined
-      }
-    }
-    before = before ? before.then(call) : (call() ?? undefined)
+function finishFrom(last: number, finishing: Finishing): Promise<void> | undefined {
+  for (let at = last; at >= 0; at--) {
+    const hook = finishing.hooks[at]
+    const done = hook && finish(hook, finishing)
+    if (done) return done.then(() => finishFrom(at - 1, finishing))
   }
-  return before
+  return undefined
+}
+
+function finish(
+  hook: NamedHooks,
+  { outcome, onHookFailure }: Finishing,
+): Promise<void> | undefined {
+  const failed = (error: unknown) => onHookFailure(hook.plugin, error)
+  try {
+    const done = hook.done?.(outcome)
+    return done ? within(done).catch(failed) : undefined
+  } catch (error) {
+    failed(error)
+    return undefined
+  }
 }

@@ -20,8 +20,8 @@ export interface Plugin<C = unknown> {
 /** Lives as long as one configuration. */
 export interface Running {
   readonly routes?: readonly Route[]
-  /** Called for every exchange. What a plugin remembers about one is this closure's variables. */
-  begin?(x: Exchange): Hooks
+  /** Called for every exchange; undefined where it is none of the plugin's. What is remembered about one is this closure's variables. */
+  begin?(x: Exchange): Hooks | undefined
   /** After the last exchange. Must end by itself. */
   close?(): Promise<void>
 }

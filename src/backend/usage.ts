@@ -153,17 +153,26 @@ export class Meter {
     return this.#overran
   }
 
-  /** What is to be charged. `promptTokens` is the estimate, for a backend that does not say. */
-  async used({ promptTokens }: { promptTokens: number }): Promise<Used> {
-    const cached = this.#reported?.cached ?? 0
-    // Some servers put zeros where they have not counted: a prompt has tokens, and so has content.
-    const prompt = this.#reported?.prompt || undefined
-    const said = this.#reported?.completion
-    const completion = this.#contentEvents > 0 ? said || undefined : said
+  /** What is to be charged. `promptTokens` is the estimate, for a backend that does not say. A promise where text has to be counted. */
+  used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
     const { choices } = this.#options
     // With several choices some backends report one of them; in a stream that was cut the report may be an early one.
-    const isFinal = choices === 1 && completion !== undefined && this.complete
-    const counted = choices === 0 || isFinal ? 0 : await this.#generated.tokens()
+    const isFinal = choices === 1 && this.#completion !== undefined && this.complete
+    if (choices === 0 || isFinal) return this.#usedWith(0, promptTokens)
+    return this.#generated.tokens().then((counted) => this.#usedWith(counted, promptTokens))
+  }
+
+  /** Some servers put zeros where they have not counted: a prompt has tokens, and so has content. */
+  get #completion(): number | undefined {
+    const said = this.#reported?.completion
+    return this.#contentEvents > 0 ? said || undefined : said
+  }
+
+  #usedWith(counted: number, promptTokens: number): Used {
+    const { choices } = this.#options
+    const cached = this.#reported?.cached ?? 0
+    const prompt = this.#reported?.prompt || undefined
+    const completion = this.#completion
     // Another tokenizer than the model's: it may not say more than could be generated where the backend knows.
     const bound = completion === undefined ? Infinity : this.#options.maxTokens || Infinity
     const most = Math.max(completion ?? 0, Math.min(counted, bound))

@@ -201,7 +201,7 @@ export class Relay {
     clearInterval(this.#heartbeat)
     deadline.signal.removeEventListener('abort', this.#onAbort)
     deadline.stop()
-    delete x.stop
+    x.stop = undefined
   }
 
   #outcome(ending: Ending): Outcome {

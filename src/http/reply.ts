@@ -105,9 +105,10 @@ interface Whole extends Head {
   readonly isMidBody: boolean
 }
 
-function sendWhole(res: ServerResponse, x: Replying, { body, isMidBody, ...head }: Whole): void {
+function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
+  const { body, isMidBody } = whole
   if (isMidBody) res.shouldKeepAlive = false
-  writeHead(res, x, { ...head, length: Buffer.byteLength(body) })
+  writeHead(res, x, whole)
   // Ended only when the client has been let finish: Node closes the connection at the end of such an answer.
   if (isMidBody) {
     res.write(body)
@@ -120,8 +121,9 @@ function sendWhole(res: ServerResponse, x: Replying, { body, isMidBody, ...head 
 function writeHead(
   res: ServerResponse,
   x: Replying,
-  { status, headers, length }: Head & { readonly length: number },
+  { status, headers, body }: Head & { readonly body: string | Buffer },
 ): void {
+  const length = Buffer.byteLength(body)
   const list = headerList(x.id, x.replyHeaders, headers)
   const type = headerOf(headers, 'content-type')
   if (length > 0 && type === undefined) list.push('Content-Type', 'application/json')

@@ -1,6 +1,6 @@
 // How a hold's work ended, as the order that charges it, and what came of that.
 
-import type { Hold, Progress } from './hold.ts'
+import type { Hold, Progress, Settled } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import type { SettleOrder } from './orders.ts'
 import { numberAt } from './scripts.ts'
@@ -9,14 +9,6 @@ import type { Reply } from './scripts.ts'
 export interface Ending extends Readonly<Progress> {
   readonly estimated?: boolean
   readonly cut?: boolean
-}
-
-export interface Settled {
-  /** Balance tokens; what was asked for where Redis could not be told yet. */
-  readonly charge: number
-  readonly shortfall: number
-  /** Redis is away: the settlement waits on disk. */
-  readonly isWaiting: boolean
 }
 
 export function settleOrder(hold: Hold, ending: Ending): SettleOrder {

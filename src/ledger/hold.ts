@@ -10,6 +10,14 @@ export interface Progress {
   completion: number
 }
 
+export interface Settled {
+  /** Balance tokens; what was asked for where Redis could not be told yet. */
+  readonly charge: number
+  readonly shortfall: number
+  /** Redis is away: the settlement waits on disk. */
+  readonly isWaiting: boolean
+}
+
 /** `lost`: the ledger no longer knows the hold and will not open it again. */
 export type StopReason = 'account_suspended' | 'insufficient_balance' | 'lost'
 
@@ -33,6 +41,8 @@ export interface HoldFields {
 
 export class Hold {
   readonly fields: HoldFields
+  /** For the ledger alone: set when its work has ended. */
+  settlement: Promise<Settled> | undefined
   readonly #progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
   #read: (() => Progress) | undefined
   #amount: number

@@ -15,9 +15,9 @@ import { createConnectedClock, createRedisClock } from './clock.ts'
 import { createDoor } from './door.ts'
 import type { AdmitRequest, Identity, IdentifyRequest } from './door.ts'
 import { releaseOrder, settleOrder, toSettled } from './ending.ts'
-import type { Ending, Settled } from './ending.ts'
+import type { Ending } from './ending.ts'
 import { createGate } from './gate.ts'
-import type { Hold } from './hold.ts'
+import type { Hold, Settled } from './hold.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
 import type { Transaction, TransactionList } from './journal.ts'
 import { createLeases } from './leases.ts'
@@ -32,8 +32,8 @@ import type { UsageList, UsageQuery } from './usage.ts'
 export type { AdmitRequest, HoldMeta, Identity, IdentifyRequest } from './door.ts'
 export type { AuditReport, Difference } from './audit.ts'
 export type { CreditRequest } from './credit.ts'
-export type { Ending, Settled } from './ending.ts'
-export type { Hold, Progress, StopReason } from './hold.ts'
+export type { Ending } from './ending.ts'
+export type { Hold, Progress, Settled, StopReason } from './hold.ts'
 export type { Transaction, TransactionList } from './journal.ts'
 export type { UsageList, UsageQuery } from './usage.ts'
 export type { LedgerLink } from './scripts.ts'
@@ -156,8 +156,6 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     await spool.touch()
     outbox.adopt(await spool.takeOver())
   }
-  const settlements = new WeakMap<Hold, Promise<Settled>>()
-
   outbox.adopt(await spool.takeOver())
   leases.start()
   // So that the first request finds it open; but a Redis that refuses must not keep the process from saying so.
@@ -181,13 +179,11 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       }
     },
     settle(hold, ending) {
-      const earlier = settlements.get(hold)
-      if (earlier) return earlier
+      if (hold.settlement) return hold.settlement
       leases.remove(hold)
       const order = settleOrder(hold, ending)
-      const settled = outbox.settle(order).then((reply) => toSettled(order, reply))
-      settlements.set(hold, settled)
-      return settled
+      hold.settlement = outbox.settle(order).then((reply) => toSettled(order, reply))
+      return hold.settlement
     },
     async credit(request) {
       gate.pass()

@@ -58,10 +58,13 @@ const chunk = 200
 export function createOutbox(options: OutboxOptions): Outbox {
   const { send, isUp, connected, spool, onSettled, onLate, onProblem } = options
   const entries = new Map<string, Entry>()
+  /** Those of the entries that could not be sent. */
+  const waiting = new Map<string, Entry>()
   const sendings = new Set<Promise<unknown>>()
 
   const forget = (key: string, { isOnDisk }: Entry) => {
     entries.delete(key)
+    waiting.delete(key)
     if (isOnDisk) spool.remove(key)
   }
   const keepOnDisk = async (entry: Entry) => {
@@ -75,8 +78,9 @@ export function createOutbox(options: OutboxOptions): Outbox {
       throw error
     }
   }
-  const wait = (entry: Entry) => {
+  const wait = (key: string, entry: Entry) => {
     entry.state = 'waiting'
+    waiting.set(key, entry)
     keepOnDisk(entry).catch((error: unknown) =>
       onProblem('A ledger write waits in memory only', error),
     )
@@ -94,6 +98,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   }
   const take = async (key: string, entry: Entry): Promise<Reply> => {
     entry.state = 'sent'
+    waiting.delete(key)
     const reply = await send(entry.order)
     if (reply.word !== 'ok') {
       await giveUp(key, entry)
@@ -114,11 +119,11 @@ export function createOutbox(options: OutboxOptions): Outbox {
     try {
       return await track(take(key, entry))
     } catch (error) {
-      wait(entry)
+      wait(key, entry)
       return wasRefused(error) ? 'refused' : 'unreached'
     }
   }
-  const sendAll = async (wanted: (entry: Entry) => boolean) => {
+  const sendAll = async (wanted: ReadonlyMap<string, Entry>) => {
     let batch: Promise<Reply | Failure>[] = []
     const flush = async () => {
       const replies = await Promise.all(batch)
@@ -127,9 +132,9 @@ export function createOutbox(options: OutboxOptions): Outbox {
       if (replies.includes('unreached')) throw unavailable()
     }
     // Not those that come while it waits: they are sent already.
-    const now = [...entries]
+    const now = [...wanted]
     for (const [key, entry] of now) {
-      if (!wanted(entry) || entries.get(key) !== entry) continue
+      if (wanted.get(key) !== entry) continue
       batch.push(tryToSend(key, entry))
       if (batch.length >= chunk) await flush()
     }
@@ -158,7 +163,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
         const reply = await tryToSend(key, entry)
         return typeof reply === 'string' ? undefined : reply
       }
-      wait(entry)
+      wait(key, entry)
       return undefined
     },
     async credit(order) {
@@ -177,18 +182,20 @@ export function createOutbox(options: OutboxOptions): Outbox {
       for (const order of orders) {
         const key = orderKey(order)
         if (!entries.has(key)) {
-          entries.set(key, { order, state: 'waiting', answeredAtMs: 0, isOnDisk: true })
+          const entry: Entry = { order, state: 'waiting', answeredAtMs: 0, isOnDisk: true }
+          entries.set(key, entry)
+          waiting.set(key, entry)
         }
       }
     },
-    replay: () => sendAll(() => true),
+    replay: () => sendAll(entries),
     async sweep() {
       for (const [key, entry] of entries) {
         if (entry.state !== 'answered') continue
         if (connected.ageMs - entry.answeredAtMs < keepMs) break
         forget(key, entry)
       }
-      if (isUp()) await sendAll(({ state }) => state === 'waiting').catch(() => undefined)
+      if (isUp()) await sendAll(waiting).catch(() => undefined)
     },
     get size() {
       return entries.size

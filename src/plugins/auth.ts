@@ -28,11 +28,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     const guard = createGuard(config.failures_per_minute_per_ip)
     return {
       begin(x) {
-        if (!needsKey(x.route)) return {}
-        return {
-          ...identification(gateway, x, config.pepper),
-          refuse: guardAgainst(guard.fail, x.ip),
-        }
+        return needsKey(x.route) ? hooksOf(x, { gateway, pepper: config.pepper, guard }) : undefined
       },
     }
   },
@@ -42,7 +38,13 @@ function needsKey(route: Route): boolean {
   return route.access !== 'anybody' && route.access !== 'admin-token'
 }
 
-function identification(gateway: Gateway, x: Exchange, pepper: string): Hooks {
+interface Door {
+  readonly gateway: Gateway
+  readonly pepper: string
+  readonly guard: ReturnType<typeof createGuard>
+}
+
+function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
   let identity: Promise<Identity> | undefined
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
@@ -60,6 +62,7 @@ function identification(gateway: Gateway, x: Exchange, pepper: string): Hooks {
     vouch: identify,
     // A metered route is identified by the script that holds: one flight less.
     identify: x.route.metered && gateway.config.plugins.has('metering') ? undefined : identify,
+    refuse: (error) => tooManyFailures(error, () => guard.fail(x.ip)),
   }
 }
 
@@ -74,14 +77,13 @@ function bearerToken(header: string | undefined): string {
   return match[1]
 }
 
-function guardAgainst(fail: (address: string) => number, ip: string) {
-  return (error: GatewayError) => {
-    if (error.status !== 401 || error.code === 'missing_api_key') return
-    const waitMs = fail(ip)
-    if (waitMs === 0) return
-    return new GatewayError('rate_limit_exceeded', {
-      retryAfterMs: waitMs,
-      message: 'Too many failed keys from this address. Wait as Retry-After says.',
-    })
-  }
+/** What a failed guess is answered where its address has failed too often. `fail` counts it and tells how long to wait, ms. */
+function tooManyFailures(error: GatewayError, fail: () => number): GatewayError | undefined {
+  if (error.status !== 401 || error.code === 'missing_api_key') return undefined
+  const waitMs = fail()
+  if (waitMs === 0) return undefined
+  return new GatewayError('rate_limit_exceeded', {
+    retryAfterMs: waitMs,
+    message: 'Too many failed keys from this address. Wait as Retry-After says.',
+  })
 }

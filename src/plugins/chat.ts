@@ -18,21 +18,22 @@ export const chat: Plugin<z.infer<typeof schema>> = {
   name: 'chat',
   schema,
   setup(gateway) {
-    const requests = new WeakMap<Exchange, ChatRequest>()
+    const requests = new Map<Exchange, ChatRequest>()
     const rows = new Map<Route, EndpointRow>()
     for (const row of endpoints) {
       for (const path of row.routes) rows.set(routeTo(gateway, requests, path), row)
     }
     return {
       routes: [...rows.keys()],
-      begin(x): Hooks {
+      begin(x): Hooks | undefined {
         const row = rows.get(x.route)
-        if (!row) return {}
+        if (!row) return undefined
         return {
           identify() {
             const request = parseChatRequest(x.body, row, gateway.findModel)
             if (request) requests.set(x, expect(x, request))
           },
+          done: () => void requests.delete(x),
         }
       },
     }
@@ -42,7 +43,11 @@ export const chat: Plugin<z.infer<typeof schema>> = {
 const message =
   'No model of this name serves this endpoint. GET /v1/models lists those you may use.'
 
-function routeTo(gateway: Gateway, requests: WeakMap<Exchange, ChatRequest>, path: string): Route {
+function routeTo(
+  gateway: Gateway,
+  requests: ReadonlyMap<Exchange, ChatRequest>,
+  path: string,
+): Route {
   return {
     method: 'POST',
     path,

@@ -15,7 +15,7 @@ export const limits: Plugin<z.infer<typeof schema>> = {
     const count = createRequestRate(gateway.redis.client)
     return {
       begin(x) {
-        if (x.route.metered) return {}
+        if (x.route.metered) return undefined
         return {
           // In the tick of auth's identify: one flight for both.
           async identify() {

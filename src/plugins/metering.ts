@@ -7,11 +7,10 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome, Want } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
-import { newId } from '../ids.ts'
 import type { Ending, Hold, Progress } from '../ledger/ledger.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Hooks, Plugin } from '../plugin.ts'
-import type { Used } from '../backend/usage.ts'
+import type { Meter, Used } from '../backend/usage.ts'
 
 const defaultLeaseMs = 30_000
 
@@ -40,7 +39,7 @@ export const metering: Plugin<MeteringConfig> = {
   name: 'metering',
   schema,
   setup: (gateway, config) => ({
-    begin: (x) => (x.route.metered ? meter(gateway, x, config) : {}),
+    begin: (x) => (x.route.metered ? meter(gateway, x, config) : undefined),
   }),
 }
 
@@ -54,7 +53,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       // A model that does not exist is said only to those with a good key.
       if (!x.want) return void (await ledger.identify(caller))
       const amounts = price(x.want, config.min_output_tokens)
-      const holdId = newId('hold').slice('hold_'.length)
+      // A request has one hold at most: one id finds both.
+      const holdId = x.id.slice('req_'.length)
       const { model, promptTokens, outputTokens, choices } = x.want
       const meta = { requestId: x.id }
       const tokens = { promptTokens, outputTokens }
@@ -68,23 +68,35 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
       x.granted = { holdId, amount: hold.amount, outputPerChoice: afforded }
     },
-    async done(outcome) {
-      if (!hold || !x.want) return
-      try {
-        const ending = await endingOf(x, x.want, outcome)
-        void ledger.settle(hold, ending)
-      } catch (error) {
+    done(outcome) {
+      if (!hold || !x.want) return undefined
+      const { want } = x
+      const held = hold
+      const settle = (used: Used | undefined) => {
+        void ledger.settle(held, endingOf(x, want, { used, outcome }))
+      }
+      const giveUp = (error: unknown) => {
         // Whatever went wrong: a hold that nobody settles would be renewed for ever.
-        void ledger.settle(hold, hold.progress)
+        void ledger.settle(held, held.progress)
         throw error
+      }
+      try {
+        const used = usedBy(x, want, outcome)
+        return used instanceof Promise ? used.then(settle).catch(giveUp) : settle(used)
+      } catch (error) {
+        return giveUp(error)
       }
     },
   }
 }
 
+interface Ended {
+  readonly used: Used | undefined
+  readonly outcome: Outcome
+}
+
 /** What the request costs, noted for log and metrics. */
-async function endingOf(x: Exchange, want: Want, outcome: Outcome): Promise<Ending> {
-  const used = await usedBy(x, want, outcome)
+function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
   const cost = used ? charge(want.model.price, used) : 0
   const { prompt = 0, cached = 0, completion = 0, estimated = false } = used ?? {}
   Object.assign(x.facts, {
@@ -114,15 +126,23 @@ function progressOf(x: Exchange, { model, promptTokens }: Want): Progress {
 
 const nothingYet: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
 
-/** What is to be paid for; undefined for nothing. */
-async function usedBy(x: Exchange, want: Want, outcome: Outcome): Promise<Used | undefined> {
+/** What is to be paid for; undefined for nothing. A promise only where something has to be counted. */
+function usedBy(
+  x: Exchange,
+  want: Want,
+  outcome: Outcome,
+): Used | undefined | Promise<Used | undefined> {
   const { meter } = x
   // Aborting must not buy free prefill.
   const isAborted = outcome.clientLeft && outcome.backendAsked
   const hasOutput = meter !== undefined && (outcome.complete || meter.sawContent)
   if (!hasOutput && !isAborted) return undefined
-  const isReported = meter?.reported?.prompt !== undefined
-  const promptTokens = isReported ? 0 : await (want.countPrompt?.() ?? want.promptTokens)
-  if (hasOutput) return await meter.used({ promptTokens })
+  if (meter?.reported?.prompt) return meter.used({ promptTokens: 0 })
+  return countedBy(want, hasOutput ? meter : undefined)
+}
+
+async function countedBy(want: Want, meter: Meter | undefined): Promise<Used> {
+  const promptTokens = await (want.countPrompt?.() ?? want.promptTokens)
+  if (meter) return await meter.used({ promptTokens })
   return { prompt: promptTokens, cached: 0, completion: 0, estimated: true, basis: 'counted' }
 }
