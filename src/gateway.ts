@@ -84,8 +84,7 @@ export async function startGateway(
   const redis = await openRedis(config, { log, undo })
   const metrics = createMetrics(version)
   const ledger = await openLedger(config, { redis, metrics, log, undo })
-  const pepper = pepperOf(config)
-  const accounts = createAccounts({ redis: redis.client, pepper: () => pepper })
+  const accounts = createAccounts({ redis: redis.client, pepper: pepperOf(config) })
   const state = { draining: false }
   const findModel = modelIndex(config)
   const gateway = { config, effective, redis, ledger, accounts, metrics, log, state, findModel }

@@ -67,13 +67,13 @@ export interface KeyBook {
 
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
 
-export function createKeyBook(redis: Redis, pepper: () => string): KeyBook {
+export function createKeyBook(redis: Redis, pepper: string): KeyBook {
   return {
     createKey: (ref, fields, seed = newKeySeed(ref)) =>
-      asked(create({ redis, ref, pepper: pepper() }, fields, seed)),
+      asked(create({ redis, ref, pepper }, fields, seed)),
     listKeys: (ref) => asked(list(redis, ref)),
     revokeKey: (id) => asked(revoke(redis, id)),
-    rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper: pepper() })),
+    rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
     getKeyRef: (id) => asked(findRef(redis, id)),
   }
 }
@@ -88,11 +88,7 @@ interface Place {
   readonly pepper: string
 }
 
-async function create(
-  { redis, ref, pepper }: Place,
-  fields: KeyFields,
-  seed: KeySeed,
-): Promise<NewApiKey> {
+async function create(place: Place, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
   const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
   const row = {
     id: seed.id,
@@ -108,7 +104,7 @@ async function create(
       concurrency: limits.concurrency,
     }),
   }
-  return { ...(await store({ redis, ref, pepper }, seed, row)), key: seed.text }
+  return { ...(await store(place, seed, row)), key: seed.text }
 }
 
 type Row = Readonly<Record<string, string>>
@@ -134,7 +130,8 @@ async function store(
   return show(redis, ref, hmac)
 }
 
-function given(
+/** Of a row's fields those that have a value, as HSET takes them. */
+export function given(
   fields: Readonly<Record<string, string | number | undefined>>,
 ): Record<string, string> {
   const present = Object.entries(fields).flatMap(([name, value]) =>
@@ -195,10 +192,7 @@ async function rotate(
   return { ...made, key: seed.text }
 }
 
-async function find(
-  redis: Redis,
-  id: string,
-): Promise<{ readonly ref: string; readonly hmac: string }> {
+async function find(redis: Redis, id: string): Promise<{ ref: string; hmac: string }> {
   const ref = await findRef(redis, id)
   const hmac = await redis.hget(keys.keyList(ref), id)
   if (hmac === null) throw new GatewayError('key_not_found')

@@ -8,7 +8,7 @@ import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
-import { createKeyBook } from './account-keys.ts'
+import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
 import { newRef } from './api-key.ts'
 import { asked } from './asked.ts'
@@ -69,8 +69,7 @@ export type Accounts = AccountBook & KeyBook
 
 export interface AccountsOptions {
   readonly redis: Redis
-  /** Asked at each creation: it may change with the configuration. */
-  readonly pepper: () => string
+  readonly pepper: string
 }
 
 export function createAccounts({ redis, pepper }: AccountsOptions): Accounts {
@@ -126,23 +125,16 @@ async function set(
   { ref, account }: StoredAccount,
   { name, plan, status, externalId, metadata }: AccountFields,
 ): Promise<StoredAccount> {
-  const changes = { ...only({ name, plan, status }), ...optional({ externalId, metadata }) }
+  const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
   // The old name stays in the index: readers compare, and taking it out could race with a rename back.
   if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
   if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
   return read(redis, ref)
 }
 
-function only(fields: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const given = Object.entries(fields).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value] as const],
-  )
-  return Object.fromEntries(given)
-}
-
 /** An empty text stands for none: HSET takes no null. */
 function optional({ externalId, metadata }: AccountFields): Record<string, string> {
-  return only({
+  return given({
     external_id: externalId === null ? '' : externalId,
     metadata: metadata && JSON.stringify(metadata),
   })

@@ -4,9 +4,10 @@
 import type { Redis } from 'ioredis'
 import { keys } from '../redis.ts'
 import type { ObjectStore } from '../store/disk.ts'
+import { asked } from './asked.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
-import { numberAt, unavailable } from './scripts.ts'
+import { numberAt } from './scripts.ts'
 import type { Scripts } from './scripts.ts'
 
 /** What the archive needs of an object store. */
@@ -48,11 +49,8 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
       }
     },
     async read(ref, options) {
-      const last = await redis.hget(keys.account(ref), 'archived_last').catch((error: unknown) => {
-        throw unavailable(error)
-      })
-      if (!last) return []
-      return readObjects(store, ref, options)
+      const last = await asked(redis.hget(keys.account(ref), 'archived_last'))
+      return last ? readObjects(store, ref, options) : []
     },
   }
 }

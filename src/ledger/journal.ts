@@ -5,8 +5,9 @@ import type { Redis } from 'ioredis'
 import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { keys } from '../redis.ts'
+import { asked } from './asked.ts'
 import type { CreditOrder } from './orders.ts'
-import { numberAt, textAt, unavailable } from './scripts.ts'
+import { numberAt, textAt } from './scripts.ts'
 import type { Reply } from './scripts.ts'
 
 export interface Transaction {
@@ -101,19 +102,17 @@ export function compareIds(a: string, b: string): number {
   return aMs - bMs || aSequence - bSequence
 }
 
-export async function readStream(
+export function readStream(
   redis: Redis,
   ref: string,
   { isUpwards, cursor, count }: ReadOptions,
 ): Promise<readonly Entry[]> {
   const key = keys.journal(ref)
-  try {
-    return isUpwards
-      ? await redis.xrange(key, cursor ? `(${cursor}` : '-', '+', 'COUNT', count)
-      : await redis.xrevrange(key, cursor ? `(${cursor}` : '+', '-', 'COUNT', count)
-  } catch (error) {
-    throw unavailable(error)
-  }
+  return asked(
+    isUpwards
+      ? redis.xrange(key, cursor ? `(${cursor}` : '-', '+', 'COUNT', count)
+      : redis.xrevrange(key, cursor ? `(${cursor}` : '+', '-', 'COUNT', count),
+  )
 }
 
 /** `1795200000000-1` as `txn_` and 32 hex digits. */
@@ -184,15 +183,7 @@ function parseMeta(text: string | undefined): Meta {
 
 /** The entry that a credit just made, without reading it. */
 export function creditTransaction({ type, meta }: CreditOrder, reply: Reply): Transaction {
-  const fields = [
-    'type',
-    type,
-    'amount',
-    `${numberAt(reply, 3)}`,
-    'balance',
-    `${numberAt(reply, 4)}`,
-    'meta',
-    meta,
-  ]
+  const [amount, balance] = [`${numberAt(reply, 3)}`, `${numberAt(reply, 4)}`]
+  const fields = Object.entries({ type, amount, balance, meta }).flat()
   return toTransaction([textAt(reply, 2), fields])
 }

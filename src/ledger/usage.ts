@@ -2,8 +2,9 @@
 
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
+import type { List } from '../http/page.ts'
 import { keys } from '../redis.ts'
-import { unavailable } from './scripts.ts'
+import { asked } from './asked.ts'
 
 export interface UsageQuery {
   /** Unix seconds; whole buckets that touch [from, to]. */
@@ -25,13 +26,8 @@ export interface UsageRow {
   readonly cost: number
 }
 
-export interface UsageList {
-  readonly object: 'list'
-  readonly data: readonly UsageRow[]
-  readonly first_id: null
-  readonly last_id: null
-  readonly has_more: false
-}
+/** Whole: its rows have no ids to go on from. */
+export type UsageList = List<UsageRow>
 
 const secondsOf = { hour: 3600, day: 86_400 } as const
 const maxBuckets = 1000
@@ -50,9 +46,7 @@ export async function readUsage(redis: Redis, ref: string, query: UsageQuery): P
   const numbers = Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
   const key = bucket === 'hour' ? keys.usageHour : keys.usageDay
   const read = (number: number) => redis.hgetall(key(ref, number))
-  const found = await Promise.all(numbers.map(read)).catch((error: unknown) => {
-    throw unavailable(error)
-  })
+  const found = await asked(Promise.all(numbers.map(read)))
   const data = found.flatMap((fields, i) => rowsOf(fields, (first + i) * seconds, seconds, groupBy))
   return { object: 'list', data, first_id: null, last_id: null, has_more: false }
 }
