@@ -6,6 +6,7 @@ import { startBackend } from './fixtures/backend.ts'
 import { chat, endless } from './fixtures/backend-model.ts'
 import { Gate } from './fixtures/gate.ts'
 import { startGateway } from './fixtures/gateway.ts'
+import { rawClient } from './fixtures/raw-http.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { plugins, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
@@ -46,6 +47,9 @@ t.test('draining: what runs ends well, what comes is refused, then nobody listen
   t.equal(refused.headers.get('connection'), 'close')
   t.equal(refused.headers.get('retry-after'), '1')
   t.match(await refused.json(), { error: { code: 'server_draining' } })
+  const id = refused.headers.get('x-request-id') ?? ''
+  const line = gateway.log.find((one) => one.includes(id)) ?? '{}'
+  t.match(JSON.parse(line), { status: 503, code: 'server_draining', msg: 'request' })
   const ready = await fetch(`${gateway.adminUrl}/readyz`)
   t.match(await ready.json(), { status: 'not ready', draining: true })
   gate.open()
@@ -53,6 +57,25 @@ t.test('draining: what runs ends well, what comes is refused, then nobody listen
   await closing
   await t.rejects(fetch(gateway.url))
   await t.rejects(fetch(gateway.adminUrl))
+})
+
+t.test('what is no sound request is refused with a line and a count as well', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const port = Number(new URL(gateway.url).port)
+  for (const [head, code] of [
+    ['GET / HTTP/1.1\r\n\r\n', 'malformed_request'],
+    ['nonsense\r\n\r\n', 'malformed_request'],
+    [`GET /?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 'headers_too_large'],
+  ] as const) {
+    const client = await rawClient(t, port)
+    client.send(head)
+    const { headers, json } = await client.answer()
+    t.equal(json.error?.code, code)
+    const line = gateway.log.find((one) => one.includes(headers['x-request-id'] ?? '?')) ?? '{}'
+    t.match(JSON.parse(line), { code, source: 'client', msg: 'request' })
+  }
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  t.match(metrics, /^tollgate_rejections_total\{code="malformed_request"\} 2$/m)
 })
 
 t.test('after the drain a stream that still runs is told, charged and closed', async (t) => {

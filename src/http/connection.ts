@@ -36,19 +36,27 @@ export function noteAnswer(req: IncomingMessage, res: ServerResponse): boolean {
 
 const refused = new WeakSet<Duplex>()
 
-/** Answers what could not be parsed, then closes. Where another answer is due or has begun, it only closes. */
-export function refuseUnparsed(socket: Duplex, error: GatewayError): void {
+/**
+ * Answers what could not be parsed, then closes. Where another answer is due or has begun, it only closes.
+ * @returns the answer's request id, where there was one.
+ */
+export function refuseUnparsed(socket: Duplex, error: GatewayError): string | undefined {
   // What arrives while we linger is no request either.
-  if (refused.has(socket)) return
+  if (refused.has(socket)) return undefined
   refused.add(socket)
   const res = answersDue.get(socket)?.newest
   const isDue = res !== undefined && !res.writableFinished
-  if (!socket.writable || (isDue && !isItsOwn(res))) return void socket.destroy()
+  if (!socket.writable || (isDue && !isItsOwn(res))) {
+    socket.destroy()
+    return undefined
+  }
+  const hasBegun = isDue && res.headersSent
   const id = newId('req')
   if (!isDue) socket.write(rawRefusal(error, id))
   // By its own means: the exchange may yet refuse a body that never ends, and must find that an answer has begun.
-  else if (!res.headersSent) sendError(res, { id, replyHeaders: {} }, error)
+  else if (!hasBegun) sendError(res, { id, replyHeaders: {} }, error)
   linger(socket, () => socket.end(() => socket.destroy()))
+  return hasBegun ? undefined : id
 }
 
 /** An unfinished request that the parser failed at: it has no answer yet, or a refusal that closes anyway. */

@@ -36,6 +36,8 @@ export interface ListenerOptions {
   readonly onRequest: OnRequest
   /** Serves while draining; by default everything is answered `server_draining`. */
   readonly onDrainingRequest?: OnRequest
+  /** Hears of what is answered here, without either of them. */
+  readonly onRefused?: (error: GatewayError, requestId: string) => void
   readonly log: Log
   /** For several processes on one port. */
   readonly reusePort?: boolean
@@ -94,7 +96,13 @@ function handleRequests(
   options: ListenerOptions,
   gate: { draining: boolean },
 ): void {
-  const { log, onRequest, onDrainingRequest = refuseDraining } = options
+  const { log, onRequest, onRefused = () => {} } = options
+  const { onDrainingRequest = refuseDraining } = options
+  const refuse = (res: ServerResponse, error: GatewayError) => onRefused(error, refused(res, error))
+  const unparsed = (socket: Duplex, error: GatewayError) => {
+    const id = refuseUnparsed(socket, error)
+    if (id !== undefined) onRefused(error, id)
+  }
   const take = (req: IncomingMessage, res: ServerResponse) => {
     const hasRoom = noteAnswer(req, res)
     const unsound = unsoundness(req) ?? (hasRoom ? undefined : new GatewayError('overloaded'))
@@ -111,12 +119,12 @@ function handleRequests(
     noteAnswer(req, res)
     refuse(res, unknownExpectation())
   })
-  server.on('connect', (_req, socket: Duplex) => refuseUnparsed(socket, notAProxy()))
+  server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
   server.on('clientError', (error, socket) => {
     const refusal = clientRefusal(error)
     if (!refusal) return void socket.destroy()
     log.debug({ err: error, code: refusal.code }, 'refused what is no request')
-    refuseUnparsed(socket, refusal)
+    unparsed(socket, refusal)
   })
 }
 
@@ -136,14 +144,16 @@ async function serve(handler: OnRequest, { req, res, log }: Serving): Promise<vo
   }
 }
 
-/** The connection's state is in doubt: it is not used again. */
-function refuse(res: ServerResponse, error: GatewayError): void {
+/** The connection's state is in doubt: it is not used again. Returns the answer's id. */
+function refused(res: ServerResponse, error: GatewayError): string {
+  const id = newId('req')
   res.shouldKeepAlive = false
-  sendError(res, { id: newId('req'), replyHeaders: {} }, error)
+  sendError(res, { id, replyHeaders: {} }, error)
+  return id
 }
 
 function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
-  refuse(res, new GatewayError('server_draining'))
+  refused(res, new GatewayError('server_draining'))
 }
 
 const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
