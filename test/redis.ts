@@ -104,7 +104,7 @@ t.test('killed and started again: lost once, ready once, refused at once in betw
 
 t.test('a debit whose reply is lost runs once', async (t) => {
   const redis = await startRedis(t)
-  const proxy = await startDelayProxy(t, { to: redis.socket })
+  const proxy = await startDelayProxy(t, redis.socket)
   const link = await linkTo(t, proxy.socket)
   const direct = await linkTo(t, redis.socket)
   proxy.stall()
@@ -121,7 +121,7 @@ t.test('a debit whose reply is lost runs once', async (t) => {
 
 t.test('what onReady sends arrives before what others send', async (t) => {
   const redis = await startRedis(t)
-  const proxy = await startDelayProxy(t, { to: redis.socket })
+  const proxy = await startDelayProxy(t, redis.socket)
   const link = await linkTo(t, proxy.socket)
   for (const name of ['a', 'b', 'c']) {
     link.onReady(() => void link.client.append('order', name).catch(t.error))
@@ -179,7 +179,8 @@ t.test('the commands of one turn leave together, at its end', async (t) => {
 
 t.test('close waits for replies under way, and ends also while Redis is away', async (t) => {
   const redis = await startRedis(t)
-  const proxy = await startDelayProxy(t, { to: redis.socket, replyDelayMs: 50 })
+  const proxy = await startDelayProxy(t, redis.socket)
+  proxy.setDelay(50)
   const slow = await connect(at(proxy.socket))
   const reply = slow.client.incr('n')
   await slow.close()

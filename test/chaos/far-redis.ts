@@ -16,7 +16,7 @@ const delayMs = 500
 async function farAway(t: Parameters<typeof spawnGateway>[0]) {
   const backend = await startBackend(t, chat())
   const redis = await startRedis(t)
-  const proxy = await startDelayProxy(t, { to: redis.socket })
+  const proxy = await startDelayProxy(t, redis.socket)
   const yaml = `${outputOnly(backend.url)}\n${noLimits}`
   const gateway = await spawnGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
   const account = await gateway.account(1000)

@@ -25,7 +25,7 @@ import { startRedis } from '../fixtures/redis-server.ts'
 async function start(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {
   const backend = await startBackend(t, chat({ chunks: 6, ...(gate ? { gate } : {}) }))
   const redis = await startRedis(t)
-  const proxy = await startDelayProxy(t, { to: redis.socket })
+  const proxy = await startDelayProxy(t, redis.socket)
   const yaml = `${outputOnly(backend.url)}\n${noLimits}`
   const gateway = await spawnGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
   const account = await gateway.account(1000)

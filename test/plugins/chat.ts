@@ -21,7 +21,7 @@ const done = 'data: [DONE]\n\n'
 t.test(
   'a streamed answer is charged by what the backend reported, and the balance is never stale',
   async (t) => {
-    const backend = await startBackend(t, chat({ chunks: 5, usage: 'asked' }))
+    const backend = await startBackend(t, chat({ chunks: 5 }))
     const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
     const gate = await startGateway(t, { yaml })
     const { key } = await gate.account(10_000)
