@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 import type { RedisConfig } from '../src/config/config.ts'
 import { connect } from '../src/redis.ts'
 import type { ConnectOptions, RedisLink } from '../src/redis.ts'
-import { makeCertificate } from './fixtures/certificates.ts'
+import { certificate } from './fixtures/certificate.ts'
 import { startDelayProxy } from './fixtures/delay-proxy.ts'
 import { freePort } from './fixtures/free-port.ts'
 import { startRedis } from './fixtures/redis-server.ts'
@@ -40,7 +40,7 @@ t.test('a link that is there answers, also to the embedded server', async (t) =>
 t.test(
   'TLS with a certificate on both sides, a user of its own, and another database',
   async (t) => {
-    const { certPath, keyPath, cert, key } = await makeCertificate(t)
+    const { certPath, keyPath, cert, key } = certificate
     const port = await freePort()
     const files = [
       '--tls-cert-file',

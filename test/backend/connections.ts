@@ -13,7 +13,7 @@ import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
-import { makeCertificate } from '../fixtures/certificates.ts'
+import { certificate } from '../fixtures/certificate.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
 
@@ -119,7 +119,7 @@ t.test('a slow answer is no connect time-out', async (t) => {
 t.test(
   'a TLS backend with a certificate of its own is believed with `ca`, and only then',
   async (t) => {
-    const { cert, key } = await makeCertificate(t)
+    const { cert, key } = certificate
     const mode = { isRude: false }
     let connections = 0
     const server = createTls({ cert, key }, (req, res) => {

@@ -4,9 +4,9 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
 import { once } from 'node:events'
+import { certificate } from '../fixtures/certificate.ts'
 import { echoSize, quietLog, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
-import { selfSigned } from '../fixtures/self-signed.ts'
 
 const host = 'Host: a\r\n'
 const json = `${host}Content-Type: application/json\r\n`
@@ -199,11 +199,12 @@ t.test('an address in use is an error of createListener', async (t) => {
 })
 
 t.test('with a certificate it speaks TLS, refusals included', async (t) => {
-  const listen = { host: '127.0.0.1', port: 0, trustedProxies: [], tls: selfSigned }
+  const { cert, key } = certificate
+  const listen = { host: '127.0.0.1', port: 0, trustedProxies: [], tls: { cert, key } }
   const listener = await startListener(t, readAndAnswer(echoSize), { listen })
   t.match(listener.address, /^https:/)
   const ask = async (bytes: string) => {
-    const socket = connectTls({ port: listener.port, host: '127.0.0.1', ca: selfSigned.cert })
+    const socket = connectTls({ port: listener.port, host: '127.0.0.1', ca: cert })
     t.teardown(() => void socket.destroy())
     socket.end(bytes)
     return text(socket)

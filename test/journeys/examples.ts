@@ -8,8 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
-import { makeCertificate } from '../fixtures/certificates.ts'
-import type { Certificate } from '../fixtures/certificates.ts'
+import { certificate } from '../fixtures/certificate.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { redisServerPath, startRedis } from '../fixtures/redis-server.ts'
 
@@ -27,7 +26,6 @@ interface Started {
 async function start(t: Test, file: string): Promise<Started> {
   const dataDir = await mkdtemp(join(tmpdir(), 'tgx-'))
   t.teardown(() => rm(dataDir, { recursive: true, force: true }))
-  const certificate = await makeCertificate(t)
   const env = {
     PATH: process.env.PATH ?? '',
     REDIS_SERVER: await redisServerPath(),
@@ -38,7 +36,7 @@ async function start(t: Test, file: string): Promise<Started> {
     TOLLGATE_FILES: join(dataDir, 'files'),
     OPENAI_API_KEY: 'an-example-key',
     REDIS_PASSWORD: 's3cret',
-    ...(file === 'full.yaml' ? { REDIS_URL: await startGuardedRedis(t, certificate) } : {}),
+    ...(file === 'full.yaml' ? { REDIS_URL: await startGuardedRedis(t) } : {}),
     TLS_CERT: certificate.certPath,
     TLS_KEY: certificate.keyPath,
     TLS_CA: certificate.certPath,
@@ -70,7 +68,8 @@ async function start(t: Test, file: string): Promise<Started> {
 }
 
 /** With TLS for both sides and a user of its own, as full.yaml has it. */
-async function startGuardedRedis(t: Test, { certPath, keyPath }: Certificate): Promise<string> {
+async function startGuardedRedis(t: Test): Promise<string> {
+  const { certPath, keyPath } = certificate
   const port = String(await freePort())
   const own = ['--tls-cert-file', certPath, '--tls-key-file', keyPath]
   const user = ['--user', 'gateway', 'on', '>s3cret', '~*', '+@all']
