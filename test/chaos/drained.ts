@@ -5,13 +5,12 @@ import t from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
   balanceOf,
-  codeOf,
   differencesOf,
   noLimits,
   outputOnly,

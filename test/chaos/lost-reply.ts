@@ -5,14 +5,13 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import { connectLink, until } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
   balanceNow,
   balanceOf,
-  codeOf,
   differencesOf,
   noLimits,
   openHold,

@@ -5,14 +5,13 @@ import t from 'tap'
 import { keys } from '../../src/redis.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import type { TestLink } from '../fixtures/ledger.ts'
 import {
   ask,
   balanceOf,
-  codeOf,
   differencesOf,
   noLimits,
   outputOnly,

@@ -8,14 +8,13 @@ import { cutOff, durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import { connectLink, tempDir, until } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
   balanceNow,
   balanceOf,
-  codeOf,
   differencesOf,
   noLimits,
   outputOnly,

@@ -4,10 +4,10 @@ import t from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/ledger.ts'
-import { Reading, ask, codeOf, noLimits, outputOnly } from '../fixtures/money.ts'
+import { Reading, ask, noLimits, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 async function pair(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {

@@ -3,7 +3,8 @@
 import t from 'tap'
 import { Gate } from '../fixtures/gate.ts'
 import { silent, sse } from '../fixtures/backend-scripts.ts'
-import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { codeOf } from '../fixtures/gateway.ts'
 
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'

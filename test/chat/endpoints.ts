@@ -2,7 +2,8 @@
 
 import t from 'tap'
 import { json } from '../fixtures/backend-scripts.ts'
-import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { codeOf } from '../fixtures/gateway.ts'
 
 const all = 'endpoints: [chat, completions, embeddings, rerank, moderations]'
 

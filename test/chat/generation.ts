@@ -3,7 +3,8 @@
 import t from 'tap'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { bytes, json, replay, silent } from '../fixtures/backend-scripts.ts'
-import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { codeOf } from '../fixtures/gateway.ts'
 import { bodyOf } from '../fixtures/sse-events.ts'
 
 t.test('headers pass by an allow-list, both ways', async (t) => {

@@ -2,7 +2,8 @@
 
 import t from 'tap'
 import { chat } from '../fixtures/backend-model.ts'
-import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { codeOf } from '../fixtures/gateway.ts'
 
 const bodyOf = (body: Buffer | undefined) => body?.toString() ?? ''
 

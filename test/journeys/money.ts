@@ -5,12 +5,11 @@ import t from 'tap'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { adminToken, spawnGateway } from '../fixtures/gateway.ts'
+import { adminToken, codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import {
   Reading,
   ask,
   balanceOf,
-  codeOf,
   differencesOf,
   noLimits,
   outputOnly,

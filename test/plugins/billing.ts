@@ -5,8 +5,8 @@ import type { Transaction } from '../../src/ledger/journal.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { ask, codeOf } from '../fixtures/money.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
+import { ask } from '../fixtures/money.ts'
 
 interface List<T> {
   readonly object: string

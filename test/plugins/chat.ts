@@ -5,8 +5,8 @@ import { newKey } from '../../src/ledger/api-key.ts'
 import { json, sse } from '../fixtures/backend-scripts.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { chatPath, codeOf, hi } from '../fixtures/chat-path.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
 
 interface Balance {
   readonly balance: number

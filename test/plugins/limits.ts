@@ -5,9 +5,9 @@ import t from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, codeOf, outputOnly, transactionsOf } from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, outputOnly, transactionsOf } from '../fixtures/money.ts'
 
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
   ['limit', 'remaining'].map((name) => Number(answer.headers.get(`x-ratelimit-${name}-${what}`)))

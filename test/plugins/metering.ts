@@ -10,17 +10,10 @@ import { chat } from '../fixtures/backend-model.ts'
 import { failing, reset, silent } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/ledger.ts'
-import {
-  Reading,
-  ask,
-  balanceOf,
-  codeOf,
-  differencesOf,
-  transactionsOf,
-} from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
 
 async function start(t: Parameters<typeof startGateway>[0], script: Script, price: string) {
   const backend = await startBackend(t, script)
