@@ -18,7 +18,7 @@ import {
   refOf,
   transactionsOf,
 } from '../fixtures/money.ts'
-import { seeded } from '../fixtures/random-json.ts'
+import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const seeds = 50

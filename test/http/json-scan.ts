@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { randomObject, seeded } from '../fixtures/random-json.ts'
+import { randomObject } from '../fixtures/random-json.ts'
+import { seeded } from '../fixtures/random.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
 
 const own = new Set(['model', 'messages', 'max_tokens', 'stream', 'stream_options', 'n'])

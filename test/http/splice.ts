@@ -1,5 +1,6 @@
 import t from 'tap'
-import { randomObject, randomValue, seeded } from '../fixtures/random-json.ts'
+import { randomObject, randomValue } from '../fixtures/random-json.ts'
+import { seeded } from '../fixtures/random.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
 import { spliceJson, withMember } from '../../src/http/splice.ts'
 

@@ -17,14 +17,9 @@ import {
   topUp,
   used,
 } from '../fixtures/ledger.ts'
-import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
-let server: RedisServer
-
-t.before(async () => {
-  server = await startRedis(t)
-})
+const server = await startRedis(t)
 
 /** An account with 1 top-up and 24 charges. */
 async function open(t: Test) {

@@ -16,16 +16,11 @@ import {
   unlimited,
   until,
 } from '../fixtures/ledger.ts'
-import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
-let server: RedisServer
+const server = await startRedis(t)
 const soon = () => Math.floor(Date.now() / 1000) + 60
 const past = () => Math.floor(Date.now() / 1000) - 1
-
-t.before(async () => {
-  server = await startRedis(t)
-})
 
 async function open(plans: Record<string, Partial<Plan>> = {}, now?: () => number) {
   const link = await connectLink(t, server.socket)

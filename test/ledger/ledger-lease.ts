@@ -7,16 +7,11 @@ import type { LedgerLink } from '../../src/ledger/ledger.ts'
 import { keys } from '../../src/redis.ts'
 import { makeAccount, openOn, request, topUp, until, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
-import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 
-let server: RedisServer
-
-t.before(async () => {
-  server = await startRedis(t)
-})
+const server = await startRedis(t)
 
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 

@@ -14,14 +14,9 @@ import {
   unlimited,
   until,
 } from '../fixtures/ledger.ts'
-import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
-let server: RedisServer
-
-t.before(async () => {
-  server = await startRedis(t)
-})
+const server = await startRedis(t)
 
 async function open(t: Test, plan: Partial<Plan>, key: object = {}) {
   const link = await connectLink(t, server.socket)

@@ -3,6 +3,7 @@
 import t from 'tap'
 import type { Price } from '../../src/config/config.ts'
 import { charge, outputAfforded } from '../../src/ledger/price.ts'
+import { seeded } from '../fixtures/random.ts'
 
 const price = (part: Partial<Price> = {}): Price => ({
   input: 1_000_000n,
@@ -11,15 +12,6 @@ const price = (part: Partial<Price> = {}): Price => ({
   request: 0n,
   ...part,
 })
-
-/** A seeded generator: the same cases in each run. */
-function random(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-}
 
 t.test('one token of each at the default price costs one', async (t) => {
   t.equal(charge(price(), { prompt: 10, cached: 3, completion: 5 }), 15)
@@ -47,7 +39,7 @@ t.test('more cached than prompt is no discount', async (t) => {
 })
 
 t.test('10,000 random charges are those of exact arithmetic', async (t) => {
-  const below = random(7)
+  const below = seeded(7)
   for (let i = 0; i < 10_000; i++) {
     const p: Price = {
       input: BigInt(below(5_000_000)),
@@ -74,7 +66,7 @@ t.test('10,000 random charges are those of exact arithmetic', async (t) => {
 })
 
 t.test('what is afforded fits, and one token more for each choice does not', async (t) => {
-  const below = random(11)
+  const below = seeded(11)
   for (let i = 0; i < 10_000; i++) {
     const p = price({
       input: BigInt(below(5_000_000)),

@@ -25,21 +25,15 @@ import {
   until,
 } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
+import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const seed = Number(process.env.SEED ?? 20261121)
 const steps = Number(process.env.STEPS ?? 2500)
 const leaseMs = 40
 
-/** mulberry32 */
-function createRandom(state: number) {
-  const next = () => {
-    state = (state + 0x6d2b79f5) | 0
-    let x = Math.imul(state ^ (state >>> 15), 1 | state)
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
-    return ((x ^ (x >>> 14)) >>> 0) / 4294967296
-  }
-  const below = (n: number) => Math.floor(next() * n)
+function createRandom() {
+  const below = seeded(seed)
   return { below, pick: <T>(from: readonly T[]): T => from[below(from.length)] as T }
 }
 
@@ -327,7 +321,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
   const server = await startRedis(t)
   const links = [await connectLink(t, server.socket), await connectLink(t, server.socket)] as const
   const [first, second] = [openGateway(links[0]), openGateway(links[1])]
-  const random = createRandom(seed)
+  const random = createRandom()
   const callers = [
     await makeAccount(links[0]),
     await makeAccount(links[0]),

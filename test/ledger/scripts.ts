@@ -1,11 +1,10 @@
 // Every script keeps to the keys it declares, and to one slot: run on a Redis that is a Cluster's node.
 
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { diskStore } from '../../src/store/disk.ts'
 import { createScripts } from '../../src/ledger/scripts.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import {
   connectLink,
   makeAccount,
@@ -17,14 +16,6 @@ import {
   used,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
 
 t.test("each script runs on a Cluster's node, where foreign slots are refused", async (t) => {
   const args = [
