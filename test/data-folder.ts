@@ -2,28 +2,21 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import t from 'tap'
-import type { Test } from 'tap'
 import {
   ensureAdminToken,
   ensureDataFolder,
   lockDataFolder,
   tryLockName,
 } from '../src/data-folder.ts'
-
-async function folderFor(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tg-data-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
-}
+import { tempDir } from './fixtures/temp-dir.ts'
 
 const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8)
 
 t.test('the folder is made, and made private where it was there', async (t) => {
-  const folder = await folderFor(t)
+  const folder = await tempDir(t)
   await ensureDataFolder(join(folder, 'a/b'))
   t.equal(await mode(join(folder, 'a/b')), '700')
   await mkdir(join(folder, 'open'), { mode: 0o755 })
@@ -35,7 +28,7 @@ t.test('the folder is made, and made private where it was there', async (t) => {
 
 for (const platform of ['linux', 'darwin'] as const) {
   t.test(`${platform}: the second lock on a folder is refused, by any name of it`, async (t) => {
-    const folder = await folderFor(t)
+    const folder = await tempDir(t)
     await mkdir(join(folder, 'data'))
     await symlink('data', join(folder, 'other'))
     const lock = await lockDataFolder(join(folder, 'data'), { platform })
@@ -46,7 +39,7 @@ for (const platform of ['linux', 'darwin'] as const) {
   })
 
   t.test(`${platform}: a lock goes with its process, even by kill -9`, async (t) => {
-    const folder = await folderFor(t)
+    const folder = await tempDir(t)
     const module = resolve(import.meta.dirname, '../src/data-folder.ts')
     const script = `const { lockDataFolder } = await import(${JSON.stringify(module)})
       await lockDataFolder(${JSON.stringify(folder)}, { platform: '${platform}' })
@@ -72,7 +65,7 @@ t.test('of many that want a name at once, one gets it', async (t) => {
 })
 
 t.test('the admin token: the one given, else one made once, for the owner alone', async (t) => {
-  const folder = await folderFor(t)
+  const folder = await tempDir(t)
   t.equal(await ensureAdminToken(folder, 'given'), 'given')
   t.strictSame(await readdir(folder), [])
   const tokens = await Promise.all(Array.from({ length: 8 }, () => ensureAdminToken(folder, '')))

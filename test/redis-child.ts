@@ -1,24 +1,20 @@
 // src/redis-child.ts: a server that cannot start, cannot stop or has lost its parent is dealt with all the same.
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ended, endRedis, listens, ping, redisAnswers, spawnRedis } from '../src/redis-child.ts'
 import type { RedisChild } from '../src/redis-child.ts'
 import { redisServerPath } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
 
 const server = await redisServerPath()
 
 async function start(t: Test, ...args: string[]): Promise<{ child: RedisChild; socket: string }> {
-  const dir = await mkdtemp(join(tmpdir(), 'tg-'))
+  const dir = await tempDir(t)
   const socket = join(dir, 's')
   const child = spawnRedis(server, ['--port', '0', '--unixsocket', socket, ...args], dir)
-  t.teardown(async () => {
-    await endRedis(child, 'SIGKILL')
-    await rm(dir, { recursive: true })
-  })
+  t.teardown(() => endRedis(child, 'SIGKILL'))
   return { child, socket }
 }
 

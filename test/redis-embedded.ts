@@ -3,10 +3,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startEmbeddedRedis } from '../src/redis-embedded.ts'
@@ -14,14 +12,10 @@ import type { EmbeddedRedis } from '../src/redis-embedded.ts'
 import { connect } from '../src/redis.ts'
 import type { RedisLink } from '../src/redis.ts'
 import { redisServerPath } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
+import { until } from './fixtures/until.ts'
 
 process.env.REDIS_SERVER = await redisServerPath()
-
-async function dataFolder(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tg-data-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
-}
 
 interface Started {
   readonly redis: EmbeddedRedis
@@ -45,10 +39,6 @@ async function start(t: Test, dataDir: string): Promise<Started> {
   return { redis, link, warnings, warned }
 }
 
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await wait(5)
-}
-
 /** A zombie has ended: its new parent has only not looked yet. */
 function isAlive(pid: number): boolean {
   try {
@@ -63,7 +53,7 @@ const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(
 t.test(
   'private, recorded, durable, without a TCP port; nothing is left but the data',
   async (t) => {
-    const dataDir = await dataFolder(t)
+    const dataDir = await tempDir(t)
     const { redis, link } = await start(t, dataDir)
     const setting = async (name: string) => (await link.client.config('GET', name)).at(1)
     t.equal(await setting('appendonly'), 'yes')
@@ -88,7 +78,7 @@ t.test(
 )
 
 t.test('killed with -9 it is back on the same socket with its data, again and again', async (t) => {
-  const { redis, link, warnings } = await start(t, await dataFolder(t))
+  const { redis, link, warnings } = await start(t, await tempDir(t))
   for (const round of [1, 2]) {
     t.equal(await link.client.incr('n'), round)
     const { pid } = redis
@@ -102,7 +92,7 @@ t.test('killed with -9 it is back on the same socket with its data, again and ag
 })
 
 t.test('stopped while it waits to be started again, it stays away', async (t) => {
-  const { redis, warned } = await start(t, await dataFolder(t))
+  const { redis, warned } = await start(t, await tempDir(t))
   process.kill(redis.pid, 'SIGKILL')
   await warned
   await redis.stop()
@@ -111,7 +101,7 @@ t.test('stopped while it waits to be started again, it stays away', async (t) =>
 })
 
 t.test('a gateway killed with -9 takes it along within 2 s, and the file is whole', async (t) => {
-  const dataDir = await dataFolder(t)
+  const dataDir = await tempDir(t)
   const script = join(import.meta.dirname, 'fixtures/embedded-gateway.ts')
   const stdio = ['ignore', 'pipe', 'inherit'] as const
   const gateway = spawn(process.execPath, [script, dataDir], { stdio: [...stdio] })
@@ -138,7 +128,7 @@ t.test('a gateway killed with -9 takes it along within 2 s, and the file is whol
 })
 
 t.test('a file cut off in the middle of a command loads up to there', async (t) => {
-  const dataDir = await dataFolder(t)
+  const dataDir = await tempDir(t)
   const first = await start(t, dataDir)
   await first.link.client.set('a', '1')
   await first.link.client.set('b', 'x'.repeat(100))
@@ -155,7 +145,7 @@ t.test('a file cut off in the middle of a command loads up to there', async (t) 
 t.test(
   'a file that is spoilt stops the start and says so, leaving no server and no folder',
   async (t) => {
-    const dataDir = await dataFolder(t)
+    const dataDir = await tempDir(t)
     const first = await start(t, dataDir)
     await first.link.client.set('a', '1')
     await first.link.close()
@@ -168,7 +158,7 @@ t.test(
 )
 
 t.test('a data folder far down, with blanks in its name, has a short socket path', async (t) => {
-  const deep = join(await dataFolder(t), 'a long name '.repeat(10), 'and "another" one '.repeat(10))
+  const deep = join(await tempDir(t), 'a long name '.repeat(10), 'and "another" one '.repeat(10))
   await mkdir(deep, { recursive: true })
   const { redis, link } = await start(t, deep)
   t.ok(Buffer.byteLength(redis.socket) <= 103)
@@ -177,14 +167,14 @@ t.test('a data folder far down, with blanks in its name, has a short socket path
 })
 
 t.test('the next start waits for a server that still writes', async (t) => {
-  const dataDir = await dataFolder(t)
+  const dataDir = await tempDir(t)
   const { redis } = await start(t, dataDir)
   let isThere = false
   const second = start(t, dataDir).then((started) => {
     isThere = true
     return started
   })
-  await start(t, await dataFolder(t)) // takes as long as the second would without waiting
+  await start(t, await tempDir(t)) // takes as long as the second would without waiting
   t.equal(isThere, false)
   await redis.stop()
   const { link } = await second

@@ -3,7 +3,6 @@
 import {
   chmod,
   mkdir,
-  mkdtemp,
   readFile,
   readlink,
   realpath,
@@ -11,12 +10,12 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { findRedisServer } from '../src/redis-find.ts'
 import { redisServerPath } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
 
 const server = await realpath(await redisServerPath())
 const notices: string[] = []
@@ -24,18 +23,17 @@ const log = { info: (_: object, message: string) => void notices.push(message) }
 
 /** An empty data folder, and a folder that is all of PATH while the test runs. */
 async function place(t: Test): Promise<{ data: string; bin: string }> {
-  const root = await mkdtemp(join(tmpdir(), 'tg-find-'))
+  const root = await tempDir(t)
   const [data, bin] = [join(root, 'data'), join(root, 'path')]
   await Promise.all([mkdir(data), mkdir(bin)])
   const { PATH, REDIS_SERVER } = process.env
   process.env.PATH = bin
   delete process.env.REDIS_SERVER
   notices.length = 0
-  t.teardown(async () => {
+  t.teardown(() => {
     process.env.PATH = PATH
     if (REDIS_SERVER) process.env.REDIS_SERVER = REDIS_SERVER
     else delete process.env.REDIS_SERVER
-    await rm(root, { recursive: true })
   })
   return { data, bin }
 }

@@ -10,8 +10,8 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { until } from '../fixtures/ledger.ts'
 import { attempt, targetOf, textOf } from '../fixtures/target.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('chunks pass at once', async (t) => {
   const gate = new Gate()

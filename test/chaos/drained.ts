@@ -6,7 +6,6 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
@@ -17,6 +16,7 @@ import {
   transactionsOf,
 } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const chunks = 8
 

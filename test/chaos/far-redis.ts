@@ -6,9 +6,9 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/ledger.ts'
 import { ask, balanceOf, differencesOf, noLimits, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const delayMs = 500
 

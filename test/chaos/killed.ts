@@ -5,7 +5,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
-import { connectLink, until } from '../fixtures/ledger.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import type { TestLink } from '../fixtures/ledger.ts'
 import {
   Reading,
@@ -19,6 +19,7 @@ import {
 } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import type { Account } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
 
 const leaseMs = 2000
 /** For a machine that is busy with other tests. */

@@ -6,7 +6,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
-import { connectLink, until } from '../fixtures/ledger.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
@@ -19,6 +19,7 @@ import {
   transactionsOf,
 } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 /** A gateway behind a proxy that can lose replies; what Redis has is seen past it. */
 async function start(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {

@@ -9,7 +9,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
-import { connectLink, tempDir, until } from '../fixtures/ledger.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import {
   Reading,
   ask,
@@ -22,6 +22,8 @@ import {
   transactionsOf,
 } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 const atOnceMs = 1000
 

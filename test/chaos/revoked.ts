@@ -6,9 +6,9 @@ import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/ledger.ts'
 import { Reading, ask, noLimits, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 async function pair(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {
   const backend = await startBackend(t, chat(gate ? { gate } : {}))

@@ -2,8 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -11,6 +10,7 @@ import type { Test } from 'tap'
 import { certificate } from '../fixtures/certificate.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { redisServerPath, startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const examples = (await readdir(join(root, 'config/examples'))).filter((name) =>
@@ -24,8 +24,7 @@ interface Started {
 }
 
 async function start(t: Test, file: string): Promise<Started> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'tgx-'))
-  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  const dataDir = await tempDir(t)
   const env = {
     PATH: process.env.PATH ?? '',
     REDIS_SERVER: await redisServerPath(),

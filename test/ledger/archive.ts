@@ -8,16 +8,9 @@ import { createScripts } from '../../src/ledger/scripts.ts'
 import type { Page } from '../../src/http/page.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { keys } from '../../src/redis.ts'
-import {
-  connectLink,
-  makeAccount,
-  openLedger,
-  request,
-  tempDir,
-  topUp,
-  used,
-} from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
 
 const server = await startRedis(t)
 

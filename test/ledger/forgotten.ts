@@ -7,17 +7,10 @@ import t from 'tap'
 import type { Hold } from '../../src/ledger/ledger.ts'
 import { keys } from '../../src/redis.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
-import {
-  connectLink,
-  makeAccount,
-  openLedger,
-  request,
-  tempDir,
-  topUp,
-  until,
-  used,
-} from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test(
   '8 Redis forgets its last 200 commands: all that was acknowledged is there again, once',

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { createGate } from '../../src/ledger/gate.ts'
-import { until } from '../fixtures/ledger.ts'
+import { until } from '../fixtures/until.ts'
 
 function open(recover: () => Promise<void>) {
   const state = { up: true, lost: 0, problems: 0 }

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { compareIds, readEntries, toTransaction, transactionId } from '../../src/ledger/journal.ts'
-import { connectLink, makeAccount, openLedger, topUp, until } from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, openLedger, topUp } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('ids of transactions sort as their entries', async (t) => {
   const ids = ['1795200000000-0', '1795200000000-1', '1795200000000-10', '1795200000001-0']

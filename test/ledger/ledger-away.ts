@@ -2,8 +2,10 @@
 
 import { readdir, rename } from 'node:fs/promises'
 import t from 'tap'
-import { makeAccount, openOn, request, tempDir, topUp, until, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 const durable = ['--appendonly', 'yes', '--appendfsync', 'always']

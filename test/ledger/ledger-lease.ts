@@ -5,9 +5,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { LedgerLink } from '../../src/ledger/ledger.ts'
 import { keys } from '../../src/redis.ts'
-import { makeAccount, openOn, request, topUp, until, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 

@@ -6,10 +6,11 @@ import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis.ts'
-import { makeAccount, newHoldId, openOn, request, topUp, until, used } from '../fixtures/ledger.ts'
+import { makeAccount, newHoldId, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 const codeOf = (error: unknown) => (error instanceof GatewayError ? error.code : String(error))

@@ -12,9 +12,9 @@ import {
   request,
   topUp,
   unlimited,
-  until,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const server = await startRedis(t)
 

@@ -10,7 +10,7 @@ import type { Order } from '../../src/ledger/orders.ts'
 import { unavailable } from '../../src/ledger/scripts.ts'
 import type { Reply } from '../../src/ledger/scripts.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
-import { tempDir } from '../fixtures/ledger.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
 
 const ok: Reply = { word: 'ok', nowMs: 1, values: ['ok', 1, '5', '0', '9', 0] }
 const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5 })

@@ -16,17 +16,11 @@ import { createScripts } from '../../src/ledger/scripts.ts'
 import type { LedgerLink, Reply, Scripts } from '../../src/ledger/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { keys } from '../../src/redis.ts'
-import {
-  connectLink,
-  makeAccount,
-  newHoldId,
-  request,
-  unlimited,
-  until,
-} from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, newHoldId, request, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const seed = Number(process.env.SEED ?? 20261121)
 const steps = Number(process.env.STEPS ?? 2500)

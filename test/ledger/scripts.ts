@@ -5,17 +5,10 @@ import t from 'tap'
 import { diskStore } from '../../src/store/disk.ts'
 import { createScripts } from '../../src/ledger/scripts.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import {
-  connectLink,
-  makeAccount,
-  openLedger,
-  request,
-  tempDir,
-  topUp,
-  until,
-  used,
-} from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test("each script runs on a Cluster's node, where foreign slots are refused", async (t) => {
   const args = [

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { CreditOrder } from '../../src/ledger/orders.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
-import { tempDir, until } from '../fixtures/ledger.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 const order = (id: string): CreditOrder => ({
   kind: 'credit',

@@ -3,16 +3,9 @@
 import t from 'tap'
 import { readUsage } from '../../src/ledger/usage.ts'
 import { keys } from '../../src/redis.ts'
-import {
-  connectLink,
-  makeAccount,
-  openLedger,
-  request,
-  topUp,
-  until,
-  used,
-} from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('usage', async (t) => {
   const server = await startRedis(t)

@@ -12,8 +12,8 @@ import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/ledger.ts'
 import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
+import { until } from '../fixtures/until.ts'
 
 async function start(t: Parameters<typeof startGateway>[0], script: Script, price: string) {
   const backend = await startBackend(t, script)

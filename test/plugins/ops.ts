@@ -4,7 +4,8 @@ import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
-import { connectLink, until } from '../fixtures/ledger.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { until } from '../fixtures/until.ts'
 
 const yamlFor = (url: string) =>
   `models: { m: { targets: [{ url: '${url}' }] } }\nlog: { level: info }`

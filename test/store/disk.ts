@@ -1,22 +1,15 @@
 // src/store/disk.ts: whole objects or none, below its folder and nowhere else.
 
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import type { Test } from 'tap'
 import { diskStore } from '../../src/store/disk.ts'
-
-async function folderFor(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tg-store-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
-}
+import { tempDir } from '../fixtures/temp-dir.ts'
 
 t.test('what was put is got, from bytes and from a stream, and the last put wins', async (t) => {
-  const store = diskStore(join(await folderFor(t), 'made/later'))
+  const store = diskStore(join(await tempDir(t), 'made/later'))
   await store.put('journal/a/1.json', Buffer.from('one'))
   t.equal(String(await store.get('journal/a/1.json')), 'one')
   await store.put('journal/a/1.json', Readable.from([Buffer.from('tw'), Buffer.from('o')]))
@@ -26,13 +19,13 @@ t.test('what was put is got, from bytes and from a stream, and the last put wins
 })
 
 t.test('an object that is not there: get says ENOENT, list does not mind', async (t) => {
-  const store = diskStore(join(await folderFor(t), 'none'))
+  const store = diskStore(join(await tempDir(t), 'none'))
   await t.rejects(store.get('a'), { code: 'ENOENT' })
   t.strictSame(await store.list(''), [])
 })
 
 t.test('names are listed by prefix, sorted, at any depth', async (t) => {
-  const store = diskStore(await folderFor(t))
+  const store = diskStore(await tempDir(t))
   const names = ['j/b/2', 'j/a/10', 'j/a/9', 'j/ab', 'k', 'j-x']
   for (const name of names) await store.put(name, Buffer.from(name))
   t.strictSame(await store.list(''), names.toSorted())
@@ -42,7 +35,7 @@ t.test('names are listed by prefix, sorted, at any depth', async (t) => {
 })
 
 t.test('a stream that breaks leaves the old object, and nothing half-written', async (t) => {
-  const folder = await folderFor(t)
+  const folder = await tempDir(t)
   const store = diskStore(folder)
   await store.put('a', Buffer.from('old'))
   const broken = Readable.from(
@@ -58,14 +51,14 @@ t.test('a stream that breaks leaves the old object, and nothing half-written', a
 })
 
 t.test('many puts of one name at once leave one whole object', async (t) => {
-  const store = diskStore(await folderFor(t))
+  const store = diskStore(await tempDir(t))
   const texts = Array.from({ length: 20 }, (_, n) => String(n).repeat(10_000))
   await Promise.all(texts.map((text) => store.put('x/y', Buffer.from(text))))
   t.ok(texts.includes(String(await store.get('x/y'))))
 })
 
 t.test('a name that leads elsewhere is refused everywhere', async (t) => {
-  const folder = await folderFor(t)
+  const folder = await tempDir(t)
   await mkdir(join(folder, 'store'))
   await writeFile(join(folder, 'secret'), 'secret')
   const store = diskStore(join(folder, 'store'))
