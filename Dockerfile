@@ -1,10 +1,13 @@
-# Tollgate with a Redis elsewhere:
+# Tollgate with a Redis elsewhere: there is none in the image.
 #
 #   docker build -t tollgate .
-#   docker run --read-only --tmpfs /tmp -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro -p 8080:8080 tollgate
+#   docker run --name tollgate --read-only --tmpfs /tmp --stop-timeout 45 -p 8080:8080 \
+#     -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro tollgate
+#   docker exec tollgate node src/main.ts accounts list
 #
 # In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
-# journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise.
+# journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
+# where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be longer than `drain`.
 
 FROM node:26-slim AS install
 WORKDIR /app
@@ -17,7 +20,7 @@ ENV NODE_ENV=production
 WORKDIR /app
 RUN install -d -o node -g node -m 0700 /data
 COPY --from=install /app/node_modules ./node_modules
-COPY package.json LICENSE gateway.yaml ./
+COPY package.json LICENSE ./
 COPY config ./config
 COPY src ./src
 USER node
