@@ -1,25 +1,8 @@
 import t from 'tap'
 import { releaseOrder, settleOrder, toSettled } from '../../src/ledger/ending.ts'
-import { Hold } from '../../src/ledger/hold.ts'
+import { makeHold } from '../fixtures/ledger.ts'
 
-const hold = () =>
-  new Hold(
-    {
-      id: 'h',
-      ref: 'r',
-      hmac: 'x',
-      accountId: 'a',
-      accountName: 'A',
-      keyId: 'k',
-      plan: 'p',
-      model: 'm%2F1',
-      meta: '{"a":1}',
-      limits: {},
-      countedTokens: 30,
-      minute: 7,
-    },
-    100,
-  )
+const hold = () => makeHold({ model: 'm%2F1', meta: '{"a":1}', countedTokens: 30, minute: 7 })
 
 t.test('an order says all that a Redis without the hold needs to charge', async (t) => {
   t.same(

@@ -1,24 +1,8 @@
 import t from 'tap'
-import { Hold } from '../../src/ledger/hold.ts'
-import type { HoldFields } from '../../src/ledger/hold.ts'
-
-const fields: HoldFields = {
-  id: 'h',
-  ref: 'r',
-  hmac: 'x',
-  accountId: 'a',
-  accountName: 'A',
-  keyId: 'k',
-  plan: 'p',
-  model: 'm',
-  meta: '{}',
-  limits: {},
-  countedTokens: 0,
-  minute: 0,
-}
+import { makeHold } from '../fixtures/ledger.ts'
 
 t.test('who listens late is told what happened before, and once', async (t) => {
-  const hold = new Hold(fields, 100)
+  const hold = makeHold()
   const told: string[] = []
   hold.stop('account_suspended')
   hold.onStop((reason) => told.push(reason))
@@ -28,7 +12,7 @@ t.test('who listens late is told what happened before, and once', async (t) => {
 
 t.test('only a hold that was opened again with less is stopped when it is spent', async (t) => {
   const told: string[] = []
-  const hold = new Hold(fields, 100)
+  const hold = makeHold()
   hold.onStop((reason) => told.push(reason))
   hold.progress.charge = 100
   hold.stopIfSpent()
@@ -43,7 +27,7 @@ t.test('only a hold that was opened again with less is stopped when it is spent'
 })
 
 t.test('opened again with all of it, it is as before', async (t) => {
-  const hold = new Hold(fields, 100)
+  const hold = makeHold()
   hold.reopened(100)
   hold.progress.charge = 100
   hold.onStop(() => t.fail('stopped'))

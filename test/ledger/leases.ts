@@ -2,22 +2,10 @@
 
 import t from 'tap'
 import { createLeases, amount, tokens } from '../../src/ledger/leases.ts'
-import { Hold } from '../../src/ledger/hold.ts'
+import type { Hold } from '../../src/ledger/hold.ts'
 import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
 import { unavailable } from '../../src/ledger/scripts.ts'
-
-function makeHold(id: string, ref = 'r'): Hold {
-  const names = {
-    accountId: 'a',
-    accountName: 'A',
-    keyId: 'k',
-    plan: 'p',
-    model: 'm',
-    meta: '{}',
-    hmac: 'x',
-  }
-  return new Hold({ id, ref, ...names, limits: {}, countedTokens: 0, minute: 0 }, 100)
-}
+import { makeHold } from '../fixtures/ledger.ts'
 
 function open(answer: (args: readonly string[]) => Promise<Reply>) {
   const sent: (readonly string[])[] = []
@@ -48,15 +36,15 @@ const all = (word: string) => async (args: readonly string[]) => ({
 
 t.test('a hundred holds a command, accounts apart', async (t) => {
   const { leases, sent } = open(all('ok'))
-  for (let i = 0; i < 250; i++) leases.add(makeHold(`a${i}`))
-  leases.add(makeHold('b', 'other'))
+  for (let i = 0; i < 250; i++) leases.add(makeHold({ id: `a${i}` }))
+  leases.add(makeHold({ id: 'b', ref: 'other' }))
   t.same(await leases.renew(), [])
   t.same(sent.map(({ length }) => length - 1).sort(), [1, 100, 100, 50])
 })
 
 t.test('holds that are gone are named, but not those settled meanwhile', async (t) => {
   const { leases, reopened } = open(all('gone'))
-  const [one, two] = [makeHold('1'), makeHold('2')]
+  const [one, two] = [makeHold({ id: '1' }), makeHold({ id: '2' })]
   leases.add(one)
   leases.add(two)
   const renewing = leases.renew()
@@ -72,7 +60,7 @@ t.test(
   'a Redis that goes away between thousands of accounts fails the round, and nothing else',
   async (t) => {
     const { leases } = open(() => Promise.reject(unavailable()))
-    for (let i = 0; i < 300; i++) leases.add(makeHold(`${i}`, `r${i}`))
+    for (let i = 0; i < 300; i++) leases.add(makeHold({ id: `${i}`, ref: `r${i}` }))
     await t.rejects(leases.renew(), { code: 'ledger_unavailable' })
   },
 )
