@@ -12,6 +12,8 @@ export function effectiveOf(schema: Schema, given: unknown): unknown {
   const options = optionsOf(schema)
   const kind = options.find((option) => option.kind !== undefined)?.kind
   if (kind === 'secret') return value === '' || value === undefined ? value : mask
+  // Taken as text, to be exact; shown as the number that it says, as defaults are.
+  if (kind === 'decimal' && String(Number(value)) === value) return Number(value)
   if (typeof value === 'string') return kind === 'url' ? maskUrl(value) : value
   if (typeof value !== 'object' || value === null) return value
   const cores = options.map(({ core }) => core)

@@ -16,7 +16,7 @@ const defaultLeaseMs = 30_000
 
 const schema = z.strictObject({
   lease: duration()
-    .default(defaultLeaseMs)
+    .prefault('30s')
     .describe(
       'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
     ),

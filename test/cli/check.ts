@@ -1,4 +1,5 @@
 import t from 'tap'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { runCli } from '../fixtures/cli.ts'
 
@@ -33,6 +34,18 @@ t.test('a file without problems ends with 0; --print shows it without its secret
   t.match(out, /listen: 8080/)
   t.notMatch(out, /sk-hidden/)
   t.equal((await runCli(['check', file])).code, 78, 'without its variable')
+})
+
+t.test('what --print shows is a configuration again', async (t) => {
+  const plugins = async () => (await import('../../src/gateway.ts')).plugins
+  const given = join(t.testdir({ given: good, shown: '' }), 'given')
+  const env = { KEY: 'sk-hidden' }
+  const { out } = await runCli(['check', given, '--print'], { env, plugins })
+  t.match(out, /lease: 30s/)
+  const shown = join(given, '../shown')
+  await writeFile(shown, out)
+  t.match(await runCli(['check', shown], { plugins }), { code: 0, out: '0 problems\n' })
+  t.equal((await runCli(['check', shown, '--print'], { plugins })).out, out)
 })
 
 t.test('a file that is not there is one problem', async (t) => {
