@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
@@ -11,7 +12,6 @@ import {
   ask,
   balanceOf,
   differencesOf,
-  noLimits,
   outputOnly,
   transactionsOf,
 } from '../fixtures/money.ts'
@@ -21,13 +21,12 @@ import { until } from '../fixtures/until.ts'
 const chunks = 8
 
 /** Two gateways on one Redis; the first has a stream that waits behind its first three tokens, and was told to stop. */
-async function draining(t: Parameters<typeof spawnGateway>[0], drain: string) {
+async function draining(t: Test, drain: string) {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ chunks, gate }))
   const redis = await startRedis(t)
   const yaml = [
     outputOnly(backend.url),
-    noLimits,
     'plugins: { metering: { lease: 2s } }',
     `drain: ${drain}`,
   ].join('\n')

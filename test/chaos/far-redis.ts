@@ -2,22 +2,23 @@
 // itself takes, so that a busy machine does not change the count.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
-import { ask, balanceOf, differencesOf, noLimits, outputOnly } from '../fixtures/money.ts'
+import { ask, balanceOf, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
 const delayMs = 500
 
 /** A gateway whose replies from Redis come late once `far` was called. */
-async function farAway(t: Parameters<typeof spawnGateway>[0]) {
+async function farAway(t: Test) {
   const backend = await startBackend(t, chat())
   const redis = await startRedis(t)
   const proxy = await startDelayProxy(t, redis.socket)
-  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const yaml = outputOnly(backend.url)
   const gateway = await spawnGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
   const account = await gateway.account(1000)
   const warm = await gateway.call('/v1/chat', account.key, ask(5, true))

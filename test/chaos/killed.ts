@@ -1,6 +1,7 @@
 // A gateway that is killed or frozen in mid-stream, beside one that is well: promise 6.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
@@ -12,7 +13,6 @@ import {
   ask,
   balanceOf,
   differencesOf,
-  noLimits,
   openHold,
   outputOnly,
   transactionsOf,
@@ -29,15 +29,13 @@ const chunks = 12
 const early = 5
 
 /** Two processes on one Redis, and a stream of the first that has brought `early` tokens and waits for the gate. */
-async function midStream(t: Parameters<typeof spawnGateway>[0]) {
+async function midStream(t: Test) {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ chunks, gate }))
   const redis = await startRedis(t)
-  const yaml = [
-    outputOnly(backend.url),
-    noLimits,
-    `plugins: { metering: { lease: ${leaseMs}ms } }`,
-  ].join('\n')
+  const yaml = [outputOnly(backend.url), `plugins: { metering: { lease: ${leaseMs}ms } }`].join(
+    '\n',
+  )
   const victim = await spawnGateway(t, { redis, yaml })
   const witness = await spawnGateway(t, { redis, yaml })
   const link = await connectLink(t, redis.socket)

@@ -1,6 +1,7 @@
 // A connection to Redis that breaks at the worst moment: the command ran, and its reply never came.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
@@ -13,7 +14,6 @@ import {
   balanceNow,
   balanceOf,
   differencesOf,
-  noLimits,
   openHold,
   outputOnly,
   transactionsOf,
@@ -22,11 +22,11 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
 /** A gateway behind a proxy that can lose replies; what Redis has is seen past it. */
-async function start(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {
+async function start(t: Test, gate?: Gate) {
   const backend = await startBackend(t, chat({ chunks: 6, ...(gate ? { gate } : {}) }))
   const redis = await startRedis(t)
   const proxy = await startDelayProxy(t, redis.socket)
-  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const yaml = outputOnly(backend.url)
   const gateway = await spawnGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
   const account = await gateway.account(1000)
   const link = await connectLink(t, redis.socket)

@@ -13,7 +13,6 @@ import {
   ask,
   balanceOf,
   differencesOf,
-  noLimits,
   outputOnly,
   refOf,
   transactionsOf,
@@ -71,7 +70,6 @@ t.test(
     const backend = await startBackend(t, chat())
     const yaml = [
       outputOnly(backend.url),
-      noLimits,
       `plugins: { metering: { min_output_tokens: ${hold} } }`,
       'log: { level: error }',
     ].join('\n')

@@ -16,7 +16,6 @@ import {
   balanceNow,
   balanceOf,
   differencesOf,
-  noLimits,
   outputOnly,
   refOf,
   transactionsOf,
@@ -41,7 +40,7 @@ t.test(
     const redis = await startRedis(t, { args: durable })
     const gateway = await spawnGateway(t, {
       redis,
-      yaml: `${outputOnly(backend.url)}\n${noLimits}`,
+      yaml: outputOnly(backend.url),
     })
     const account = await gateway.account(1000)
     gate.next(4)
@@ -88,7 +87,7 @@ t.test(
     const gate = new Gate()
     const backend = await startBackend(t, chat({ chunks: 8, gate }))
     const redis = await startRedis(t, { args: durable })
-    const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+    const yaml = outputOnly(backend.url)
     const gateway = await spawnGateway(t, { redis, yaml })
     const account = await gateway.account(1000)
     gate.next(4)
@@ -116,7 +115,7 @@ t.test(
   async (t) => {
     const backend = await startBackend(t, chat())
     const redis = await startRedis(t, { args: durable })
-    const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+    const yaml = outputOnly(backend.url)
     const gateways = [
       await spawnGateway(t, { redis, yaml }),
       await spawnGateway(t, { redis, yaml }),

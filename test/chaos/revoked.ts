@@ -1,19 +1,20 @@
 // Keys that die, at two gateways that share a Redis: no cache lies in between.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, noLimits, outputOnly } from '../fixtures/money.ts'
+import { Reading, ask, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
-async function pair(t: Parameters<typeof spawnGateway>[0], gate?: Gate) {
+async function pair(t: Test, gate?: Gate) {
   const backend = await startBackend(t, chat(gate ? { gate } : {}))
   const redis = await startRedis(t)
-  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const yaml = outputOnly(backend.url)
   const gateways = [
     await spawnGateway(t, { redis, yaml }),
     await spawnGateway(t, { redis, yaml }),

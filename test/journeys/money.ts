@@ -11,7 +11,6 @@ import {
   ask,
   balanceOf,
   differencesOf,
-  noLimits,
   outputOnly,
   transactionsOf,
 } from '../fixtures/money.ts'
@@ -26,7 +25,7 @@ const answer = 30
 
 t.test('an account is topped up, spends to the last token, is refused, and goes on', async (t) => {
   const backend = await startBackend(t, chat({ chunks: answer }))
-  const gateway = await spawnGateway(t, { yaml: `${outputOnly(backend.url)}\n${noLimits}` })
+  const gateway = await spawnGateway(t, { yaml: outputOnly(backend.url) })
   const admin = async <T>(path: string, body: unknown, headers = {}) => {
     const response = await fetch(`${gateway.adminUrl}/admin/${path}`, {
       method: 'POST',
@@ -109,7 +108,7 @@ t.test('an account is topped up, spends to the last token, is refused, and goes 
 
 t.test('a restart changes no sum', async (t) => {
   const backend = await startBackend(t, chat({ chunks: answer }))
-  const yaml = `${outputOnly(backend.url)}\n${noLimits}`
+  const yaml = outputOnly(backend.url)
   const gateway = await spawnGateway(t, { yaml })
   const account = await gateway.account(topup)
   await (await gateway.call('/v1/chat', account.key, ask(answer, true))).text()

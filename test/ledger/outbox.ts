@@ -13,6 +13,8 @@ import { openSpool } from '../../src/ledger/spool.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 const ok: Reply = { word: 'ok', nowMs: 1, values: ['ok', 1, '5', '0', '9', 0] }
+const names = { ref: 'r', id: 'i', hash: 'h', meta: '{}' }
+const topup = { kind: 'credit', type: 'topup', ...names, amount: 1, at: 1 } as const
 const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5 })
 
 /** An outbox whose Redis answers what the test says, at a time the test says. */
@@ -113,35 +115,15 @@ t.test(
 
 t.test('a credit that failed is not kept: its caller was told', async (t) => {
   const { outbox, state, spool } = await open(t, () => Promise.reject(new Error('away')))
-  const order = {
-    kind: 'credit',
-    ref: 'r',
-    id: 'i',
-    hash: 'h',
-    amount: 1,
-    type: 'topup',
-    meta: '{}',
-    at: 1,
-  } as const
-  await t.rejects(outbox.credit(order))
+  await t.rejects(outbox.credit(topup))
   state.isUp = false
-  await t.rejects(outbox.credit(order), { code: 'ledger_unavailable' })
+  await t.rejects(outbox.credit(topup), { code: 'ledger_unavailable' })
   t.equal(outbox.size + spool.size, 0)
 })
 
 t.test('a credit that was made is on disk before it is answered', async (t) => {
   const { outbox, spool } = await open(t, async () => ok)
-  const order = {
-    kind: 'credit',
-    ref: 'r',
-    id: 'i',
-    hash: 'h',
-    amount: 1,
-    type: 'topup',
-    meta: '{}',
-    at: 1,
-  } as const
-  await outbox.credit(order)
+  await outbox.credit(topup)
   t.equal(spool.size, 1)
 })
 

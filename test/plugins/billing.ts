@@ -1,6 +1,7 @@
 // What a customer is told of the own money: balance, transactions page by page, usage by model and by key.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -16,7 +17,7 @@ interface List<T> {
   readonly has_more: boolean
 }
 
-async function start(t: Parameters<typeof startGateway>[0]) {
+async function start(t: Test) {
   const backend = await startBackend(t, chat())
   const target = `targets: [{ url: '${backend.url}' }]`
   const yaml = `models: { m: { ${target} }, other: { ${target} } }`

@@ -2,6 +2,7 @@
 // says of them.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
@@ -14,12 +15,11 @@ const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
 
 const resetForm = /^(\d+ms|\d+s|1m0s)$/
 
-async function start(t: Parameters<typeof startGateway>[0], plan: string, gate?: Gate) {
+async function start(t: Test, plan: string, gate?: Gate) {
   const backend = await startBackend(t, chat(gate ? { gate } : {}))
   const wide = 'requests_per_minute: 1000, tokens_per_minute: 100000, concurrency: 50'
   const yaml = [
-    outputOnly(backend.url),
-    `plans: { default: { ${plan} }, wide: { ${wide} } }`,
+    outputOnly(backend.url, `{ default: { ${plan} }, wide: { ${wide} } }`),
     'plugins: { metering: { min_output_tokens: 1 } }',
   ].join('\n')
   return { backend, gateway: await startGateway(t, { yaml }) }

@@ -1,6 +1,7 @@
 // What a request holds and what it is charged, by all ways in which it can end (ledger.md, promises 4 and 5).
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { z } from 'zod'
 import type { Exchange } from '../../src/exchange.ts'
 import type { Hooks, Plugin } from '../../src/plugin.ts'
@@ -15,7 +16,7 @@ import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
 import { until } from '../fixtures/until.ts'
 
-async function start(t: Parameters<typeof startGateway>[0], script: Script, price: string) {
+async function start(t: Test, script: Script, price: string) {
   const backend = await startBackend(t, script)
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }], price: { ${price} } } }`
   return { backend, gateway: await startGateway(t, { yaml }) }
