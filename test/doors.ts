@@ -98,12 +98,7 @@ t.test('a client that leaves ends its backend request', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
   const { key } = await gateway.account(1_000_000)
   const leaving = new AbortController()
-  const answer = await fetch(`${gateway.url}/v1/chat`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(hi),
-    signal: leaving.signal,
-  })
+  const answer = await gateway.call('/v1/chat', key, hi, leaving.signal)
   const { closed } = await backend.request(0)
   t.equal(answer.status, 200)
   const left = performance.now()

@@ -3,6 +3,7 @@
 import { cp, readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Test } from 'tap'
 import { keys } from '../../src/redis.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -32,20 +33,24 @@ async function textsIn(dir: string): Promise<string> {
   return (await Promise.all(names.map((name) => readFile(join(dir, name), 'utf8')))).join('')
 }
 
+/** A stream that waits behind its first three tokens, on a Redis that keeps what it has acknowledged. */
+async function midStream(t: Test) {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks: 8, gate }))
+  const redis = await startRedis(t, { args: durable })
+  const yaml = outputOnly(backend.url)
+  const gateway = await spawnGateway(t, { redis, yaml })
+  const account = await gateway.account(1000)
+  gate.next(4)
+  const reading = new Reading(await gateway.call('/v1/chat', account.key, ask(100, true)))
+  await reading.until('w2 ')
+  return { gate, backend, redis, yaml, gateway, account, reading }
+}
+
 t.test(
   'Redis is killed in mid-stream: the stream ends well, and is charged once when Redis is back',
   async (t) => {
-    const gate = new Gate()
-    const backend = await startBackend(t, chat({ chunks: 8, gate }))
-    const redis = await startRedis(t, { args: durable })
-    const gateway = await spawnGateway(t, {
-      redis,
-      yaml: outputOnly(backend.url),
-    })
-    const account = await gateway.account(1000)
-    gate.next(4)
-    const reading = new Reading(await gateway.call('/v1/chat', account.key, ask(100, true)))
-    await reading.until('w2 ')
+    const { gate, backend, redis, gateway, account, reading } = await midStream(t)
 
     await redis.kill()
     const askedAt = performance.now()
@@ -84,15 +89,7 @@ t.test(
 t.test(
   "a settlement that waits on disk survives its gateway's end, and is charged once by the next",
   async (t) => {
-    const gate = new Gate()
-    const backend = await startBackend(t, chat({ chunks: 8, gate }))
-    const redis = await startRedis(t, { args: durable })
-    const yaml = outputOnly(backend.url)
-    const gateway = await spawnGateway(t, { redis, yaml })
-    const account = await gateway.account(1000)
-    gate.next(4)
-    const reading = new Reading(await gateway.call('/v1/chat', account.key, ask(100, true)))
-    await reading.until('w2 ')
+    const { gate, redis, yaml, gateway, account, reading } = await midStream(t)
     await redis.kill()
     await until(async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 503)
     gate.open()

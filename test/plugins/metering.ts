@@ -32,12 +32,7 @@ const sent = (body: Buffer | undefined, field: string) =>
 /** A request whose client can be made to leave. */
 function leaving(gateway: InProcess, { key }: Account, body: object) {
   const client = new AbortController()
-  const answer = fetch(`${gateway.url}/v1/chat`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-    signal: client.signal,
-  })
+  const answer = gateway.call('/v1/chat', key, body, client.signal)
   return { answer, leave: () => client.abort() }
 }
 
