@@ -22,7 +22,7 @@ import { creditTransaction, readTransactions } from './journal.ts'
 import type { Transaction, TransactionList } from './journal.ts'
 import { createLeases } from './leases.ts'
 import { sendOrder } from './orders.ts'
-import { createOutbox } from './outbox.ts'
+import { Outbox } from './outbox.ts'
 import { createScripts, numberAt, wasRefused } from './scripts.ts'
 import type { LedgerLink, Reply } from './scripts.ts'
 import { openSpool } from './spool.ts'
@@ -117,7 +117,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const archive =
     archiveStore && createArchive({ redis: link.client, scripts, store: archiveStore })
   const journal = { redis: link.client, archive }
-  const outbox = createOutbox({
+  const outbox = new Outbox({
     send: (order) => sendOrder(scripts, clock, order),
     isUp,
     connected,

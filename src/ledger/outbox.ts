@@ -9,27 +9,6 @@ import type { Reply } from './scripts.ts'
 import { unavailable, wasRefused } from './scripts.ts'
 import type { Spool } from './spool.ts'
 
-export interface Outbox {
-  /** Sends in this tick. Undefined: Redis could not be told, the order waits on disk. Never rejects. */
-  settle(order: SettleOrder): Promise<Reply | undefined>
-  /** Resolves with Redis' answer when a credit that was made is on disk. Rejects where Redis is away: then nothing is kept. */
-  credit(order: CreditOrder): Promise<Reply>
-  /** Orders of dead processes. */
-  adopt(orders: readonly Order[]): void
-  /** Sends all again, in order. Rejects where the connection is lost on the way. */
-  replay(): Promise<void>
-  /** Sends what waits, and forgets what Redis has kept for long enough. */
-  sweep(): Promise<void>
-  /** Orders whose answer is not there yet, or that could not be sent. */
-  readonly unanswered: number
-  /** Settlements and credits that are kept. */
-  readonly size: number
-  /** Resolves when every sending has ended, well or not. */
-  idle(): Promise<void>
-  /** All that is kept goes to the disk, for the next start. */
-  park(): Promise<void>
-}
-
 export interface OutboxOptions {
   readonly send: (order: Order) => Promise<Reply>
   readonly isUp: () => boolean
@@ -43,7 +22,9 @@ export interface OutboxOptions {
 
 interface Entry {
   readonly order: Order
-  state: 'sent' | 'waiting' | 'answered'
+  isAnswered: boolean
+  /** Redis said yes to it at least once. */
+  wasAnswered: boolean
   answeredAtMs: number
   isOnDisk: boolean
 }
@@ -55,156 +36,208 @@ const keepMs = 30_000
 const maxAnswered = 100_000
 const chunk = 200
 
-export function createOutbox(options: OutboxOptions): Outbox {
-  const { send, isUp, connected, spool, onSettled, onLate, onProblem } = options
-  const entries = new Map<string, Entry>()
-  /** Those of the entries that could not be sent. */
-  const waiting = new Map<string, Entry>()
-  const sendings = new Set<Promise<unknown>>()
+export class Outbox {
+  readonly #options: OutboxOptions
+  /** Without an answer yet, by key. */
+  readonly #open = new Map<string, Entry>()
+  /** Those of the open ones that could not be sent. */
+  readonly #waiting = new Map<string, Entry>()
+  /** From `#oldest` on, by time of answer. A list and no map: it holds all of the last 30 s. */
+  #answered: (Entry | undefined)[] = []
+  #oldest = 0
+  #sending = 0
+  #onIdle: (() => void)[] = []
 
-  const forget = (key: string, { isOnDisk }: Entry) => {
-    entries.delete(key)
-    waiting.delete(key)
-    if (isOnDisk) spool.remove(key)
+  constructor(options: OutboxOptions) {
+    this.#options = options
   }
-  const keepOnDisk = async (entry: Entry) => {
+
+  /** Orders whose answer is not there yet, or that could not be sent. */
+  get unanswered(): number {
+    return this.#open.size
+  }
+
+  /** Settlements and credits that are kept. */
+  get size(): number {
+    return this.#open.size + this.#answered.length - this.#oldest
+  }
+
+  /** Sends in this tick. Undefined: Redis could not be told, the order waits on disk. Never rejects. */
+  async settle(order: SettleOrder): Promise<Reply | undefined> {
+    const key = orderKey(order)
+    const entry = newEntry(order)
+    this.#open.set(key, entry)
+    if (this.#options.isUp()) {
+      const reply = await this.#send(key, entry)
+      return typeof reply === 'string' ? undefined : reply
+    }
+    this.#wait(key, entry)
+    return undefined
+  }
+
+  /** Resolves with Redis' answer when a credit that was made is on disk. Rejects where Redis is away: then nothing is kept. */
+  async credit(order: CreditOrder): Promise<Reply> {
+    const { isUp, send } = this.#options
+    if (!isUp()) throw unavailable()
+    const reply = await this.#counted(send(order))
+    if (reply.word !== 'ok') return reply
+    const entry = newEntry(order)
+    this.#keepAnswered(entry)
+    await this.#keepOnDisk(entry).catch((error: unknown) => {
+      throw unavailable(error)
+    })
+    return reply
+  }
+
+  /** Orders of dead processes. */
+  adopt(orders: readonly Order[]): void {
+    for (const order of orders) {
+      const key = orderKey(order)
+      if (this.#open.has(key)) continue
+      const entry = { ...newEntry(order), isOnDisk: true }
+      this.#open.set(key, entry)
+      this.#waiting.set(key, entry)
+    }
+  }
+
+  /** Sends all again: what Redis once took in that order, then the rest. Rejects where the connection is lost on the way. */
+  async replay(): Promise<void> {
+    await this.#sendAll([...this.#kept(), ...this.#open.values()])
+  }
+
+  /** Sends what waits, and forgets what Redis has kept for long enough. */
+  async sweep(): Promise<void> {
+    const { connected, isUp } = this.#options
+    const { ageMs } = connected
+    while (this.#oldest < this.#answered.length) {
+      const entry = this.#answered[this.#oldest]
+      if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break
+      this.#forgetOldest()
+    }
+    if (isUp() && this.#waiting.size > 0) {
+      await this.#sendAll([...this.#waiting.values()]).catch(() => undefined)
+    }
+  }
+
+  /** Resolves when every sending has ended, well or not. */
+  async idle(): Promise<void> {
+    if (this.#sending === 0) return
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve))
+  }
+
+  /** All that is kept goes to the disk, for the next start. */
+  async park(): Promise<void> {
+    const all = [...this.#kept(), ...this.#open.values()]
+    await Promise.allSettled(all.map((entry) => this.#keepOnDisk(entry)))
+  }
+
+  #kept(): Entry[] {
+    return this.#answered.slice(this.#oldest).flatMap((entry) => (entry?.isAnswered ? entry : []))
+  }
+
+  async #sendAll(entries: readonly Entry[]): Promise<void> {
+    for (let from = 0; from < entries.length; from += chunk) {
+      const replies = await Promise.all(
+        entries.slice(from, from + chunk).map((entry) => this.#send(orderKey(entry.order), entry)),
+      )
+      // One that Redis refuses (out of memory, say) must not keep the gateway shut.
+      if (replies.includes('unreached')) throw unavailable()
+    }
+  }
+
+  async #send(key: string, entry: Entry): Promise<Reply | Failure> {
+    const { send, onSettled } = this.#options
+    this.#waiting.delete(key)
+    try {
+      const reply = await this.#counted(send(entry.order))
+      this.#open.delete(key)
+      if (reply.word !== 'ok') await this.#giveUp(entry)
+      else {
+        this.#keepAnswered(entry)
+        if (entry.order.kind === 'settle') onSettled(reply)
+      }
+      return reply
+    } catch (error) {
+      this.#wait(key, entry)
+      return wasRefused(error) ? 'refused' : 'unreached'
+    }
+  }
+
+  async #counted(sending: Promise<Reply>): Promise<Reply> {
+    this.#sending++
+    try {
+      return await sending
+    } finally {
+      this.#sending--
+      if (this.#sending === 0) for (const idle of this.#onIdle.splice(0)) idle()
+    }
+  }
+
+  #wait(key: string, entry: Entry): void {
+    entry.isAnswered = false
+    this.#open.set(key, entry)
+    this.#waiting.set(key, entry)
+    this.#keepOnDisk(entry).catch((error: unknown) =>
+      this.#options.onProblem('A ledger write waits in memory only', error),
+    )
+  }
+
+  #keepAnswered(entry: Entry): void {
+    entry.answeredAtMs = this.#options.connected.ageMs
+    entry.wasAnswered = true
+    // Sent again by a replay, it has its place already.
+    if (entry.isAnswered) return
+    entry.isAnswered = true
+    this.#answered.push(entry)
+    if (this.#answered.length - this.#oldest > maxAnswered) this.#forgetOldest()
+  }
+
+  #forgetOldest(): void {
+    const entry = this.#answered[this.#oldest]
+    this.#answered[this.#oldest++] = undefined
+    if (this.#oldest >= 1024 && this.#oldest * 2 >= this.#answered.length) {
+      this.#answered = this.#answered.slice(this.#oldest)
+      this.#oldest = 0
+    }
+    if (entry?.isAnswered) this.#leaveDisk(entry)
+  }
+
+  /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
+  async #giveUp(entry: Entry): Promise<void> {
+    const { spool, onLate, onProblem } = this.#options
+    entry.isAnswered = false
+    if (!entry.wasAnswered) {
+      await spool
+        .late(entry.order)
+        .catch((error: unknown) => onProblem('late.ndjson could not be written', error))
+      onLate(entry.order)
+    }
+    this.#leaveDisk(entry)
+  }
+
+  async #keepOnDisk(entry: Entry): Promise<void> {
     if (entry.isOnDisk) return
     entry.isOnDisk = true
-    const wasAnswered = entry.state === 'answered' || entry.order.wasAnswered
+    const { order, wasAnswered } = entry
     try {
-      await spool.append(wasAnswered ? { ...entry.order, wasAnswered } : entry.order)
+      await this.#options.spool.append(wasAnswered ? { ...order, wasAnswered } : order)
     } catch (error) {
       entry.isOnDisk = false
       throw error
     }
   }
-  const wait = (key: string, entry: Entry) => {
-    entry.state = 'waiting'
-    waiting.set(key, entry)
-    keepOnDisk(entry).catch((error: unknown) =>
-      onProblem('A ledger write waits in memory only', error),
-    )
+
+  #leaveDisk(entry: Entry): void {
+    if (entry.isOnDisk) this.#options.spool.remove(orderKey(entry.order))
   }
-  /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
-  const giveUp = async (key: string, entry: Entry) => {
-    if (entry.order.wasAnswered) return forget(key, entry)
-    try {
-      await spool.late(entry.order)
-    } catch (error) {
-      onProblem('late.ndjson could not be written', error)
-    }
-    forget(key, entry)
-    onLate(entry.order)
-  }
-  const take = async (key: string, entry: Entry): Promise<Reply> => {
-    entry.state = 'sent'
-    waiting.delete(key)
-    const reply = await send(entry.order)
-    if (reply.word !== 'ok') {
-      await giveUp(key, entry)
-      return reply
-    }
-    entry.state = 'answered'
-    entry.answeredAtMs = connected.ageMs
-    if (entry.order.kind === 'settle') onSettled(reply)
-    return reply
-  }
-  const track = <T>(sending: Promise<T>): Promise<T> => {
-    sendings.add(sending)
-    const done = () => void sendings.delete(sending)
-    sending.then(done, done)
-    return sending
-  }
-  const tryToSend = async (key: string, entry: Entry): Promise<Reply | Failure> => {
-    try {
-      return await track(take(key, entry))
-    } catch (error) {
-      wait(key, entry)
-      return wasRefused(error) ? 'refused' : 'unreached'
-    }
-  }
-  const sendAll = async (wanted: ReadonlyMap<string, Entry>) => {
-    let batch: Promise<Reply | Failure>[] = []
-    const flush = async () => {
-      const replies = await Promise.all(batch)
-      batch = []
-      // One that Redis refuses (out of memory, say) must not keep the gateway shut.
-      if (replies.includes('unreached')) throw unavailable()
-    }
-    // Not those that come while it waits: they are sent already.
-    const now = [...wanted]
-    for (const [key, entry] of now) {
-      if (wanted.get(key) !== entry) continue
-      batch.push(tryToSend(key, entry))
-      if (batch.length >= chunk) await flush()
-    }
-    await flush()
-  }
-  const dropOldest = () => {
-    if (entries.size <= maxAnswered) return
-    for (const [key, entry] of entries) {
-      if (entry.state === 'answered') return forget(key, entry)
-    }
-  }
-  const add = (order: Order): [string, Entry] => {
-    const key = orderKey(order)
-    const entry: Entry = { order, state: 'sent', answeredAtMs: 0, isOnDisk: false }
-    entries.set(key, entry)
-    dropOldest()
-    return [key, entry]
-  }
+}
+
+function newEntry(order: Order): Entry {
   return {
-    get unanswered() {
-      return [...entries.values()].filter(({ state }) => state !== 'answered').length
-    },
-    async settle(order) {
-      const [key, entry] = add(order)
-      if (isUp()) {
-        const reply = await tryToSend(key, entry)
-        return typeof reply === 'string' ? undefined : reply
-      }
-      wait(key, entry)
-      return undefined
-    },
-    async credit(order) {
-      if (!isUp()) throw unavailable()
-      const reply = await track(send(order))
-      if (reply.word !== 'ok') return reply
-      const [, entry] = add(order)
-      entry.state = 'answered'
-      entry.answeredAtMs = connected.ageMs
-      await keepOnDisk(entry).catch((error: unknown) => {
-        throw unavailable(error)
-      })
-      return reply
-    },
-    adopt(orders) {
-      for (const order of orders) {
-        const key = orderKey(order)
-        if (!entries.has(key)) {
-          const entry: Entry = { order, state: 'waiting', answeredAtMs: 0, isOnDisk: true }
-          entries.set(key, entry)
-          waiting.set(key, entry)
-        }
-      }
-    },
-    replay: () => sendAll(entries),
-    async sweep() {
-      for (const [key, entry] of entries) {
-        if (entry.state !== 'answered') continue
-        if (connected.ageMs - entry.answeredAtMs < keepMs) break
-        forget(key, entry)
-      }
-      if (isUp()) await sendAll(waiting).catch(() => undefined)
-    },
-    get size() {
-      return entries.size
-    },
-    async park() {
-      await Promise.allSettled([...entries.values()].map(keepOnDisk))
-    },
-    async idle() {
-      while (sendings.size > 0) await Promise.allSettled(sendings)
-    },
+    order,
+    isAnswered: false,
+    wasAnswered: order.wasAnswered === true,
+    answeredAtMs: 0,
+    isOnDisk: false,
   }
 }

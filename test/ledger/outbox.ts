@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createConnectedClock } from '../../src/ledger/clock.ts'
 import { releaseOrder } from '../../src/ledger/ending.ts'
-import { createOutbox } from '../../src/ledger/outbox.ts'
+import { Outbox } from '../../src/ledger/outbox.ts'
 import type { Order } from '../../src/ledger/orders.ts'
 import { unavailable } from '../../src/ledger/scripts.ts'
 import type { Reply } from '../../src/ledger/scripts.ts'
@@ -24,7 +24,7 @@ async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
   t.teardown(() => spool.close())
   const connected = createConnectedClock(() => state.nowMs)
   const sent: string[] = []
-  const outbox = createOutbox({
+  const outbox = new Outbox({
     async send(order) {
       sent.push(order.id)
       const reply = await answer(order)
@@ -149,6 +149,6 @@ t.test('one that Redis refuses waits, and holds up nobody', async (t) => {
   t.equal(await outbox.settle(settlement('a')), undefined)
   await outbox.settle(settlement('b'))
   await outbox.replay()
-  t.same(sent, ['a', 'b', 'a', 'b'])
+  t.same(sent, ['a', 'b', 'b', 'a'], 'what Redis once took comes first')
   t.equal(outbox.unanswered, 1)
 })
