@@ -1,7 +1,8 @@
 import t from 'tap'
 import { createAdmin } from '../../src/cli/admin.ts'
 import { collect, listJson } from '../../src/cli/pages.ts'
-import { adminToken, startAdmin } from '../fixtures/admin-listener.ts'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { adminToken } from '../fixtures/gateway.ts'
 
 t.test('pages are followed to the end or to the limit, each row once', async (t) => {
   const { url, accounts } = await startAdmin(t)

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { adminToken, startAdmin } from '../fixtures/admin-listener.ts'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { adminToken } from '../fixtures/gateway.ts'
 import { cliFor, runCli } from '../fixtures/cli.ts'
 
 t.test('the newest transactions, newest last', async (t) => {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { request } from 'node:http'
-import { adminToken, refusal, startAdmin } from '../fixtures/admin-listener.ts'
+import { refusal, startAdmin } from '../fixtures/admin-listener.ts'
+import { adminToken } from '../fixtures/gateway.ts'
 
 t.test('without the right token nothing is told', async (t) => {
   const { call } = await startAdmin(t)
