@@ -1,5 +1,5 @@
-// A Python with packages, in a virtual environment that is made once and kept. Needs python3 with venv, and the package
-// index the first time. Knows nothing of models.
+// A Python with packages, in a virtual environment that is made once and kept. Needs python3 with venv, which root on
+// Debian and Ubuntu gets by itself, and the package index the first time. Knows nothing of models.
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -26,10 +26,10 @@ export async function ensurePython(packages: readonly string[], cache: string): 
   // Made beside it and renamed when whole: two that start at once do not meet, and a half one is never used.
   const fresh = await mkdtemp(join(cache, 'python-'))
   try {
-    await run('python3', ['-m', 'venv', fresh]).catch((error: unknown) => {
-      throw new Error('python3 with its venv module is needed (Debian: apt install python3-venv)', {
-        cause: error,
-      })
+    const venv = () => run('python3', ['-m', 'venv', '--clear', fresh])
+    await venv().catch(async (cause: unknown) => {
+      await installVenv(cause)
+      await venv()
     })
     const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages]
     await run(join(fresh, 'bin', 'python'), pip)
@@ -40,6 +40,20 @@ export async function ensurePython(packages: readonly string[], cache: string): 
     await rm(fresh, { recursive: true, force: true })
   }
   return python
+}
+
+/** Debian has the module in a package of its own, and a slim image no package lists. */
+async function installVenv(cause: unknown): Promise<void> {
+  const apt = (...words: readonly string[]) => run('apt-get', ['-q', ...words])
+  try {
+    if (process.getuid?.() !== 0) throw cause
+    await apt('update')
+    await apt('install', '-y', '--no-install-recommends', 'python3-venv')
+  } catch {
+    throw new Error('python3 with its venv module is needed (Debian: apt install python3-venv)', {
+      cause,
+    })
+  }
 }
 
 export async function isThere(path: string): Promise<boolean> {
