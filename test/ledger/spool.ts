@@ -8,7 +8,6 @@ import t from 'tap'
 import type { CreditOrder } from '../../src/ledger/orders.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
-import { until } from '../fixtures/until.ts'
 
 const order = (id: string): CreditOrder => ({
   kind: 'credit',
@@ -81,44 +80,6 @@ t.test(
     await spool.close()
   },
 )
-
-t.test('a process whose file was taken goes on in a new one', async (t) => {
-  const dir = await tempDir(t)
-  const spool = await openSpool(dir)
-  await spool.append(order('a'))
-  const [name = ''] = await spools(dir)
-  await rename(join(dir, name), join(dir, 'taken'))
-  await spool.touch()
-  await spool.append(order('b'))
-  const text = await readFile(join(dir, name), 'utf8')
-  t.match(
-    text
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line).id),
-    ['a', 'b'],
-  )
-  await spool.close()
-})
-
-t.test('the file does not grow with what is done', async (t) => {
-  const dir = await tempDir(t)
-  const spool = await openSpool(dir)
-  for (let i = 0; i < 30; i++) {
-    await Promise.all(
-      Array.from({ length: 200 }, (_, k) =>
-        spool.append({ ...order(`${i}-${k}`), meta: 'x'.repeat(1000) }),
-      ),
-    )
-    for (let k = 0; k < 200; k++) spool.remove(`credit:r:${i}-${k}`)
-  }
-  await spool.append(order('last'))
-  const path = join(dir, (await spools(dir))[0] ?? '')
-  t.ok((await readFile(path)).length < 5 * 1024 * 1024)
-  spool.remove('credit:r:last')
-  await until(async () => (await readFile(path, 'utf8')) === '')
-  await spool.close()
-})
 
 t.test('late ones are kept apart', async (t) => {
   const dir = await tempDir(t)
