@@ -93,16 +93,16 @@ const model = withLater(
     context_window: count()
       .max(1_000_000_000)
       .default(defaultContextWindow)
-      .describe('Tokens of prompt and output together.'),
+      .describe('Tokens of prompt and output together. A longer prompt is refused by the backend.'),
     max_output_tokens: count()
       .max(1_000_000_000)
       .default(defaultMaxOutputTokens)
-      .describe('Output limit of a request that names none; `context_window` where that is less.'),
+      .describe('Most that a choice may generate, asked for or not; `context_window` where less.'),
     accepts: z
       .array(z.enum(['text', 'image', 'audio', 'file']))
       .min(1)
       .default(['text'])
-      .describe('Kinds of content that may be sent to it.'),
+      .describe('Kinds of content that it takes, for listings; on /v1 the backend judges.'),
     endpoints: z
       .array(z.enum(['chat', 'completions', 'embeddings', 'rerank', 'moderations']))
       .min(1)
