@@ -20,15 +20,9 @@ const atOnce = 2
 
 type Verdict = 'caught' | 'caught by time' | 'SURVIVED' | 'NOT FOUND'
 
-interface Result {
-  readonly mutant: Mutant
-  readonly verdict: Verdict
-  readonly seconds: number
-}
-
 const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' } } })
 const queue = shuffled(mutants, Number(values.seed))
-const results: Result[] = []
+const verdicts: Verdict[] = []
 const base = await mkdtemp(join(tmpdir(), 'tgm-'))
 try {
   await redisServerPath()
@@ -37,8 +31,8 @@ try {
 } finally {
   await rm(base, { recursive: true, force: true })
 }
-const bad = results.filter(({ verdict }) => !verdict.startsWith('caught'))
-console.log(`seed ${values.seed}: ${results.length - bad.length} caught, ${bad.length} not`)
+const bad = verdicts.filter((verdict) => !verdict.startsWith('caught'))
+console.log(`seed ${values.seed}: ${verdicts.length - bad.length} caught, ${bad.length} not`)
 process.exitCode = bad.length === 0 ? 0 : 1
 
 /** Tests that fail anyway would catch everything. */
@@ -57,7 +51,7 @@ async function work(place: string): Promise<void> {
     const started = performance.now()
     const verdict = await tryOut(place, mutant)
     const seconds = (performance.now() - started) / 1000
-    results.push({ mutant, verdict, seconds })
+    verdicts.push(verdict)
     const { file, replacement } = mutant
     console.log(
       `${verdict.padEnd(14)} ${seconds.toFixed(1).padStart(5)} s  ${file}: ${replacement.trim()}`,

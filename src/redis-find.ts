@@ -32,12 +32,8 @@ async function findInstalled(dataDir: string): Promise<string | undefined> {
     if (path && (await isServer(path))) return path
   }
   const tool = onPath('redis-check-rdb')
-  return tool ? linkTool(dataDir, tool) : undefined
-}
-
-/** Debian's redis-server is a symlink to redis-check-rdb: the name that it is started by decides what it is. */
-async function linkTool(dataDir: string, tool: string): Promise<string | undefined> {
-  return placeServer(dataDir, (path) => symlink(tool, path))
+  // Debian's redis-server is a symlink to redis-check-rdb: the name that it is started by decides what it is.
+  return tool && placeServer(dataDir, (path) => symlink(tool, path))
 }
 
 /** Makes `<data>/bin/redis-server` under another name first: a second process never sees half of it. */

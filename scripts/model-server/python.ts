@@ -10,8 +10,8 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 /** Where what is made once is kept between runs. */
-export function cacheFolder(env: NodeJS.ProcessEnv = process.env): string {
-  const { XDG_CACHE_HOME: home } = env
+export function cacheFolder(): string {
+  const home = process.env.XDG_CACHE_HOME
   if (home) return join(home, 'tollgate')
   return resolve(import.meta.dirname, '../../node_modules/.cache/tollgate')
 }

@@ -30,7 +30,7 @@ if given["key"]:
     params.api_keys = [given["key"]]
 
 server = xllamacpp.Server(params)
-print(json.dumps({"url": server.listening_address, "pid": os.getpid()}), flush=True)
+print(json.dumps({"url": server.listening_address}), flush=True)
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 # Whoever started this holds the other end: when that process is gone, so is this one.
 while sys.stdin.buffer.read(65536):

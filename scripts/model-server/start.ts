@@ -18,13 +18,11 @@ export interface ModelServerOptions {
   readonly key?: string
   /** Of each slot: prompt and output together. */
   readonly contextTokens?: number
-  readonly cache?: string
 }
 
 export interface ModelServer {
   /** Ends in /v1. The model's id is `tiny`. */
   readonly url: string
-  readonly pid: number
   stop(): Promise<void>
 }
 
@@ -32,17 +30,17 @@ const here = import.meta.dirname
 const slots = 2
 
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
-  const { embeddings = false, key = null, contextTokens = 2048, cache = cacheFolder() } = options
+  const { embeddings = false, key = null, contextTokens = 2048 } = options
+  const cache = cacheFolder()
   const wanted = await readFile(join(here, 'requirements.txt'), 'utf8')
   const python = await ensurePython(wanted.trim().split('\n'), cache)
   const model = await ensureModel(python, cache)
   const given = { model, context: contextTokens * slots, slots, embeddings, key }
   const child = spawn(python, [join(here, 'serve.py'), JSON.stringify(given)])
-  const { url, pid } = await firstLine(child)
+  const url = await firstLine(child)
   child.stdout.resume()
   return {
     url: `${url}/v1`,
-    pid,
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const ended = once(child, 'exit')
@@ -69,12 +67,12 @@ async function ensureModel(python: string, cache: string): Promise<string> {
 /** What the file claims to bear; each server takes the part that it is asked for. */
 const largestContext = 1 << 17
 
-async function firstLine(child: ChildProcess): Promise<{ url: string; pid: number }> {
+async function firstLine(child: ChildProcess): Promise<string> {
   let errors = ''
   child.stderr?.on('data', (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-4000)))
   if (!child.stdout) throw new Error('the model server was started without a pipe')
   for await (const line of createInterface(child.stdout)) {
-    if (line.startsWith('{')) return JSON.parse(line) as { url: string; pid: number }
+    if (line.startsWith('{')) return (JSON.parse(line) as { url: string }).url
   }
   throw new Error(`the model server did not start:\n${errors}`)
 }

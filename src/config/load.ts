@@ -59,10 +59,8 @@ export async function loadConfig(
   report.add(fitted.problems)
   report.hide(fitted.secrets)
   const pems = await readPems(fitted.files)
-  const faults = await faultsOf(schema, fitted.value, tree)
-  report.addFindings(faults)
-  report.addFindings(pems.findings)
-  report.addFindings(crossCheck(fitted.value))
+  report.addFindings(await faultsOf(schema, fitted.value, tree))
+  report.addFindings([...pems.findings, ...crossCheck(fitted.value)])
   const problems = report.sorted()
   if (problems.length > 0) return { problems }
   const derived = derive(block(fitted.value))
