@@ -128,6 +128,13 @@ export interface ErrorDetails {
   readonly source?: ErrorSource
   /** For the log, never for the client. */
   readonly cause?: unknown
+  /** Who was refused, where that was found out on the way; for the log. */
+  readonly caller?: RefusedCaller | undefined
+}
+
+export interface RefusedCaller {
+  readonly accountId: string
+  readonly keyId: string
 }
 
 export class GatewayError extends Error {
@@ -140,6 +147,7 @@ export class GatewayError extends Error {
   readonly retryAfterMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly source: ErrorSource
+  readonly caller: RefusedCaller | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     const { status, type, retry, message } = errorTable[code]
@@ -151,6 +159,7 @@ export class GatewayError extends Error {
     this.param = details.param
     this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
     this.headers = details.headers ?? {}
+    this.caller = details.caller
     this.source = details.source ?? (this.status >= 500 ? 'gateway' : 'client')
   }
 }

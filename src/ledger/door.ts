@@ -3,7 +3,7 @@
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError, errorTable } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
+import type { ErrorCode, ErrorDetails, RefusedCaller } from '../errors.ts'
 import type { Headers } from '../http/headers.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import { keys } from '../redis.ts'
@@ -114,7 +114,7 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
   }
   const identify = async ({ ref, hmac, scope }: IdentifyRequest, operator: '1' | '') => {
     const reply = await ask({ script: 'identify', ref, hmac, args: () => [scope, operator] })
-    if (reply.word !== 'ok') throw refusal(reply)
+    if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
     const identity = toIdentity(reply)
     guesses.set(ref, identity.plan)
     return identity
@@ -131,9 +131,11 @@ export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOpt
       const args = () => [scope, sizes, planFor(ref, model), model, tail, '']
       const reply = await ask({ script: 'admit', ref, hmac, holdId, args })
       if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
-        throw limitError(reply.word, reply, counted)
+        throw limitError(reply.word, reply, { wanted: counted, caller: callerOf(reply, 9) })
       }
-      if (reply.word !== 'ok') throw refusal(reply, limitHeadersOf(reply))
+      if (reply.word !== 'ok') {
+        throw refusal(reply, { headers: limitHeadersOf(reply), caller: callerOf(reply, 9) })
+      }
       return toHold(request, reply, counted)
     },
     async openAgain(hold) {
@@ -154,8 +156,14 @@ function limitHeadersOf(reply: Reply): Headers {
   return reply.values.length > 6 ? limitHeaders(limitsOf(reply)) : {}
 }
 
-export function refusal({ word }: Reply, headers: Headers = {}): GatewayError {
-  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode, { headers })
+/** Not there for a key that is unknown. */
+function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
+  const [accountId, keyId] = values.slice(at, at + 2)
+  return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined
+}
+
+export function refusal({ word }: Reply, details: ErrorDetails = {}): GatewayError {
+  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode, details)
   return unavailable(new Error(`A script answered ${word}`))
 }
 

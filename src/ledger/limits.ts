@@ -1,6 +1,7 @@
 // How near an account and its key are to their limits: read from admit's reply.
 
 import { GatewayError } from '../errors.ts'
+import type { RefusedCaller } from '../errors.ts'
 import type { Plan } from '../config/config.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import type { LimitState, LimitStates } from '../http/limit-headers.ts'
@@ -29,22 +30,29 @@ export function planArgument(name: string, plan: Plan | undefined, model: string
   return `${isAllowed ? 1 : 0} ${numbers} ${name}`
 }
 
-/** Admit's refusal for a limit. `wanted`: tokens that the request would count. */
+export interface Limited {
+  /** Tokens that the request would count. */
+  readonly wanted: number
+  readonly caller: RefusedCaller | undefined
+}
+
+/** Admit's refusal for a limit. */
 export function limitError(
   code: 'rate_limit_exceeded' | 'concurrency_limit_exceeded',
   reply: Reply,
-  wanted: number,
+  { wanted, caller }: Limited,
 ): GatewayError {
   const limits = limitsOf(reply)
   const headers = limitHeaders(limits)
   const which = textAt(reply, 7)
   if (code === 'concurrency_limit_exceeded') {
-    return new GatewayError(code, { headers, retryAfterMs: 1000 })
+    return new GatewayError(code, { headers, retryAfterMs: 1000, caller })
   }
   const count = which === 'tokens' ? limits.tokens : limits.requests
   const message =
     which === 'tokens' && count && wanted > count.limit
       ? `The request may take ${wanted} tokens, and the limit is ${count.limit} a minute. Lower max_tokens or shorten the input.`
       : `The limit of ${which} a minute is reached. Wait as Retry-After says.`
-  return new GatewayError(code, { headers, message, retryAfterMs: count?.resetMs ?? minuteMs })
+  const retryAfterMs = count?.resetMs ?? minuteMs
+  return new GatewayError(code, { headers, message, retryAfterMs, caller })
 }

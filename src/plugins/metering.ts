@@ -51,7 +51,10 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       if (!x.caller) throw new GatewayError('missing_api_key')
       const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: 'chat' as const }
       // A model that does not exist is said only to those with a good key.
-      if (!x.want) return void (await ledger.identify(caller))
+      if (!x.want) {
+        const { keyId, accountId, plan } = await ledger.identify(caller)
+        return void Object.assign(x.caller, { keyId, accountId, plan })
+      }
       const amounts = price(x.want, config.min_output_tokens)
       // A request has one hold at most: one id finds both.
       const holdId = x.id.slice('req_'.length)

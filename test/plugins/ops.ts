@@ -178,6 +178,29 @@ t.test(
   },
 )
 
+t.test('who was refused stands in the line, where the key is known', async (t) => {
+  const backend = await startBackend(t)
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { id, key } = await gateway.account(1)
+  const made = await gateway.admin('POST', `accounts/${id}/keys`, { scopes: ['billing'] })
+  const { key: narrow } = (await made.json()) as { readonly key: string }
+  const refusals = [
+    [() => gateway.call('/v1/chat', key, hi), 'insufficient_balance'],
+    [() => gateway.call('/v1/chat', narrow, hi), 'insufficient_scope'],
+    [() => gateway.call('/v1/chat', key, { ...hi, model: 'none' }), 'model_not_found'],
+    [() => gateway.call('/v1/chat', key, { ...hi, n: 900 }), 'rate_limit_exceeded'],
+  ] as const
+  for (const [send, code] of refusals) {
+    const requestId = (await send()).headers.get('x-request-id')
+    const line = linesOf(gateway).find((one) => one.request_id === requestId)
+    t.match(line, { code, account: id, key: /^key_/ })
+  }
+  await gateway.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
+  const requestId = (await gateway.call('/v1/models', key)).headers.get('x-request-id')
+  const line = linesOf(gateway).find((one) => one.request_id === requestId)
+  t.match(line, { code: 'account_suspended', account: id, key: /^key_/ })
+})
+
 t.test('alive without Redis, ready only with it', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const get = async (path: string) => {

@@ -8,7 +8,8 @@
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id
 --      | clock, now | hours, now, hour… | plan, now, actual | again, now, reaped
---      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available
+--      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
+--          account id, key id; but for an unknown key <error code>, now, reaped
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local usage_hour, usage_day = KEYS[6], KEYS[7]
@@ -107,7 +108,7 @@ local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceed
 
 write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
-if no then return answer(no, which, int(available)) end
+if no then return answer(no, which, int(available), account.id, key.id) end
 if not is_again then touch_key(key_key, key, now) end
 if is_open then
   local held = number(match(opened, '^%d+'))

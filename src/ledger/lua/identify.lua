@@ -3,7 +3,7 @@
 -- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, status
---      | clock, now | hours, now, hour… | <error code>, now, reaped
+--      | clock, now | hours, now, hour… | <error code>, now, reaped, account id, key id (both not for an unknown key)
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local usage_hour, usage_day = KEYS[6], KEYS[7]
@@ -23,7 +23,7 @@ if ask then return ask end
 local refusal = not is_operator and find_refusal(account, key, scope, now)
 
 write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
-if refusal then return { refusal, now, #reap.charges } end
+if refusal then return { refusal, now, #reap.charges, account.id, key.id } end
 if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end
 return {
