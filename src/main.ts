@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// argv and signals in, exit code out. `start` runs the gateway; everything else is the command line's (cli/run.ts),
-// which loads neither the gateway nor what it needs.
+// argv and signals in, exit code out. All else is the command line's (cli/run.ts); `start` is the default command.
 
 import { enableCompileCache } from 'node:module'
 
@@ -23,13 +22,8 @@ const io = {
   stderr: process.stderr,
   env: process.env,
   signal: stopping.signal,
+  plugins: async () => (await import('./gateway.ts')).plugins,
 }
-const [command = 'start', ...rest] = argv
-if (command === 'start' || command.startsWith('--config')) {
-  const { start } = await import('./start.ts')
-  process.exitCode = await start(command === 'start' ? rest : argv, io)
-} else {
-  const { run } = await import('./cli/run.ts')
-  const plugins = async () => (await import('./gateway.ts')).plugins
-  process.exitCode = await run(argv, { ...io, plugins })
-}
+const { run } = await import('./cli/run.ts')
+const isStart = argv[0] === undefined || argv[0].startsWith('--config')
+process.exitCode = await run(isStart ? ['start', ...argv] : argv, io)

@@ -13,9 +13,7 @@ log: { level: silent }
 const model = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
 
 /** `start` with what it says gathered; `until` sees stdout as it comes. */
-const startWith = (file: string, env: NodeJS.ProcessEnv = {}) => startArgs(['--config', file], env)
-
-function startArgs(argv: readonly string[], env: NodeJS.ProcessEnv = {}) {
+function startWith(file: string, env: NodeJS.ProcessEnv = {}) {
   const stopping = new AbortController()
   const stdout = new PassThrough()
   const stderr = new PassThrough()
@@ -26,7 +24,7 @@ function startArgs(argv: readonly string[], env: NodeJS.ProcessEnv = {}) {
     if (said.includes('listening on')) resolve(said)
   })
   const told = text(stderr)
-  const ended = start(argv, { stdout, stderr, env, signal: stopping.signal })
+  const ended = start(file, { stdout, stderr, env, signal: stopping.signal })
   const finish = async () => {
     const code = await ended
     stderr.end()
@@ -55,18 +53,6 @@ drain: soon
   for (const path of ['redis', 'targets', 'prise', 'concurrency', 'drain']) {
     t.ok(stderr.includes(path), path)
   }
-})
-
-t.test('what `start` does not take is wrong use, with its help: 2', async (t) => {
-  for (const argv of [['--foo'], ['extra'], ['--config']]) {
-    const { code, stdout, stderr } = await startArgs(argv).finish()
-    t.equal(code, 2, argv.join(' '))
-    t.equal(stdout, '')
-    t.match(stderr, /^tollgate: \S.*\nUsage: tollgate start \[OPTIONS\]\n/)
-  }
-  const { code, stdout } = await startArgs(['--help']).finish()
-  t.equal(code, 0)
-  t.match(stdout, /^Usage: tollgate start/)
 })
 
 t.test('a file that is not there is a problem like any other', async (t) => {

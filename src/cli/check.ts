@@ -1,13 +1,13 @@
 // tollgate check: every problem of a configuration file, or with --print what the gateway would run with.
 
-import { exit, tell, usageError } from './command.ts'
+import { exit, json, tell, usageError } from './command.ts'
 import type { Command } from './command.ts'
 
 const check: Command = {
   name: 'check',
   words: ['FILE?'],
   summary: 'every problem of the configuration; exit code 78 if there is one',
-  options: { print: { help: 'the effective configuration, secrets masked' } },
+  options: { print: { help: 'the effective configuration, secrets masked' }, json },
   isLocal: true,
   async run(call) {
     const { io, words, text, has } = call

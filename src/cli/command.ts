@@ -76,14 +76,16 @@ export interface Command {
   run(call: Call): Promise<number>
 }
 
-export const gatewayOptions: Command['options'] = {
+export const json: Option = { help: 'JSON, for programs' }
+
+const gatewayOptions: Command['options'] = {
   admin: { value: 'URL', help: 'the admin listener; else as gateway.yaml says' },
   token: { value: 'TOKEN', help: 'the admin token; else $TOLLGATE_ADMIN_TOKEN, else gateway.yaml' },
+  json,
 }
 
-export const commonOptions: Command['options'] = {
+const commonOptions: Command['options'] = {
   config: { value: 'FILE', help: 'the configuration; gateway.yaml where not given' },
-  json: { help: 'JSON, for programs' },
   help: { help: 'this text' },
 }
 

@@ -6,7 +6,6 @@ import type { Command } from './command.ts'
 
 export function overview(commands: readonly Command[]): string {
   const rows: (readonly [string, string])[] = [
-    ['start', 'run the gateway; also without any command'],
     ...commands.map((command) => [usage(command), command.summary] as const),
     ['help [COMMAND]', 'this text, or the options of a command'],
     ['version', 'the version'],

@@ -1,5 +1,5 @@
-// The command line: argv → command → exit code. Everything but `start`, which is main.ts's own. Speaks the admin API and
-// imports nothing of the gateway, so that a command answers in a tenth of a second.
+// The command line: argv → command → exit code. Commands speak the admin API; nothing of the gateway is loaded but by
+// `start`, so that the others answer in a tenth of a second.
 
 import { parseArgs } from 'node:util'
 import { didYouMean } from '../config/problem.ts'
@@ -11,10 +11,12 @@ import type { Call, Command, Io } from './command.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
+import { startCommands } from './start.ts'
 import { transactionCommands } from './transactions.ts'
 import { findGateway } from './where.ts'
 
 const commands: readonly Command[] = [
+  ...startCommands,
   ...checkCommands,
   ...accountCommands,
   ...keyCommands,
@@ -69,7 +71,6 @@ function helpFor(words: readonly string[]): string {
   const group = commands.filter(({ name }) => name.split(' ')[0] === words[0])
   const exact = group.find(({ name }) => name === words.join(' '))
   if (exact) return helpOf(exact)
-  if (words[0] === 'start') return overview(commands)
   return group.length > 0 ? group.map(helpOf).join('\n') : helpOf(find(words))
 }
 
