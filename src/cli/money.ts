@@ -88,7 +88,7 @@ async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Pro
 }
 
 function describe({ accounts, entries, differences }: AuditReport): string {
-  const counted = `${formatAmount(accounts)} accounts, ${formatAmount(entries)} journal entries`
+  const counted = `${count(accounts, 'account', 'accounts')}, ${count(entries, 'journal entry', 'journal entries')}`
   if (differences.length === 0) return `${counted}: everything adds up.\n`
   const rows = table(
     [
@@ -99,5 +99,9 @@ function describe({ accounts, entries, differences }: AuditReport): string {
     ],
     differences,
   )
-  return `${rows}${counted}: ${formatAmount(differences.length)} differences.\n`
+  return `${rows}${counted}: ${count(differences.length, 'difference', 'differences')}.\n`
+}
+
+function count(number: number, one: string, many: string): string {
+  return `${formatAmount(number)} ${number === 1 ? one : many}`
 }

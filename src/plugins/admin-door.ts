@@ -12,13 +12,17 @@ export function createDoorkeeper({ token, listen, hosts }: Config['admin']) {
   const expected = hash('sha256', token, 'buffer')
   return ({ origin, host, authorization }: IncomingHttpHeaders) => {
     // A page that has its name resolve to this address (DNS rebinding) sends that name as Host.
-    if (origin !== undefined || !isOurs(host, allowed)) throw new GatewayError('origin_not_allowed')
+    if (origin !== undefined) throw new GatewayError('origin_not_allowed')
+    if (!isOurs(host, allowed)) throw new GatewayError('origin_not_allowed', { message: wrongHost })
     const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
     if (token === '' || given === undefined) throw new GatewayError('invalid_admin_token')
     const isRight = timingSafeEqual(hash('sha256', given, 'buffer'), expected)
     if (!isRight) throw new GatewayError('invalid_admin_token')
   }
 }
+
+const wrongHost =
+  'This is no Host of the admin listener. Call it by a loopback address, or list the name in admin.hosts.'
 
 function isOurs(host: string | undefined, allowed: ReadonlySet<string>): boolean {
   const name = /^(\[[\da-f:.]+\]|[^\s:/[\]@]+)(:\d{1,5})?$/i.exec(host ?? '')?.[1]?.toLowerCase()

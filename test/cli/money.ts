@@ -66,7 +66,7 @@ t.test(
     await cli('topup', 'a', '5')
     t.match(await cli('audit'), {
       code: 0,
-      out: '2 accounts, 1 journal entries: everything adds up.\n',
+      out: '2 accounts, 1 journal entry: everything adds up.\n',
     })
     await link.client.hincrby(keys.account(ref), 'granted', 1)
     const { code, out } = await cli('audit', 'a')
