@@ -1,0 +1,105 @@
+// How many tokens of o200k_base a text has. Pattern and ranks are gpt-tokenizer's; its own tables of them (200,000 strings,
+// twice) take 60 MB more, and 0.4 s in one piece; these take 4 MB, in slices. Splits no long texts: count.ts does.
+
+import { readFile } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** Rank of the token made of these bytes, -1 where there is none. */
+type RankOf = (bytes: Uint8Array, from: number, to: number) => number
+
+export async function loadTokenizer(): Promise<(text: string) => number> {
+  const { O200K_TOKEN_SPLIT_REGEX: pieces } = await import('gpt-tokenizer/encodingParams/constants')
+  const url = new URL(import.meta.resolve('gpt-tokenizer/data/o200k_base.tiktoken'))
+  const rankOf = indexOf(await readRanks(await readFile(url)))
+  const encoder = new TextEncoder()
+  return (text) => {
+    let tokens = 0
+    for (const [piece] of text.matchAll(pieces)) {
+      const bytes = encoder.encode(piece)
+      tokens += rankOf(bytes, 0, bytes.length) < 0 ? mergedCount(bytes, rankOf) : 1
+    }
+    return tokens
+  }
+}
+
+interface Ranks {
+  /** Of all tokens, in the order of their ranks. */
+  readonly bytes: Uint8Array
+  /** Where the token of a rank ends; it begins where the one before ends. */
+  readonly ends: Uint32Array
+}
+
+/** Lines of base64, a space and the rank, counted up from 0. */
+async function readRanks(file: Buffer): Promise<Ranks> {
+  const bytes = Buffer.allocUnsafeSlow(file.length)
+  const ends: number[] = []
+  let end = 0
+  for (let from = 0; from < file.length; from = file.indexOf('\n', from) + 1 || file.length) {
+    const space = file.indexOf(' ', from)
+    end += bytes.write(file.toString('latin1', from, space), end, 'base64')
+    ends.push(end)
+    if (ends.length % 5000 === 0) await nextTurn()
+  }
+  return { bytes: Buffer.copyBytesFrom(bytes, 0, end), ends: Uint32Array.from(ends) }
+}
+
+/** A hash table with open addressing: two thirds of it are empty, so that what is not there is soon known. */
+function indexOf({ bytes, ends }: Ranks): RankOf {
+  const mask = 2 ** Math.ceil(Math.log2(ends.length * 2)) - 1
+  const slots = new Int32Array(mask + 1).fill(-1)
+  const startOf = (rank: number) => (rank === 0 ? 0 : (ends[rank - 1] ?? 0))
+  const isAt = (rank: number, text: Uint8Array, from: number, to: number) => {
+    const start = startOf(rank)
+    if ((ends[rank] ?? 0) - start !== to - from) return false
+    for (let i = from; i < to; i++) if (text[i] !== bytes[start + i - from]) return false
+    return true
+  }
+  for (let rank = 0; rank < ends.length; rank++) {
+    let slot = hash(bytes, startOf(rank), ends[rank] ?? 0) & mask
+    while (slots[slot] !== -1) slot = (slot + 1) & mask
+    slots[slot] = rank
+  }
+  return (text, from, to) => {
+    for (let slot = hash(text, from, to) & mask; ; slot = (slot + 1) & mask) {
+      const rank = slots[slot] ?? -1
+      if (rank === -1 || isAt(rank, text, from, to)) return rank
+    }
+  }
+}
+
+/** FNV-1a. */
+function hash(bytes: Uint8Array, from: number, to: number): number {
+  let sum = 0x811c9dc5
+  for (let i = from; i < to; i++) sum = Math.imul(sum ^ (bytes[i] ?? 0), 0x01000193)
+  return sum ^ (sum >>> 15)
+}
+
+/** Byte pair encoding: of all neighbours that make a token together, those of the lowest rank become one, until none do. */
+function mergedCount(bytes: Uint8Array, rankOf: RankOf): number {
+  /** Where each part begins, and where the last one ends. */
+  const starts = Array.from({ length: bytes.length + 1 }, (_, i) => i)
+  /** Of each part with the next one. */
+  const ranks = starts.slice(2).map((to, i) => rankOf(bytes, i, to))
+  const rankAt = (i: number) => rankOf(bytes, starts[i] ?? 0, starts[i + 2] ?? 0)
+  for (;;) {
+    const best = lowest(ranks)
+    if (best < 0) return starts.length - 1
+    starts.splice(best + 1, 1)
+    ranks.splice(best, 1)
+    if (best < ranks.length) ranks[best] = rankAt(best)
+    if (best > 0) ranks[best - 1] = rankAt(best - 1)
+  }
+}
+
+/** The first of the lowest that is none of -1. */
+function lowest(ranks: readonly number[]): number {
+  let best = -1
+  let least = Infinity
+  for (let i = 0; i < ranks.length; i++) {
+    const rank = ranks[i] ?? -1
+    if (rank < 0 || rank >= least) continue
+    best = i
+    least = rank
+  }
+  return best
+}
