@@ -13,25 +13,35 @@ interface Due {
   newest: ServerResponse
   /** How many unfinished requests came while another answer was due. */
   pipelined: number
+  /** The connection's last answer is due, or given. */
+  isClosing: boolean
 }
 
 const answersDue = new WeakMap<Duplex, Due>()
 
 const maxPipelined = 32
 
-/** Called for every request. False where so many wait on this connection that no more are taken. */
-export function noteAnswer(req: IncomingMessage, res: ServerResponse): boolean {
+/**
+ * Called for every request. `refuse` where so many wait on this connection that no more are taken: that answer must
+ * close it, and what comes behind it gets none. A thousand refusals at once took 5 MB.
+ */
+export function noteAnswer(
+  req: IncomingMessage,
+  res: ServerResponse,
+): 'take' | 'refuse' | 'ignore' {
   const due = answersDue.get(req.socket)
   if (!due) {
-    answersDue.set(req.socket, { newest: res, pipelined: 0 })
-    return true
+    answersDue.set(req.socket, { newest: res, pipelined: 0, isClosing: false })
+    return 'take'
   }
+  if (due.isClosing) return 'ignore'
   const isPipelined = !due.newest.writableFinished
   due.newest = res
-  if (!isPipelined) return true
+  if (!isPipelined) return 'take'
   due.pipelined++
   res.once('close', () => due.pipelined--)
-  return due.pipelined <= maxPipelined
+  due.isClosing = due.pipelined > maxPipelined
+  return due.isClosing ? 'refuse' : 'take'
 }
 
 const refused = new WeakSet<Duplex>()

@@ -104,8 +104,10 @@ function handleRequests(
     if (id !== undefined) onRefused(error, id)
   }
   const take = (req: IncomingMessage, res: ServerResponse) => {
-    const hasRoom = noteAnswer(req, res)
-    const unsound = unsoundness(req) ?? (hasRoom ? undefined : new GatewayError('overloaded'))
+    const place = noteAnswer(req, res)
+    if (place === 'ignore') return
+    const crowded = place === 'refuse' ? new GatewayError('overloaded') : undefined
+    const unsound = unsoundness(req) ?? crowded
     if (unsound) return refuse(res, unsound)
     if (gate.draining) res.shouldKeepAlive = false
     void serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
@@ -116,8 +118,7 @@ function handleRequests(
     take(req, res)
   })
   server.on('checkExpectation', (req, res) => {
-    noteAnswer(req, res)
-    refuse(res, unknownExpectation())
+    if (noteAnswer(req, res) !== 'ignore') refuse(res, unknownExpectation())
   })
   server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
   server.on('clientError', (error, socket) => {

@@ -36,14 +36,19 @@ t.test('one connection cannot start exchanges without end', async (t) => {
     await hold
     return echoSize(body, req)
   })
-  const listener = await startListener(t, onRequest)
+  const refusals: string[] = []
+  const listener = await startListener(t, onRequest, {
+    onRefused: ({ code }) => refusals.push(code),
+  })
   const client = await rawClient(t, listener.port)
   client.send(`GET / HTTP/1.1\r\n${host}\r\n`.repeat(200))
   for (let i = 0; i < 33; i++) t.equal((await client.answer()).status, 200)
   const refused = await client.answer()
   t.equal(refused.json.error?.code, 'overloaded')
   t.equal(refused.headers.connection, 'close')
+  t.equal(await client.ended(), '')
   t.equal(running, 33)
+  t.same(refusals, ['overloaded'], 'what came behind it cost nothing')
 })
 
 t.test('one request after another does not count as pipelining', async (t) => {
