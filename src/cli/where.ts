@@ -3,7 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { parseHostPort } from '../config/host-port.ts'
+import { defaultAdmin, parseHostPort } from '../config/host-port.ts'
 import type { Tree } from '../config/tree.ts'
 import { CliError, exit, usageError } from './command.ts'
 import type { Call } from './command.ts'
@@ -92,9 +92,8 @@ function plain(tree: Tree): unknown {
 function listenerUrl(listen: unknown): URL | undefined {
   const isShort = typeof listen === 'number' || typeof listen === 'string'
   const given = isShort ? parseHostPort(String(listen)) : (listen ?? {})
-  const { host = '127.0.0.1', port = 9090 }: { host?: unknown; port?: unknown } = given ?? {
-    port: 0,
-  }
+  if (!given) return undefined
+  const { host, port }: { host: unknown; port: unknown } = { ...defaultAdmin, ...given }
   if (!Number(port)) return undefined
   const name = String(host) === '0.0.0.0' ? '127.0.0.1' : String(host)
   const shown = name === '::' ? '[::1]' : name.includes(':') ? `[${name}]` : name

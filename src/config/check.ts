@@ -2,7 +2,7 @@
 // stand in the file, so that it finds its faults also where another part of the file is wrong.
 
 import type { Finding } from './explain.ts'
-import { parseHostPort } from './host-port.ts'
+import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import { didYouMean, formatPath, type Path } from './problem.ts'
 import { defaultSizes } from './keys.ts'
@@ -24,17 +24,17 @@ export function crossCheck(file: unknown): readonly Finding[] {
   ]
 }
 
-function checkPorts({ listen = 8080, admin }: Block): readonly Finding[] {
-  const open = typeof listen === 'number' ? listen : (block(listen).port ?? 8080)
-  const own = portOf(block(admin).listen ?? 9090)
-  if (open !== own || own === 0) return []
+function checkPorts({ listen, admin }: Block): readonly Finding[] {
+  const open = portOf(listen, defaultPort)
+  const own = portOf(block(admin).listen, defaultAdmin.port)
+  if (typeof own !== 'number' || own === 0 || open !== own) return []
   const message = `the public and the admin listener both have port ${own}; give one of them another`
   return [fault(block(admin).listen === undefined ? ['listen'] : ['admin', 'listen'], message)]
 }
 
-function portOf(listen: unknown): unknown {
+function portOf(listen: unknown, preset: number): unknown {
   if (typeof listen === 'string') return parseHostPort(listen)?.port
-  return typeof listen === 'number' ? listen : (block(listen).port ?? 9090)
+  return typeof listen === 'number' ? listen : (block(listen).port ?? preset)
 }
 
 /** Every id and alias with the place that took it first. */

@@ -1,5 +1,8 @@
-// `host:port` as people write it, for the loader and for the command line. It imports nothing: a command that only asks
-// where the gateway listens is not to load zod.
+// Where a listener is, as people write it and where they do not, for the loader and for the command line. It imports
+// nothing: a command that only asks where the gateway listens is not to load zod.
+
+export const defaultPort = 8080
+export const defaultAdmin = { host: '127.0.0.1', port: 9090 } as const
 
 const pattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
 

@@ -1,6 +1,7 @@
 // Everything that may stand in gateway.yaml: each key with its default and its sentence. The editors' schema, the
 // reference and the loader are made from this; nothing else knows a key or a default.
 
+import { defaultAdmin, defaultPort } from './host-port.ts'
 import { models, plans } from './model-keys.ts'
 import { bytes, duration, path, pemFile, secret, withLater, z, type Schema } from './schema.ts'
 import { cidr, host, hostPort, port, redisUrl } from './words.ts'
@@ -19,7 +20,7 @@ const tls = z.strictObject({
 const listenBlock = withLater(
   z.strictObject({
     host: host().default('0.0.0.0').describe('Address to listen on.'),
-    port: port().default(8080).describe('Port to listen on; 0 takes a free one.'),
+    port: port().default(defaultPort).describe('Port to listen on; 0 takes a free one.'),
     tls: tls.optional().describe('Serves HTTPS with this certificate.'),
     trusted_proxies: z
       .array(cidr())
@@ -30,14 +31,14 @@ const listenBlock = withLater(
 )
 
 const adminListen = z.strictObject({
-  host: host().default('127.0.0.1').describe('Address to listen on.'),
-  port: port().default(9090).describe('Port to listen on; 0 takes a free one.'),
+  host: host().default(defaultAdmin.host).describe('Address to listen on.'),
+  port: port().default(defaultAdmin.port).describe('Port to listen on; 0 takes a free one.'),
 })
 
 const admin = z.strictObject({
   listen: z
     .union([port(), hostPort(), adminListen], { error: 'write a port, or host:port' })
-    .prefault('127.0.0.1:9090')
+    .prefault(`${defaultAdmin.host}:${defaultAdmin.port}`)
     .describe('Where the admin API and the metrics are served; a port alone is on 127.0.0.1.'),
   token: secret()
     .default('')
@@ -122,7 +123,7 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
     z.strictObject({
       listen: z
         .union([port(), listenBlock], { error: 'write a port, or a block {host, port, tls}' })
-        .prefault(8080)
+        .prefault(defaultPort)
         .describe('Where clients connect; a port alone is on every address.'),
       admin: admin
         .prefault({})

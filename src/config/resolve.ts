@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
-import { parseHostPort } from './host-port.ts'
+import { defaultAdmin, parseHostPort } from './host-port.ts'
 import type { GatewayKeys, PluginKeys } from './keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
 import { parseRedisUrl } from './words.ts'
@@ -50,9 +50,8 @@ function resolveListen(keys: GatewayKeys['listen'], { pems }: Origin): Listen {
 }
 
 function resolveAdminListen(keys: GatewayKeys['admin']['listen']): Listen {
-  const defaults = { host: '127.0.0.1', port: 9090, trustedProxies: [] }
-  if (typeof keys === 'number') return { ...defaults, port: keys }
-  return { ...defaults, ...(typeof keys === 'string' ? parseHostPort(keys) : keys) }
+  const given = typeof keys === 'object' ? keys : parseHostPort(String(keys))
+  return { ...defaultAdmin, ...given, trustedProxies: [] }
 }
 
 function resolveRedis(keys: GatewayKeys['redis'], { pems }: Origin): RedisConfig {

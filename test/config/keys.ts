@@ -5,7 +5,8 @@ import { gatewayKeys } from '../../src/config/keys.ts'
 import { formatProblem } from '../../src/config/problem.ts'
 import { elementOf, optionsOf, shapeOf, valueOf } from '../../src/config/shape.ts'
 import { z, type Schema } from '../../src/config/schema.ts'
-import { builtIn, exampleFiles, loadExample } from '../fixtures/config/examples.ts'
+import { plugins as builtIn } from '../../src/gateway.ts'
+import { exampleFiles, loadExample } from '../fixtures/config/examples.ts'
 
 const full = (await exampleFiles()).find((file) => file.endsWith('full.yaml')) ?? ''
 const text = await readFile(full, 'utf8')
