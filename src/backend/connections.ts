@@ -17,10 +17,13 @@ export interface ConnectOptions {
 
 /** Most servers close after 5 s, hosted ones after minutes. */
 const idleMs = 60_000
+const sweepMs = 5000
 
 export class Connections {
   readonly #options: ConnectOptions
-  readonly #idle: Socket[] = []
+  /** Longest idle first. */
+  readonly #idle: Kept[] = []
+  #sweeping: NodeJS.Timeout | undefined
   #session: Buffer | undefined
   /** Takes an idle connection where there is one. */
   readonly reusing: Agent
@@ -43,16 +46,13 @@ export class Connections {
 
   /** Closes what is idle. What is in use closes when it is idle for a minute. */
   close(): void {
-    for (const socket of this.#idle) socket.destroy()
+    for (const { socket } of this.#idle) socket.destroy()
   }
 
   #take(): Socket | undefined {
-    for (let socket = this.#idle.pop(); socket; socket = this.#idle.pop()) {
-      socket.off('data', destroyThis)
-      socket.setTimeout(0)
-      if (socket.destroyed || !socket.writable || socket.readableEnded) continue
-      socket.ref()
-      return socket
+    for (let kept = this.#idle.pop(); kept; kept = this.#idle.pop()) {
+      kept.idleSince = undefined
+      if (isUsable(kept.socket)) return kept.socket.ref()
     }
     return undefined
   }
@@ -67,22 +67,38 @@ export class Connections {
     socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer))
     // While in use http listens too; an idle one's failure is nobody's.
     socket.on('error', () => {})
-    socket.on('timeout', destroyThis)
-    socket.on('free', () => this.#put(socket))
+    const kept: Kept = { socket, idleSince: undefined }
+    socket.on('free', () => this.#put(kept))
+    // There for good: to add and remove it at each rest makes the stream start and stop.
+    socket.on('data', () => {
+      if (kept.idleSince !== undefined) socket.destroy()
+    })
     socket.once('close', () => {
       clearTimeout(timer)
-      const at = this.#idle.indexOf(socket)
+      const at = this.#idle.indexOf(kept)
       if (at >= 0) this.#idle.splice(at, 1)
     })
     return socket
   }
 
-  #put(socket: Socket): void {
-    if (socket.destroyed || !socket.writable) return
-    socket.on('data', destroyThis)
-    socket.setTimeout(idleMs)
-    socket.unref()
-    this.#idle.push(socket)
+  #put(kept: Kept): void {
+    if (!isUsable(kept.socket)) return
+    kept.socket.unref()
+    kept.idleSince = performance.now()
+    this.#idle.push(kept)
+    this.#sweeping ??= setInterval(() => this.#sweep(), sweepMs).unref()
+  }
+
+  /** One look now and then costs less than a timer for each rest of each connection. */
+  #sweep(): void {
+    const before = performance.now() - idleMs
+    for (const { socket, idleSince = before } of this.#idle) {
+      if (idleSince > before) break
+      socket.destroy()
+    }
+    if (this.#idle.length > 0) return
+    clearInterval(this.#sweeping)
+    this.#sweeping = undefined
   }
 
   #dial(): Socket {
@@ -103,8 +119,14 @@ export class Connections {
   }
 }
 
-function destroyThis(this: Socket): void {
-  this.destroy()
+interface Kept {
+  readonly socket: Socket
+  /** `performance.now()`; undefined while in use. */
+  idleSince: number | undefined
+}
+
+function isUsable(socket: Socket): boolean {
+  return !socket.destroyed && socket.writable && !socket.readableEnded
 }
 
 /** What node:http asks for a socket. Frees nothing itself: sockets go back to their Connections. */

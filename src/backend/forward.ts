@@ -66,11 +66,6 @@ export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   return await send(attempt, { line, agent: fresh })
 }
 
-/** Closes the idle connections of a target that is no longer configured. */
-export function closeLine(target: Target): void {
-  lines.get(target)?.connections.close()
-}
-
 let demo: ReturnType<typeof startDemo> | undefined
 
 async function openLine({ target, model }: Attempt): Promise<Line> {

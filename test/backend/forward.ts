@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { closeLine, forward } from '../../src/backend/forward.ts'
+import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Backend } from '../fixtures/backend.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
@@ -115,15 +115,6 @@ t.test('a header that HTTP cannot carry is a refusal, and asks nobody', async (t
   const target = targetOf(backend.url, { headers: { 'x-a': 'a\nb: c' } })
   await t.rejects(forward(attempt(target)), { name: 'GatewayError', code: 'upstream_error' })
   t.equal(backend.connections, 0)
-})
-
-t.test('an idle connection of a target that was closed is not kept', async (t) => {
-  const backend = await startBackend(t)
-  const target = targetOf(backend.url)
-  await textOf(await forward(attempt(target)))
-  closeLine(target)
-  await textOf(await forward(attempt(target)))
-  t.equal(backend.connections, 2)
 })
 
 t.test('redirects are not followed', async (t) => {
