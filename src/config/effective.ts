@@ -4,7 +4,7 @@
 import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
 import type { Schema } from './schema.ts'
 
-export const mask = '********'
+const mask = '********'
 
 /** A file's values with defaults, secrets masked. */
 export function effectiveOf(schema: Schema, given: unknown): unknown {

@@ -113,7 +113,7 @@ export function withLater<S extends z.ZodType>(schema: S, later: readonly string
   return schema
 }
 
-export function parseMicros(text: string): bigint | undefined {
+function parseMicros(text: string): bigint | undefined {
   const match = /^(\d*)(?:\.(\d*))?$/.exec(text)
   const whole = match?.[1] ?? ''
   const places = (match?.[2] ?? '').replace(/0+$/, '')

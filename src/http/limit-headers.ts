@@ -27,7 +27,7 @@ function put(headers: Record<string, string>, what: string, state: LimitState): 
 }
 
 /** `12ms`, `1s`, `6m0s`, `1h0m0s`; rounded up, so that who waits so long does not come too early. */
-export function formatReset(ms: number): string {
+function formatReset(ms: number): string {
   const wholeMs = Math.max(0, Math.ceil(ms))
   if (wholeMs < 1000) return `${wholeMs}ms`
   const seconds = Math.ceil(wholeMs / 1000)

@@ -1,7 +1,9 @@
 import t from 'tap'
-import { effectiveOf, mask } from '../../src/config/effective.ts'
+import { effectiveOf } from '../../src/config/effective.ts'
 import { duration, secret, z } from '../../src/config/schema.ts'
 import { backendUrl, redisUrl } from '../../src/config/words.ts'
+
+const mask = '********'
 
 const schema = z.object({
   a: duration().prefault('5s'),
