@@ -34,7 +34,6 @@ const web = createProxyServer({}).web as unknown as Web
 const listen = (): void => {}
 const plainRequest = {
   method: 'POST',
-  url: '/',
   httpVersionMajor: 1,
   headers: {},
   socket: { destroyed: false },
@@ -45,10 +44,12 @@ const plainResponse = { on: listen, finished: true, headersSent: true }
 /** What lives as long as one configured target. */
 interface Line {
   readonly base: URL
+  /** The base in the parts that the proxy asks for: a URL works each of them out anew. */
+  readonly target: object
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
   /** By endpoint path. */
-  readonly urls: Map<string, URL>
+  readonly requests: Map<string, object>
 }
 
 const lines = new WeakMap<Target, Line>()
@@ -75,9 +76,10 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const { connectMs } = model.timeouts
   const line = {
     base,
+    target: partsOf(base),
     connections: new Connections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
-    urls: new Map<string, URL>(),
+    requests: new Map<string, object>(),
   }
   lines.set(target, line)
   return line
@@ -88,15 +90,16 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   return new Promise<BackendAnswer>((resolve, reject) => {
     const sending = new Sending({ body: request.body, signal, onSent, resolve, reject })
     const options = {
-      target: urlOf(line, request.path),
+      target: line.target,
       agent,
-      ignorePath: true,
+      toProxy: true, // the path goes out as it stands
+      prependPath: false,
       selfHandleResponse: true,
       headers: requestHeaders(request, line.headers),
       buffer: sending,
     }
     try {
-      web(plainRequest, plainResponse, options, sending.failed)
+      web(requestTo(line, request.path), plainResponse, options, sending.failed)
     } catch (error) {
       // A header value that HTTP cannot carry; it must not leave a listener on the signal.
       sending.failed(error instanceof Error ? error : new Error(String(error)))
@@ -104,12 +107,15 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   })
 }
 
+function partsOf({ protocol, host, hostname, port, href }: URL): object {
+  return { protocol, host, hostname, port, href }
+}
+
 /** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
-function urlOf({ base, urls }: Line, path: string): URL {
-  const known = urls.get(path)
+function requestTo({ base, requests }: Line, path: string): object {
+  const known = requests.get(path)
   if (known) return known
-  const url = new URL(base)
-  url.pathname = base.pathname.replace(/\/$/, '') + path
-  urls.set(path, url)
-  return url
+  const request = { ...plainRequest, url: base.pathname.replace(/\/$/, '') + path + base.search }
+  requests.set(path, request)
+  return request
 }

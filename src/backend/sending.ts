@@ -51,10 +51,11 @@ export class Sending {
   pipe(req: ClientRequest): void {
     this.#req = req
     const { body, onSent } = this.#options
-    req.once('socket', (socket) => (this.#readBefore = socket.bytesRead))
-    req.once('response', this.#answered)
-    req.once('close', this.#closed)
-    if (onSent) req.once('finish', onSent)
+    // Each comes once: `on` spares the wrapper that `once` makes.
+    req.on('socket', (socket) => (this.#readBefore = socket.bytesRead))
+    req.on('response', this.#answered)
+    req.on('close', this.#closed)
+    if (onSent) req.on('finish', onSent)
     this.#sentAt = performance.now()
     if (body.length > oneWriteBytes) req.end(body)
     else req.end(body.toString('latin1'), 'latin1')
@@ -77,7 +78,7 @@ export class Sending {
   readonly #answered = (stream: IncomingMessage): void => {
     this.#isAnswered = true
     const ended = new Promise<'whole' | 'cut'>((resolve) => {
-      stream.once('close', () => {
+      stream.on('close', () => {
         this.#letGo()
         resolve(stream.complete ? 'whole' : 'cut')
       })

@@ -79,7 +79,8 @@ export class Meter {
       this.#sawError = true
       return 'error'
     }
-    if (usageKey.test(data)) this.#readUsage(data)
+    const hasUsage = usageKey.test(data)
+    if (hasUsage) this.#readUsage(usageIn(data))
     const content = this.#readContent(data)
     const finish = this.#readFinish(data)
     if (content) this.#contentEvents++
@@ -87,18 +88,26 @@ export class Meter {
       this.#sawContent = true
       return 'content'
     }
-    return usageKey.test(data) && noChoices.test(data) ? 'usage' : 'other'
+    return hasUsage && noChoices.test(data) ? 'usage' : 'other'
   }
 
   /** A whole answer. False where it is no JSON, or an error. */
   json(body: Buffer): boolean {
     const data = body.toString('latin1')
-    if (leadingError.test(data) || (data.length <= parsedChars && !isAnswer(data))) {
+    const isLarge = data.length > parsedChars
+    const value = isLarge ? undefined : parsed(data)
+    if (isLarge ? leadingError.test(data) : !isAnswer(value)) {
       this.#sawError = true
       return false
     }
-    this.event(data)
     this.#isWhole = true
+    this.#readUsage(isLarge ? usageIn(data) : field(value, 'usage'))
+    const finish = this.#readFinish(data)
+    // Text is looked for only where it may have to be counted.
+    const isReported = this.#options.choices === 1 && (this.#reported?.completion ?? 0) > 0
+    const content = isReported || this.#readContent(data)
+    if (content) this.#contentEvents++
+    this.#sawContent = content || finish
     return true
   }
 
@@ -229,8 +238,7 @@ export class Meter {
     }
   }
 
-  #readUsage(data: string): void {
-    const usage = usageIn(data)
+  #readUsage(usage: unknown): void {
     const prompt = tokensIn(usage, 'prompt_tokens')
     const completion = tokensIn(usage, 'completion_tokens')
     const total = tokensIn(usage, 'total_tokens')
@@ -267,8 +275,7 @@ function hasError(data: string): boolean {
   return (field(parsed(data), 'error') ?? null) !== null
 }
 
-function isAnswer(data: string): boolean {
-  const value = parsed(data)
+function isAnswer(value: unknown): boolean {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
   return isObject && (field(value, 'error') ?? null) === null
 }
