@@ -187,6 +187,11 @@ export function fromNodeError(error: Error): GatewayError {
   return new GatewayError(nodeErrors[code] ?? 'upstream_error', { cause: error, source: 'backend' })
 }
 
+/** Is it an error of Node's with this code? */
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}
+
 /** The JSON body of an error answer, and of the error frame in a stream. */
 export function errorBody(error: GatewayError, requestId: string): string {
   const { message, type, param = null, code } = error

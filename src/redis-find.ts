@@ -8,7 +8,7 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from '
 import { delimiter, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { tryLockName } from './data-folder.ts'
+import { tryLockName } from './lock.ts'
 import type { Log } from './log.ts'
 
 const run = promisify(execFile)

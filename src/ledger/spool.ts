@@ -6,6 +6,7 @@ import { mkdir, open, readFile, readdir, rename, stat, unlink } from 'node:fs/pr
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { basename, join } from 'node:path'
+import { isRunning } from '../lock.ts'
 import type { Order } from './orders.ts'
 import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'
@@ -86,15 +87,6 @@ async function take(dir: string, name: string): Promise<string | undefined> {
     () => path,
     () => undefined,
   )
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
-  }
 }
 
 /** What is not done, in order. A torn last line was never promised to anybody. */

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { hasCode } from '../errors.ts'
 
 export interface ObjectStore {
   /** On disk when it resolves. */
@@ -105,6 +106,6 @@ async function syncFolders(from: string, to: string): Promise<void> {
 }
 
 function ignoreMissing(error: unknown): undefined {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+  if (hasCode(error, 'ENOENT')) return undefined
   throw error
 }
