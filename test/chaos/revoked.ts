@@ -3,11 +3,11 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
-import { chat } from '../fixtures/backend-model.ts'
+import { chat, endless } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, outputOnly } from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, outputOnly } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -89,3 +89,26 @@ t.test('a suspended account is refused everywhere, and let in again', async (t) 
   t.equal((await set('active')).status, 200)
   t.same(await answersTo(gateways, account.key), good)
 })
+
+t.test(
+  'a stream of a suspended account ends at a checkpoint, is told so and charged',
+  async (t) => {
+    const backend = await startBackend(t, endless({ gapMs: 5 }))
+    const redis = await startRedis(t)
+    const yaml = outputOnly(backend.url)
+    const [serving, other] = [
+      await spawnGateway(t, { redis, yaml }),
+      await spawnGateway(t, { redis, yaml }),
+    ]
+    const { id, key } = await serving.account(100_000)
+    const running = await serving.call('/v1/chat', key, ask(10_000, true))
+    t.equal(running.status, 200)
+    t.equal((await other.admin('PATCH', `accounts/${id}`, { status: 'suspended' })).status, 200)
+    const text = await running.text()
+    t.match(text, /data: \{"error":\{[^\n]*"code":"account_suspended"[^\n]*\n\n$/)
+    t.notMatch(text, /\[DONE\]/)
+    const { reserved, spent } = await balanceOf(serving, { id, key })
+    t.equal(reserved, 0)
+    t.ok(spent > 0)
+  },
+)
