@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { filesIn, readSources, root } from './fixtures/source.ts'
 import type { Source } from './fixtures/source.ts'
+import { mutants } from './mutants/table.ts'
 
 const sources = readSources()
 const paths = new Set(sources.map(({ path }) => path))
@@ -115,6 +116,16 @@ t.test('no source is longer than 300 lines, and each starts with a comment', asy
     [],
     'say what the file is',
   )
+})
+
+t.test('each mutant still finds its line', async (t) => {
+  for (const { file, line } of mutants) {
+    const lines = readFileSync(join(root, file), 'utf8').split('\n')
+    t.ok(
+      lines.some((one) => one.trim() === line),
+      `${file}: ${line}`,
+    )
+  }
 })
 
 for (const name of filesIn('src/ledger/lua', '.lua')) {

@@ -78,7 +78,11 @@ export const mutants: readonly Mutant[] = [
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
     "flags: '',",
   ),
-  code('ledger/outbox.ts', 'if (connected.ageMs - entry.answeredAtMs < keepMs) break', ''),
+  code(
+    'ledger/outbox.ts',
+    'if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break',
+    '',
+  ),
   code('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
   {
     file: 'src/ledger/leases.ts',
