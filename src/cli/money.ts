@@ -1,6 +1,8 @@
 // tollgate topup, adjust, balance, audit: the money of accounts. A top-up that is repeated by itself is made once.
 
-import type { AuditReport, Balance, Transaction } from '../ledger/ledger.ts'
+import type { AuditReport } from '../ledger/audit.ts'
+import type { Transaction } from '../ledger/journal.ts'
+import type { Balance } from '../ledger/ledger.ts'
 import { path } from './admin.ts'
 import { exit, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
-import type { Transaction } from '../ledger/ledger.ts'
+import type { Transaction } from '../ledger/journal.ts'
 import { path } from './admin.ts'
 import type { Admin } from './admin.ts'
 import { exit, tell, wordAt } from './command.ts'

@@ -4,7 +4,7 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Hold } from '../../src/ledger/ledger.ts'
+import type { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'

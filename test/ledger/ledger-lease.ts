@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { LedgerLink } from '../../src/ledger/ledger.ts'
+import type { LedgerLink } from '../../src/ledger/scripts.ts'
 import { keys } from '../../src/redis.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
