@@ -83,10 +83,8 @@ export interface Facts {
   cachedTokens?: number
   completionTokens?: number
   cost?: number
-  shortfall?: number
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
-  finishReason?: string
   stream?: boolean
   /** ms from arrival to the backend request sent. */
   overheadMs?: number

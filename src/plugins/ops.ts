@@ -103,19 +103,37 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
 
 function line(x: Exchange, outcome: Outcome, seconds: number): object {
   const { error } = outcome
+  const { facts } = x
   return {
     request_id: x.id,
     client_request_id: clientId(x),
     method: x.method,
     route: x.route.path,
     status: outcome.status,
-    ms: Math.round(seconds * 1e6) / 1000,
+    ms: rounded(seconds * 1000),
     ip: x.ip,
     account: x.caller?.accountId ?? error?.caller?.accountId,
     key: x.caller?.keyId ?? error?.caller?.keyId,
-    ...x.facts,
+    model: facts.model,
+    target: facts.target,
+    stream: facts.stream,
+    overhead_ms: rounded(facts.overheadMs),
+    first_token_ms: rounded(facts.firstTokenMs),
+    upstream_ms: rounded(facts.upstreamMs),
+    finish_reason: x.meter?.finishReason,
+    prompt_tokens: facts.promptTokens,
+    cached_tokens: facts.cachedTokens,
+    completion_tokens: facts.completionTokens,
+    estimated: facts.estimated,
+    basis: facts.basis,
+    cost: facts.cost,
     ...(outcome.clientLeft ? { client_left: true } : {}),
     ...(error ? { code: error.code, source: error.source } : {}),
     ...(error?.cause && error.status >= 500 ? { err: error.cause } : {}),
   }
+}
+
+/** To the microsecond. */
+function rounded(ms: number | undefined): number | undefined {
+  return ms && Math.round(ms * 1000) / 1000
 }

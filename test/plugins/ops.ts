@@ -159,7 +159,10 @@ t.test('one log line an exchange, refused or not, found by its request id', asyn
     basis: 'reported',
     cost: Number,
     ms: Number,
-    firstTokenMs: Number,
+    first_token_ms: Number,
+    finish_reason: 'stop',
+    prompt_tokens: Number,
+    completion_tokens: Number,
   })
 })
 
