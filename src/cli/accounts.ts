@@ -2,7 +2,7 @@
 
 import type { Account } from '../ledger/accounts.ts'
 import { path } from './admin.ts'
-import { tell, usageError, wordAt } from './command.ts'
+import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
 import { card, formatTime, table } from './table.ts'
@@ -18,12 +18,11 @@ const create: Command = {
   name: 'accounts create',
   words: ['NAME'],
   summary: 'make an account',
-  options: { ...fields, 'idempotency-key': { value: 'KEY', help: 'the same key makes it once' } },
+  options: { ...fields, ...repeatable },
   async run(call) {
     const body = { name: wordAt(call, 0), ...fieldsOf(call) }
-    const idempotencyKey = call.text('idempotency-key')
     const admin = await call.admin()
-    return show(call, await admin.post<Account>('accounts', body, { idempotencyKey }))
+    return show(call, await admin.post<Account>('accounts', body))
   },
 }
 

@@ -9,28 +9,22 @@ import type { Out } from './command.ts'
 
 export interface Admin {
   /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
-  get<T>(path: string, options?: CallOptions): Promise<T>
-  post<T>(path: string, body: object, options?: CallOptions): Promise<T>
+  get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
+  post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
   delete<T>(path: string): Promise<T>
-}
-
-export interface CallOptions {
-  /** A fresh one where not given. */
-  readonly idempotencyKey?: string
-  readonly timeoutMs?: number
 }
 
 export interface AdminOptions {
   /** Of the listener, without `/admin`. */
   readonly url: URL
   readonly token: string
+  /** Of the command's one POST; a fresh one where not given. */
+  readonly idempotencyKey?: string
   /** Told once when an answer takes more than a second. */
   readonly progress?: Out
   readonly signal?: AbortSignal
 }
-
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** A path whose values are encoded, names with slashes included. */
 export function path(texts: TemplateStringsArray, ...values: readonly string[]): string {
@@ -38,26 +32,22 @@ export function path(texts: TemplateStringsArray, ...values: readonly string[]):
 }
 
 export function createAdmin(options: AdminOptions): Admin {
-  const call = async <T>(
-    method: Method,
-    path: string,
-    request: CallOptions & { body?: object },
-  ) => {
-    const idempotencyKey = method === 'POST' ? (request.idempotencyKey ?? randomUUID()) : undefined
-    return (await repeat(options, { method, path, ...request, idempotencyKey })) as T
-  }
+  const call = async <T>(request: Request) => (await repeat(options, request)) as T
+  const { idempotencyKey = randomUUID() } = options
   return {
-    get: (path, request = {}) => call('GET', path, request),
-    post: (path, body, request = {}) => call('POST', path, { body, ...request }),
-    patch: (path, body) => call('PATCH', path, { body }),
-    delete: (path) => call('DELETE', path, {}),
+    get: (path, { timeoutMs } = {}) => call({ method: 'GET', path, timeoutMs }),
+    post: (path, body) => call({ method: 'POST', path, body, idempotencyKey }),
+    patch: (path, body) => call({ method: 'PATCH', path, body }),
+    delete: (path) => call({ method: 'DELETE', path }),
   }
 }
 
-interface Request extends CallOptions {
-  readonly method: Method
+interface Request {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly body?: object
+  readonly idempotencyKey?: string
+  readonly timeoutMs?: number
 }
 
 const pausesMs = [100, 300, 1000]

@@ -76,6 +76,11 @@ export interface Command {
   run(call: Call): Promise<number>
 }
 
+/** Of commands that make something. */
+export const repeatable: Command['options'] = {
+  'idempotency-key': { value: 'KEY', help: 'repeated with the same one, it is done once' },
+}
+
 export const json: Option = { help: 'JSON, for programs' }
 
 const gatewayOptions: Command['options'] = {

@@ -2,14 +2,13 @@
 
 import type { ApiKey, NewApiKey } from '../ledger/account-keys.ts'
 import { path } from './admin.ts'
-import { tell, usageError, wordAt } from './command.ts'
+import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
 import { formatTime, table } from './table.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 
 const account = { value: 'ACCOUNT', help: 'its id or its name' }
-const idempotencyKey = { value: 'KEY', help: 'the same key makes it once' }
 
 const create: Command = {
   name: 'keys create',
@@ -28,7 +27,7 @@ const create: Command = {
     'requests-per-minute': { value: 'N', help: "narrower than the plan's" },
     'tokens-per-minute': { value: 'N', help: "narrower than the plan's" },
     concurrency: { value: 'N', help: 'requests at once' },
-    'idempotency-key': idempotencyKey,
+    ...repeatable,
   },
   async run(call) {
     const expires = call.text('expires')
@@ -74,7 +73,7 @@ const rotate: Command = {
   summary: 'make a key like it, and let the old one die',
   options: {
     grace: { value: 'TIME', help: 'the old one works for so long: 1h; not at all where not given' },
-    'idempotency-key': idempotencyKey,
+    ...repeatable,
   },
   run(call) {
     const grace = parseSeconds(call.text('grace') ?? '0')
@@ -108,8 +107,7 @@ function limitsOf(call: Call) {
 
 async function makeKey(call: Call, target: string, body: object): Promise<number> {
   const admin = await call.admin()
-  const given = call.text('idempotency-key')
-  const made = await admin.post<NewApiKey>(target, body, { idempotencyKey: given })
+  const made = await admin.post<NewApiKey>(target, body)
   // The key alone on stdout, so that a shell can take it; what a person should know on stderr.
   if (!call.isJson) call.io.stderr.write(`${made.id}: keep the key, it is not shown again.\n`)
   return tell(call, made, `${made.key}\n`)

@@ -4,12 +4,10 @@ import type { AuditReport } from '../ledger/audit.ts'
 import type { Transaction } from '../ledger/journal.ts'
 import type { Balance } from '../ledger/ledger.ts'
 import { path } from './admin.ts'
-import { exit, tell, usageError, wordAt } from './command.ts'
+import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { card, formatAmount, formatChange, formatTime, table } from './table.ts'
 import { parseAmount } from './values.ts'
-
-const idempotencyKey = { value: 'KEY', help: 'the same key moves the money once' }
 
 const topup: Command = {
   name: 'topup',
@@ -17,7 +15,7 @@ const topup: Command = {
   summary: 'give an account tokens',
   options: {
     note: { value: 'TEXT', help: 'stands on the transaction' },
-    'idempotency-key': idempotencyKey,
+    ...repeatable,
   },
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
@@ -30,7 +28,7 @@ const adjust: Command = {
   name: 'adjust',
   words: ['ACCOUNT', 'AMOUNT'],
   summary: 'correct a balance up or down: +500, -500',
-  options: { note: { value: 'TEXT', help: 'why; needed' }, 'idempotency-key': idempotencyKey },
+  options: { note: { value: 'TEXT', help: 'why; needed' }, ...repeatable },
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
     if (amount === 0) throw usageError('An adjustment is not 0.')
@@ -83,8 +81,7 @@ async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Pro
   const body = { amount, note: call.text('note') }
   const target = `${path`accounts/${wordAt(call, 0)}`}/${kind}`
   const admin = await call.admin()
-  const given = call.text('idempotency-key')
-  const made = await admin.post<Transaction>(target, body, { idempotencyKey: given })
+  const made = await admin.post<Transaction>(target, body)
   const line = `${formatChange(made.amount)}, balance ${formatAmount(made.balance_after)} (${made.id})\n`
   return tell(call, made, line)
 }

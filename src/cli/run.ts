@@ -94,7 +94,9 @@ function readCall(command: Command, args: readonly string[], io: Io): Call {
     isJson: values.json === true,
     async admin() {
       const progress = values.json === true ? undefined : io.stderr
-      return createAdmin({ ...(await findGateway(call)), progress, signal: io.signal })
+      const idempotencyKey = call.text('idempotency-key')
+      const place = await findGateway(call)
+      return createAdmin({ ...place, idempotencyKey, progress, signal: io.signal })
     },
   }
   return call

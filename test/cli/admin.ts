@@ -81,8 +81,9 @@ t.test('a top-up whose answer was lost is repeated under the same key', async (t
 })
 
 t.test('a top-up that stays unclear says how it can be repeated safely', async (t) => {
-  const { admin } = await scripted(t, reset)
-  const failed = admin.post('accounts/a/topup', { amount: 1 }, { idempotencyKey: 'my-key' })
+  const { url } = await scripted(t, reset)
+  const admin = createAdmin({ url, token: 'secret', idempotencyKey: 'my-key' })
+  const failed = admin.post('accounts/a/topup', { amount: 1 })
   await t.rejects(failed, { exitCode: 69, message: /--idempotency-key my-key/ })
 })
 
