@@ -30,6 +30,8 @@ const exposed = [
   'WWW-Authenticate',
   'Retry-After',
   'retry-after-ms',
+  'openai-processing-ms',
+  'openai-version',
   ...['limit', 'remaining', 'reset'].flatMap((what) => [
     `x-ratelimit-${what}-requests`,
     `x-ratelimit-${what}-tokens`,

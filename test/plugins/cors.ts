@@ -56,6 +56,8 @@ t.test('refusals can be read too, with every header of the contract', async (t) 
     'x-should-retry',
     'retry-after',
     'retry-after-ms',
+    'openai-processing-ms',
+    'openai-version',
     'idempotent-replayed',
     'location',
     'content-location',
