@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 
 /** Proxies take turns on the first core; everything else shares the others. */
@@ -78,14 +78,18 @@ export function withChildren(pid: number): readonly number[] {
   return [pid, ...text.split(' ').filter(Boolean).map(Number)]
 }
 
-/** User and system time of all threads, in seconds. The kernel counts them in hundredths. */
+/** User and system time of all threads, in seconds. */
 export function cpuSeconds(pids: readonly number[]): number {
-  const ticks = pids.map((pid) => {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const after = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(after[11]) + Number(after[12])
-  })
-  return ticks.reduce((sum, one) => sum + one, 0) / 100
+  return pids.reduce((sum, pid) => sum + secondsOf(pid), 0)
+}
+
+/** By the scheduler's own count, in ns: the ticks of `stat` are 10 ms, a tenth of what a short round takes. */
+function secondsOf(pid: number): number {
+  const tasks = `/proc/${pid}/task`
+  const ns = readdirSync(tasks).map((task) =>
+    Number(readFileSync(`${tasks}/${task}/schedstat`, 'latin1').split(' ')[0]),
+  )
+  return ns.reduce((sum, one) => sum + one, 0) / 1e9
 }
 
 export function rssBytes(pids: readonly number[]): number {
