@@ -75,11 +75,11 @@ export class Meter {
       this.#sawDone = true
       return 'done'
     }
-    if (leadingError.test(data) || (anyError.test(data) && hasError(data))) {
+    if (data.includes('"error"') && isError(data)) {
       this.#sawError = true
       return 'error'
     }
-    const hasUsage = usageKey.test(data)
+    const hasUsage = data.includes('"usage"') && usageKey.test(data)
     if (hasUsage) this.#readUsage(usageIn(data))
     const content = this.#readContent(data)
     const finish = this.#readFinish(data)
@@ -271,8 +271,9 @@ function tokensIn(value: unknown, name: string): number | undefined {
   return isCount && tokens >= 0 && tokens <= mostTokens ? tokens : undefined
 }
 
-function hasError(data: string): boolean {
-  return (field(parsed(data), 'error') ?? null) !== null
+function isError(data: string): boolean {
+  if (leadingError.test(data)) return true
+  return anyError.test(data) && (field(parsed(data), 'error') ?? null) !== null
 }
 
 function isAnswer(value: unknown): boolean {

@@ -46,6 +46,7 @@ export class Relay {
   #isOpen = false
   /** Frames not yet written. */
   #frames = ''
+  #isFlushDue = false
   #out: StreamOut | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #afterFinish: NodeJS.Timeout | undefined
@@ -89,7 +90,7 @@ export class Relay {
     this.#release()
     // The settlement is on its way before the client can see the end and ask for its balance.
     await this.#generation.run.finish(this.#outcome(ending))
-    out.write(this.#frames + this.#terminal(ending))
+    out.write(this.#takeFrames() + this.#terminal(ending))
   }
 
   readonly #onData = (chunk: Buffer) => {
@@ -100,7 +101,7 @@ export class Relay {
     }
     if (this.#isEnded) return
     if (this.#generation.meter.overran) this.#end({ kind: 'length', cut: false })
-    else if (this.#out) this.#flush()
+    else if (this.#out) this.#flushSoon()
     else if (this.#frames.length > heldBytes) this.#open()
   }
 
@@ -159,13 +160,25 @@ export class Relay {
     this.#opened.resolve()
   }
 
-  #flush(): void {
+  /** One write for all that one read brought: a busy backend sends several events at once. */
+  #flushSoon(): void {
+    if (this.#isFlushDue) return
+    this.#isFlushDue = true
+    process.nextTick(this.#flush)
+  }
+
+  readonly #flush = (): void => {
+    this.#isFlushDue = false
     const out = this.#out
     if (!out || this.#frames === '') return
+    this.#heartbeat?.refresh()
+    if (!out.write(this.#takeFrames())) void this.#waitForClient(out)
+  }
+
+  #takeFrames(): string {
     const frames = this.#frames
     this.#frames = ''
-    this.#heartbeat?.refresh()
-    if (!out.write(frames)) void this.#waitForClient(out)
+    return frames
   }
 
   #beat(): void {

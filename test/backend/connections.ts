@@ -192,19 +192,21 @@ t.test('what a backend says unasked is never the answer to the next request', as
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
   const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
   const gate = new Gate()
+  const said = Promise.withResolvers<void>()
   const backend = await startBackend(t, async ({ socket }) => {
     socket.write(good)
     await gate.wait()
-    socket.write(evil)
+    socket.write(evil, () => said.resolve())
   })
   const target = targetOf(backend.url)
   t.equal(await textOf(await forward(attempt(target))), 'good')
   gate.open()
-  await (
-    await backend.request(0)
-  ).closed
+  await said.promise
+  // On loopback it has arrived by now, and is read in the next turn of the event loop.
+  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
   backend.on(scripts.raw(good))
   t.equal(await textOf(await forward(attempt(target))), 'good')
+  t.equal(backend.connections, 2)
   backend.on(scripts.raw(good + evil))
   const fresh = targetOf(backend.url)
   t.equal((await forward(attempt(fresh))).status, 200)
