@@ -103,7 +103,7 @@ export class Connections {
     const host = url.hostname.replace(/^\[|\]$/g, '')
     const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
     const tcp = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 }
-    if (url.protocol !== 'https:') return connectTcp(tcp)
+    if (url.protocol !== 'https:') return connectTcp({ ...tcp, onread: intoOneBuffer })
     const socket = connectTls({
       ...tcp,
       ...(ca && { ca }),
@@ -114,6 +114,15 @@ export class Connections {
     socket.on('session', (session) => (this.#session = session))
     return socket
   }
+}
+
+/** Read into one buffer for all, as http's parser copies what it keeps: Node would allocate 64 KiB for each read, 3 µs. */
+const intoOneBuffer = {
+  buffer: Buffer.allocUnsafeSlow(64 * 1024),
+  callback(this: Socket, bytes: number, buffer: Uint8Array): boolean {
+    this.emit('data', buffer.subarray(0, bytes))
+    return true
+  },
 }
 
 interface Kept {

@@ -211,3 +211,17 @@ t.test('what a backend says unasked is never the answer to the next request', as
   const fresh = targetOf(backend.url)
   t.equal((await forward(attempt(fresh))).status, 200)
 })
+
+t.test('chunks that are kept do not change when more is read', async (t) => {
+  const body = Buffer.from(Array.from({ length: 400_000 }, (_, at) => at % 251))
+  const backend = await startBackend(t, async ({ socket }) => {
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`)
+    socket.write(body)
+  })
+  const { stream, ended } = await forward(attempt(targetOf(backend.url)))
+  const chunks: Buffer[] = []
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+  t.equal(await ended, 'whole')
+  t.ok(chunks.length > 1)
+  t.ok(Buffer.concat(chunks).equals(body))
+})
