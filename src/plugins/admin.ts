@@ -36,7 +36,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
         ...overviewRoutes(gateway),
       ],
       begin(x) {
-        if (x.route.access !== 'admin-token') return {}
+        if (x.route.access !== 'admin-token') return undefined
         return { check: () => check(x.headers), refuse: (error) => guarded(guard, x, error) }
       },
     }
