@@ -1,7 +1,7 @@
 // One JSON line an exchange, and the gateway's own notices. Never bodies, keys or file names: callers pass named fields,
 // and errors are reduced to name, message, code and stack before they are written.
 
-import { pino, destination } from 'pino'
+import { pino } from 'pino'
 import type { Config } from './config/config.ts'
 
 export interface Log {
@@ -26,11 +26,11 @@ export interface LogOptions {
 /** A header of a target may say `chat` or `true`, and so do the fields of every line. */
 const leastSecret = 8
 
-export function createLog({ level, format, secrets = [], write }: LogOptions): Log {
+export function createLog({ level, format, secrets = [], ...options }: LogOptions): Log {
   // Buffered: a synchronous line costs 13 µs a request more.
-  const file = destination({ fd: 1, sync: false, minLength: 32 * 1024, maxWrite: 128 * 1024 })
+  const file = pino.destination({ fd: 1, sync: false, minLength: 32 * 1024, maxWrite: 128 * 1024 })
   const timer = setInterval(() => file.flush(), 250).unref()
-  const sink = write ?? ((line: string) => void file.write(line))
+  const sink = options.write ?? ((line: string) => void file.write(line))
   const masked = new Set<string>()
   const hide = (secret: string) => {
     if (secret.length < leastSecret) return
@@ -38,26 +38,34 @@ export function createLog({ level, format, secrets = [], write }: LogOptions): L
     masked.add(JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
-  const out = {
-    write(line: string) {
-      for (const secret of masked) {
-        if (line.includes(secret)) line = line.replaceAll(secret, '***')
-      }
-      sink(format === 'pretty' ? pretty(line) : line)
-    },
+  const least = pino.levels.values[level] ?? Infinity
+  const write = (at: number, fields: object, message: string) => {
+    if (at < least) return
+    let line = lineOf(at, fields, message)
+    for (const secret of masked) {
+      if (line.includes(secret)) line = line.replaceAll(secret, '***')
+    }
+    sink(format === 'pretty' ? pretty(line) : line)
   }
-  const log = pino({ level, base: null, serializers: { err: describe } }, out)
   return {
-    debug: (fields, message) => log.debug(fields, message),
-    info: (fields, message) => log.info(fields, message),
-    warn: (fields, message) => log.warn(fields, message),
-    error: (fields, message) => log.error(fields, message),
+    debug: (fields, message) => write(20, fields, message),
+    info: (fields, message) => write(30, fields, message),
+    warn: (fields, message) => write(40, fields, message),
+    error: (fields, message) => write(50, fields, message),
     hide,
     flush() {
       clearInterval(timer)
-      if (!write) file.flushSync()
+      if (!options.write) file.flushSync()
     },
   }
+}
+
+/** In pino's form, but by one call: pino joins a hundred pieces, a fifth of the garbage that a request leaves. */
+function lineOf(level: number, fields: object, message: string): string {
+  const told = 'err' in fields ? { ...fields, err: describe(fields.err) } : fields
+  const inner = JSON.stringify(told).slice(1, -1)
+  const msg = JSON.stringify(message)
+  return `{"level":${level},"time":${Date.now()},${inner}${inner === '' ? '' : ','}"msg":${msg}}\n`
 }
 
 interface Described {
@@ -75,18 +83,11 @@ function describe(error: unknown): Described {
   return { name, message, code, stack, ...(cause ? { cause: describe(cause) } : {}) }
 }
 
-const levelNames: Readonly<Record<number, string>> = {
-  20: 'debug',
-  30: 'info',
-  40: 'warn',
-  50: 'error',
-}
-
 function pretty(line: string): string {
   const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>
   const clock = new Date(Number(time)).toISOString().slice(11, 19)
   const fields = Object.entries(rest)
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(' ')
-  return `${clock} ${levelNames[Number(level)] ?? 'info'} ${String(msg)} ${fields}\n`
+  return `${clock} ${pino.levels.labels[Number(level)] ?? 'info'} ${String(msg)} ${fields}\n`
 }
