@@ -9,6 +9,7 @@ import { limitHeaders } from '../http/limit-headers.ts'
 import { keys } from '../redis.ts'
 import type { RedisClock } from './clock.ts'
 import { Hold } from './hold.ts'
+import type { HoldFields } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import { limitError, limitsOf, planArgument } from './limits.ts'
 import { hourOfHold, moneyKeys } from './orders.ts'
@@ -57,17 +58,6 @@ export interface HoldMeta {
   readonly messageId?: string
 }
 
-export interface Door {
-  identify(request: IdentifyRequest): Promise<Identity>
-  /** Reaps, and answers what the account has then. For operators: no key is asked for. */
-  look(ref: string): Promise<Identity>
-  admit(request: AdmitRequest): Promise<Hold>
-  /** The plan that the account was on when last seen. */
-  planOf(ref: string): Plan | undefined
-  /** Answers false where the hold can't be opened again. */
-  openAgain(hold: Hold): Promise<boolean>
-}
-
 export interface DoorOptions {
   readonly scripts: Scripts
   readonly clock: RedisClock
@@ -89,65 +79,89 @@ interface Question {
 const maxRounds = 120
 const askAgain = new Set(['clock', 'hours', 'plan', 'again'])
 
-export function createDoor({ scripts, clock, leaseMs, plans, onReaped }: DoorOptions): Door {
-  const guesses = createPlanGuesses()
-  const planOf = (ref: string) => plans().get(guesses.get(ref)) ?? plans().get('default')
-  const planFor = (ref: string, model: string) => {
-    return planArgument(guesses.get(ref), planOf(ref), model)
+export class Door {
+  readonly #options: DoorOptions
+  readonly #guesses = createPlanGuesses()
+
+  constructor(options: DoorOptions) {
+    this.#options = options
   }
-  const ask = async ({ script, ref, hmac, holdId, args }: Question): Promise<Reply> => {
+
+  /** The plan that the account was on when last seen. */
+  planOf(ref: string): Plan | undefined {
+    const plans = this.#options.plans()
+    return plans.get(this.#guesses.get(ref)) ?? plans.get('default')
+  }
+
+  identify(request: IdentifyRequest): Promise<Identity> {
+    return this.#identify(request, '')
+  }
+
+  /** Reaps, and answers what the account has then. For operators: no key is asked for. */
+  look(ref: string): Promise<Identity> {
+    return this.#identify({ ref, hmac: '-', scope: '' }, '1')
+  }
+
+  async admit(request: AdmitRequest): Promise<Hold> {
+    const { ref, hmac, scope, holdId, want, min, model } = request
+    const counted = tokens(request.promptTokens) + tokens(request.outputTokens)
+    const note = { model: encodeURIComponent(model), meta: metaText(request.meta) }
+    const sizes = `${holdId} ${amount(want)} ${amount(min)} ${counted}`
+    const tail = `${note.model} ${note.meta}`
+    const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
+    const reply = await this.#ask({ script: 'admit', ref, hmac, holdId, args })
+    if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
+      throw limitError(reply.word, reply, { wanted: counted, caller: callerOf(reply, 9) })
+    }
+    if (reply.word !== 'ok') {
+      throw refusal(reply, { headers: limitHeadersOf(reply), caller: callerOf(reply, 9) })
+    }
+    return toHold({ id: holdId, ref, hmac, ...note, countedTokens: counted }, reply)
+  }
+
+  /** Answers false where the hold can't be opened again. */
+  async openAgain(hold: Hold): Promise<boolean> {
+    const { id, ref, hmac, model, meta, keyId } = hold.fields
+    const sizes = `${id} ${hold.amount} 0 0`
+    const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
+    const reply = await this.#ask({ script: 'admit', ref, hmac, holdId: id, args })
+    if (reply.word === 'account_suspended') hold.stop('account_suspended')
+    if (reply.word !== 'ok') return false
+    hold.reopened(numberAt(reply, 7) + numberAt(reply, 8))
+    return true
+  }
+
+  async #identify({ ref, hmac, scope }: IdentifyRequest, operator: '1' | ''): Promise<Identity> {
+    const args = () => [scope, operator]
+    const reply = await this.#ask({ script: 'identify', ref, hmac, args })
+    if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
+    const identity = toIdentity(reply)
+    this.#guesses.set(ref, identity.plan)
+    return identity
+  }
+
+  async #ask({ script, ref, hmac, holdId, args }: Question): Promise<Reply> {
+    const { scripts, clock, leaseMs, onReaped } = this.#options
     const hours = new Set(holdId ? [hourOfHold(holdId)] : [])
     for (let round = 0; round < maxRounds; round++) {
       const hour = clock.hour()
       const settled = [...hours.add(hour).add(hour - 1)]
-      const names = [...moneyKeys(ref, hmac, hour), ...settled.map((one) => keys.settled(ref, one))]
+      const names = moneyKeys(ref, hmac, hour)
+      for (const one of settled) names.push(keys.settled(ref, one))
       const times = `${hour} ${leaseMs} ${settled.join(' ')}`
       const reply = await scripts.run(script, names, [times, ...args()])
       if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
       if (!askAgain.has(reply.word)) return reply
-      if (reply.word === 'plan') guesses.set(ref, textAt(reply, 2))
+      if (reply.word === 'plan') this.#guesses.set(ref, textAt(reply, 2))
       if (reply.word === 'hours') {
         for (const missing of reply.values.slice(2)) hours.add(Number(missing))
       }
     }
     throw unavailable(new Error('A script asked for more too often'))
   }
-  const identify = async ({ ref, hmac, scope }: IdentifyRequest, operator: '1' | '') => {
-    const reply = await ask({ script: 'identify', ref, hmac, args: () => [scope, operator] })
-    if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
-    const identity = toIdentity(reply)
-    guesses.set(ref, identity.plan)
-    return identity
-  }
-  return {
-    planOf,
-    identify: (request) => identify(request, ''),
-    look: (ref) => identify({ ref, hmac: '-', scope: '' }, '1'),
-    async admit(request) {
-      const { ref, hmac, scope, holdId, want, min, model } = request
-      const counted = tokens(request.promptTokens) + tokens(request.outputTokens)
-      const tail = tailOf(model, request.meta)
-      const sizes = `${holdId} ${amount(want)} ${amount(min)} ${counted}`
-      const args = () => [scope, sizes, planFor(ref, model), model, tail, '']
-      const reply = await ask({ script: 'admit', ref, hmac, holdId, args })
-      if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
-        throw limitError(reply.word, reply, { wanted: counted, caller: callerOf(reply, 9) })
-      }
-      if (reply.word !== 'ok') {
-        throw refusal(reply, { headers: limitHeadersOf(reply), caller: callerOf(reply, 9) })
-      }
-      return toHold(request, reply, counted)
-    },
-    async openAgain(hold) {
-      const { id, ref, hmac, model, meta, keyId } = hold.fields
-      const sizes = `${id} ${hold.amount} 0 0`
-      const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
-      const reply = await ask({ script: 'admit', ref, hmac, holdId: id, args })
-      if (reply.word === 'account_suspended') hold.stop('account_suspended')
-      if (reply.word !== 'ok') return false
-      hold.reopened(numberAt(reply, 7) + numberAt(reply, 8))
-      return true
-    },
+
+  #planFor(ref: string, model: string): string {
+    return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
   }
 }
 
@@ -181,28 +195,22 @@ function toIdentity(reply: Reply): Identity {
   }
 }
 
-function tailOf(model: string, { requestId, sessionId, messageId }: HoldMeta): string {
-  const meta = { request_id: requestId, session_id: sessionId, message_id: messageId }
-  return `${encodeURIComponent(model)} ${JSON.stringify(meta)}`
+function metaText({ requestId, sessionId, messageId }: HoldMeta): string {
+  return JSON.stringify({ request_id: requestId, session_id: sessionId, message_id: messageId })
 }
 
 const minuteMs = 60_000
 
-function toHold(request: AdmitRequest, reply: Reply, countedTokens: number): Hold {
-  const { holdId, ref, hmac, model, meta } = request
-  const [encoded, json] = tailOf(model, meta).split(/ (.*)/s)
+type Asked = Pick<HoldFields, 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
+
+function toHold(asked: Asked, reply: Reply): Hold {
   const fields = {
-    id: holdId,
-    ref,
-    hmac,
+    ...asked,
     accountId: textAt(reply, 9),
     accountName: textAt(reply, 10),
     plan: textAt(reply, 11),
     keyId: textAt(reply, 12),
-    model: encoded ?? '',
-    meta: json ?? '{}',
     limits: limitsOf(reply),
-    countedTokens,
     minute: Math.floor(reply.nowMs / minuteMs),
   }
   return new Hold(fields, numberAt(reply, 7))

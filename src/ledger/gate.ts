@@ -1,7 +1,7 @@
 // Shut from a lost connection until this process has renewed its holds and sent again what Redis may have forgotten:
 // the first identify or admit could reap them.
 
-import type { LedgerEvents } from './ledger.ts'
+import type { LedgerEvents } from './events.ts'
 import { unavailable } from './scripts.ts'
 import type { LedgerLink } from './scripts.ts'
 

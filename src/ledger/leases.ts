@@ -6,19 +6,6 @@ import { keys } from '../redis.ts'
 import { textAt } from './scripts.ts'
 import type { Scripts } from './scripts.ts'
 
-export interface Leases {
-  readonly size: number
-  add(hold: Hold): void
-  /** False where it was not there: it is settled already. */
-  remove(hold: Hold): boolean
-  /** Renews all. Answers those that Redis does not know; rejects where Redis could not be asked. */
-  renew(): Promise<readonly Hold[]>
-  /** Opens lost holds again, or stops their work. */
-  reopen(lost: readonly Hold[]): Promise<void>
-  start(): void
-  stop(): void
-}
-
 export interface LeasesOptions {
   readonly scripts: Scripts
   readonly leaseMs: number
@@ -31,29 +18,36 @@ export interface LeasesOptions {
 
 const chunk = 100
 
-export function createLeases(options: LeasesOptions): Leases {
-  const { scripts, leaseMs, isUp, openAgain, onTick } = options
-  const holds = new Map<string, Hold>()
-  let timer: NodeJS.Timeout | undefined
-  let isRunning = false
+export class Leases {
+  readonly #options: LeasesOptions
+  readonly #holds = new Map<string, Hold>()
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
 
-  const renewSome = async (ref: string, some: readonly Hold[]): Promise<readonly Hold[]> => {
-    const names = [keys.account(ref), keys.holds(ref), keys.open(ref)]
-    const reply = await scripts.run('checkpoint', names, [`${leaseMs}`, ...some.map(progressOf)])
-    const isSuspended = textAt(reply, 2) === 'suspended'
-    return some.filter((hold, i) => {
-      if (!holds.has(hold.id)) return false
-      if (isSuspended) hold.stop('account_suspended')
-      else hold.stopIfSpent()
-      return textAt(reply, 3 + i) === 'gone'
-    })
+  constructor(options: LeasesOptions) {
+    this.#options = options
   }
-  const renew = async () => {
-    const byRef = Map.groupBy(holds.values(), (hold) => hold.fields.ref)
+
+  get size(): number {
+    return this.#holds.size
+  }
+
+  add(hold: Hold): void {
+    this.#holds.set(hold.id, hold)
+  }
+
+  /** False where it was not there: it is settled already. */
+  remove(hold: Hold): boolean {
+    return this.#holds.delete(hold.id)
+  }
+
+  /** Renews all. Answers those that Redis does not know; rejects where Redis could not be asked. */
+  async renew(): Promise<readonly Hold[]> {
+    const byRef = Map.groupBy(this.#holds.values(), (hold) => hold.fields.ref)
     const calls: Promise<readonly Hold[]>[] = []
     for (const [ref, all] of byRef) {
       for (let i = 0; i < all.length; i += chunk) {
-        const call = renewSome(ref, all.slice(i, i + chunk))
+        const call = this.#renewSome(ref, all.slice(i, i + chunk))
         // It is awaited below; until then a failure must not count as unhandled.
         call.catch(() => undefined)
         calls.push(call)
@@ -63,43 +57,50 @@ export function createLeases(options: LeasesOptions): Leases {
     }
     return (await Promise.all(calls)).flat()
   }
-  const reopen = async (lost: readonly Hold[]) => {
-    await Promise.all(lost.map(openAgain))
+
+  /** Opens lost holds again, or stops their work. */
+  async reopen(lost: readonly Hold[]): Promise<void> {
+    await Promise.all(lost.map(this.#options.openAgain))
   }
-  const tick = async () => {
+
+  start(): void {
+    this.#isRunning = true
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#isRunning = false
+    clearTimeout(this.#timer)
+  }
+
+  async #renewSome(ref: string, some: readonly Hold[]): Promise<readonly Hold[]> {
+    const { scripts, leaseMs } = this.#options
+    const names = [keys.account(ref), keys.holds(ref), keys.open(ref)]
+    const reply = await scripts.run('checkpoint', names, [`${leaseMs}`, ...some.map(progressOf)])
+    const isSuspended = textAt(reply, 2) === 'suspended'
+    return some.filter((hold, i) => {
+      if (!this.#holds.has(hold.id)) return false
+      if (isSuspended) hold.stop('account_suspended')
+      else hold.stopIfSpent()
+      return textAt(reply, 3 + i) === 'gone'
+    })
+  }
+
+  #schedule(): void {
+    // Holds ÷ 1000 in seconds, but thrice within a lease; jittered so that gateways don't march in step.
+    const ms = Math.min(Math.max(1000, this.#holds.size), this.#options.leaseMs / 3)
+    this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
+  }
+
+  async #tick(): Promise<void> {
+    const { isUp, onTick } = this.#options
     try {
-      if (isUp()) await reopen(await renew())
+      if (isUp()) await this.reopen(await this.renew())
       await onTick()
     } catch {
       // Redis is away: the next round or the reconnect does it.
     }
-    if (isRunning) schedule()
-  }
-  const schedule = () => {
-    // Holds ÷ 1000 in seconds, but thrice within a lease; jittered so that gateways don't march in step.
-    const ms = Math.min(Math.max(1000, holds.size), leaseMs / 3)
-    timer = setTimeout(() => void tick(), ms * (0.8 + Math.random() * 0.2)).unref()
-  }
-  return {
-    get size() {
-      return holds.size
-    },
-    add(hold) {
-      holds.set(hold.id, hold)
-    },
-    remove(hold) {
-      return holds.delete(hold.id)
-    },
-    renew,
-    reopen,
-    start() {
-      isRunning = true
-      schedule()
-    },
-    stop() {
-      isRunning = false
-      clearTimeout(timer)
-    },
+    if (this.#isRunning) this.#schedule()
   }
 }
 

@@ -52,7 +52,7 @@ export const hourOfHold = (id: string) => Math.floor(Number.parseInt(id.slice(0,
 export const dayOf = (hour: number) => Math.floor(hour / 24)
 
 /** What every script that moves money declares, in the order that the Lua headers tell. */
-export function moneyKeys(ref: string, hmac: string, hour: number): readonly string[] {
+export function moneyKeys(ref: string, hmac: string, hour: number): string[] {
   return [
     keys.account(ref),
     keys.key(ref, hmac),

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
-import { createDoor } from '../../src/ledger/door.ts'
+import { Door } from '../../src/ledger/door.ts'
 import { createScripts } from '../../src/ledger/scripts.ts'
 import { keys } from '../../src/redis.ts'
 import {
@@ -129,7 +129,7 @@ t.test(
     let reaped = 0
     const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
     const plans = () => new Map([['default', unlimited]])
-    const door = createDoor({
+    const door = new Door({
       scripts,
       clock,
       leaseMs,

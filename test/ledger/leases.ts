@@ -1,7 +1,7 @@
 // Checkpoints of many holds: in chunks of an account, and without an unhandled failure when Redis goes away between.
 
 import t from 'tap'
-import { createLeases, amount, tokens } from '../../src/ledger/leases.ts'
+import { Leases, amount, tokens } from '../../src/ledger/leases.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
 import { unavailable } from '../../src/ledger/scripts.ts'
@@ -18,7 +18,7 @@ function open(answer: (args: readonly string[]) => Promise<Reply>) {
   }
   const reopened: string[] = []
   const openAgain = async ({ id }: Hold) => void reopened.push(id)
-  const leases = createLeases({
+  const leases = new Leases({
     scripts,
     leaseMs: 30_000,
     isUp: () => true,

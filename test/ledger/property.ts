@@ -4,8 +4,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { createRedisClock } from '../../src/ledger/clock.ts'
-import { createDoor } from '../../src/ledger/door.ts'
-import type { Door } from '../../src/ledger/door.ts'
+import { Door } from '../../src/ledger/door.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
 import type { Entry } from '../../src/ledger/journal.ts'
@@ -66,7 +65,7 @@ function openGateway(link: LedgerLink): Gateway {
   const clock = createRedisClock()
   const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
   const plans = () => new Map([['default', unlimited]])
-  const door = createDoor({ scripts, clock, leaseMs, plans, onReaped: () => undefined })
+  const door = new Door({ scripts, clock, leaseMs, plans, onReaped: () => undefined })
   return { link, scripts, door, send: (order) => sendOrder(scripts, clock, order) }
 }
 
