@@ -13,6 +13,7 @@ import type { Router } from './http/router.ts'
 import { createListener } from './http/server.ts'
 import type { HttpListener } from './http/server.ts'
 import { parseTarget } from './http/target.ts'
+import type { Target } from './http/target.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
@@ -104,7 +105,7 @@ interface Handling {
   readonly running: readonly NamedRunning[]
   readonly inside: Set<AbortController>
   readonly budget: BodyBudget
-  readonly router: ReturnType<typeof createRouter>
+  readonly router: Router
   readonly addressOf: (req: IncomingMessage) => string
 }
 
@@ -174,16 +175,13 @@ function exchangeOf(
 const nothing = Buffer.alloc(0)
 
 /** A refusal by the router is a route too: so it has an id, a log line and what plugins add to every answer. */
-function find(req: IncomingMessage, router: ReturnType<typeof createRouter>) {
+function find(req: IncomingMessage, router: Router) {
+  let target: Target = { path: '', query: new URLSearchParams() }
   try {
-    const { path, query } = parseTarget(req)
-    try {
-      return { path, query, ...router.find(req.method ?? '', path) }
-    } catch (error) {
-      return { path, query, route: refusing(error), params: {} }
-    }
+    target = parseTarget(req)
+    return { ...target, ...router.find(req.method ?? '', target.path) }
   } catch (error) {
-    return { path: '', query: new URLSearchParams(), route: refusing(error), params: {} }
+    return { ...target, route: refusing(error), params: {} }
   }
 }
 

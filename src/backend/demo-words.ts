@@ -1,6 +1,7 @@
 // What the demo model says, and how it counts: one token a word with the space before it, one a sign. Pure functions.
 
 import { createHash } from 'node:crypto'
+import { field } from '../json-field.ts'
 
 /** How much of a question is said back. */
 const quotedChars = 200
@@ -43,9 +44,4 @@ function lastText(prompt: unknown): string {
     .map((part) => field(part, 'text'))
     .filter((text) => typeof text === 'string')
     .join(' ')
-}
-
-function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined
-  return (value as Record<string, unknown>)[name]
 }

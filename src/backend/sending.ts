@@ -12,8 +12,6 @@ export interface BackendAnswer {
   readonly stream: IncomingMessage
   /** How the stream closed. Without an error listener this is the only sign of a cut. */
   readonly ended: Promise<'whole' | 'cut'>
-  /** `performance.now()` when the request was handed to the socket. */
-  readonly sentAt: number
   /** Closes the backend's socket unless the answer has ended. */
   abort(): void
 }
@@ -37,7 +35,6 @@ const oneWriteBytes = 64 * 1024
 export class Sending {
   readonly #options: SendingOptions
   #req: ClientRequest | undefined
-  #sentAt = 0
   #isAnswered = false
   /** What the socket had read for requests before this one. */
   #readBefore = 0
@@ -56,7 +53,6 @@ export class Sending {
     req.on('response', this.#answered)
     req.on('close', this.#closed)
     if (onSent) req.on('finish', onSent)
-    this.#sentAt = performance.now()
     if (body.length > oneWriteBytes) req.end(body)
     else req.end(body.toString('latin1'), 'latin1')
   }
@@ -88,7 +84,6 @@ export class Sending {
       headers: stream.headers,
       stream,
       ended,
-      sentAt: this.#sentAt,
       abort: this.abort,
     })
   }

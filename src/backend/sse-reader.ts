@@ -16,16 +16,10 @@ export class SseReader {
   #atStart = true
   /** The last chunk ended in CR: an LF in front of the next one belongs to it. */
   #afterCr = false
-  #comments = 0
 
   /** `maxBytes` bounds one event, and so one line. */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
-  }
-
-  /** Comment lines so far: signs of life of the connection, of nothing else. */
-  get comments(): number {
-    return this.#comments
   }
 
   /** Calls `onEvent` for each event that this chunk completes, in order. Throws when one is too large. */
@@ -101,8 +95,7 @@ export class SseReader {
     let name: string | undefined
     let data: string | undefined
     for (const line of block.split('\n')) {
-      if (line.startsWith(':')) this.#comments++
-      else if (line === 'data' || line.startsWith('data:')) {
+      if (line === 'data' || line.startsWith('data:')) {
         data = data === undefined ? valueOf(line, 5) : `${data}\n${valueOf(line, 5)}`
       } else if (line === 'event' || line.startsWith('event:')) name = valueOf(line, 6)
     }

@@ -4,6 +4,7 @@
 
 import { Generated, findGenerated } from './generated.ts'
 import type { Count } from './generated.ts'
+import { field } from '../json-field.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
@@ -288,9 +289,4 @@ function parsed(data: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined
-  return (value as Record<string, unknown>)[name]
 }

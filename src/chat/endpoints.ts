@@ -14,8 +14,6 @@ export interface EndpointRow {
   readonly generates: boolean
   /** Top-level field that must be there. */
   readonly required: string
-  /** An array of prompts in `required` multiplies the output. */
-  readonly manyPrompts: boolean
 }
 
 export const endpoints: readonly EndpointRow[] = [
@@ -26,7 +24,6 @@ export const endpoints: readonly EndpointRow[] = [
     streams: true,
     generates: true,
     required: 'messages',
-    manyPrompts: false,
   },
   {
     endpoint: 'completions',
@@ -35,7 +32,6 @@ export const endpoints: readonly EndpointRow[] = [
     streams: true,
     generates: true,
     required: 'prompt',
-    manyPrompts: true,
   },
   {
     endpoint: 'embeddings',
@@ -44,7 +40,6 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'input',
-    manyPrompts: false,
   },
   {
     endpoint: 'rerank',
@@ -53,7 +48,6 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'documents',
-    manyPrompts: false,
   },
   {
     endpoint: 'moderations',
@@ -62,6 +56,5 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'input',
-    manyPrompts: false,
   },
 ]

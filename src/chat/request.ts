@@ -6,6 +6,7 @@ import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { spliceJson, withMember } from '../http/splice.ts'
+import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
 import type { PromptView } from '../ledger/estimate.ts'
@@ -108,8 +109,7 @@ function readStream(scan: JsonScan, row: EndpointRow): boolean {
 }
 
 function wantsUsage(scan: JsonScan): boolean {
-  const options = scan.value('stream_options')
-  return isRecord(options) && options.include_usage === true
+  return field(scan.value('stream_options'), 'include_usage') === true
 }
 
 function promptTokens(scan: JsonScan, bodyBytes: number, model: Model): number {
@@ -147,10 +147,6 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit)
     edits.set('stream_options', withMember(scan.text('stream_options'), 'include_usage', 'true'))
   }
   return edits
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function missing(param: string): GatewayError {

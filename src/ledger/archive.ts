@@ -10,9 +10,6 @@ import type { Entry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from './scripts.ts'
 import type { Scripts } from './scripts.ts'
 
-/** What the archive needs of an object store. */
-export type ArchiveStore = Pick<ObjectStore, 'put' | 'get' | 'list'>
-
 export interface Archive extends OldEntries {
   /** Takes entries older than `beforeMs` out of an account's journal. Answers how many. */
   archive(ref: string, beforeMs: number): Promise<number>
@@ -21,7 +18,7 @@ export interface Archive extends OldEntries {
 export interface ArchiveOptions {
   readonly redis: Redis
   readonly scripts: Scripts
-  readonly store: ArchiveStore
+  readonly store: ObjectStore
 }
 
 const batch = 1000
@@ -61,7 +58,7 @@ interface ObjectName {
   readonly last: string
 }
 
-async function listObjects(store: ArchiveStore, ref: string): Promise<readonly ObjectName[]> {
+async function listObjects(store: ObjectStore, ref: string): Promise<readonly ObjectName[]> {
   const names = await store.list(`journal/${ref}/`)
   const objects = names.flatMap((name) => {
     const match = /(\d+-\d+)-(\d+-\d+)\.ndjson$/.exec(name)
@@ -71,7 +68,7 @@ async function listObjects(store: ArchiveStore, ref: string): Promise<readonly O
 }
 
 async function readObjects(
-  store: ArchiveStore,
+  store: ObjectStore,
   ref: string,
   { isUpwards, cursor, count }: ReadOptions,
 ): Promise<readonly Entry[]> {
@@ -93,7 +90,7 @@ async function readObjects(
 
 /** The object of a run that ended before it trimmed: its entries are exactly the journal's first. */
 async function findWritten(
-  store: ArchiveStore,
+  store: ObjectStore,
   ref: string,
   entries: readonly Entry[],
 ): Promise<readonly Entry[] | undefined> {
@@ -107,7 +104,7 @@ async function findWritten(
 }
 
 async function write(
-  store: ArchiveStore,
+  store: ObjectStore,
   ref: string,
   entries: readonly Entry[],
 ): Promise<readonly Entry[]> {

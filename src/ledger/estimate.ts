@@ -1,6 +1,8 @@
 // How many prompt tokens a request may cost, guessed before it is sent: all of the body counts, but for images and audio,
 // which are charged as such. Guesses high on purpose, since what is held and not used goes back. Reads what http parsed.
 
+import { field } from '../json-field.ts'
+
 /** The top-level values of the body that matter, as parsed; others count by their bytes alone. */
 export interface PromptView {
   readonly messages?: unknown
@@ -99,9 +101,4 @@ const isTokenId = (value: unknown): value is number =>
 /** `100000` may stand there as `1e5`: to take six bytes off for three would give other text away free. */
 function leastBytes(id: number): number {
   return id > 0 && id % 1000 === 0 ? 2 : String(id).length
-}
-
-function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
-  return (value as Record<string, unknown>)[name]
 }

@@ -6,7 +6,7 @@ import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Page } from '../http/page.ts'
 import { createArchive } from './archive.ts'
-import type { ArchiveStore } from './archive.ts'
+import type { ObjectStore } from '../store/disk.ts'
 import { allRefs, audit } from './audit.ts'
 import type { AuditReport } from './audit.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
@@ -50,7 +50,7 @@ export interface LedgerOptions {
   /** Asked at each admission: plans change with the configuration. */
   readonly plans: () => ReadonlyMap<string, Plan>
   /** Where old journal entries go; without it they stay in Redis. */
-  readonly archiveStore?: ArchiveStore
+  readonly archiveStore?: ObjectStore
   /** 90 days where not given. */
   readonly journalKeepMs?: number
   readonly events?: LedgerEvents

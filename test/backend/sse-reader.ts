@@ -110,14 +110,6 @@ t.test('every captured stream: each data value byte for byte, wherever it is cut
   t.ok(names.length > 30)
 })
 
-t.test('comments are counted, as a sign of life and nothing else', async (t) => {
-  const reader = new SseReader(100)
-  let events = 0
-  reader.feed(Buffer.from(': ping\n\n:\n\n'), () => events++)
-  t.equal(reader.comments, 2)
-  t.equal(events, 0)
-})
-
 t.test('an event may be as large as the bound, and no larger', async (t) => {
   const fits = `data: ${'x'.repeat(94)}\n\n`
   t.equal(read([fits], 100).length, 1)

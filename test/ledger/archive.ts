@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { createArchive } from '../../src/ledger/archive.ts'
-import type { ArchiveStore } from '../../src/ledger/archive.ts'
+import type { ObjectStore } from '../../src/store/disk.ts'
 import { createScripts } from '../../src/ledger/scripts.ts'
 import type { Page } from '../../src/http/page.ts'
 import { diskStore } from '../../src/store/disk.ts'
@@ -23,7 +23,7 @@ async function open(t: Test) {
   await topUp(ledger, caller, 10_000)
   for (let i = 0; i < 24; i++)
     await ledger.settle(await ledger.admit(request(caller, 10)), used(1 + (i % 7)))
-  const archiveInto = (place: ArchiveStore) => {
+  const archiveInto = (place: ObjectStore) => {
     const scripts = createScripts({ link, onReply: () => undefined })
     return createArchive({ redis: link.client, scripts, store: place })
   }
@@ -83,7 +83,7 @@ t.test(
   async (t) => {
     const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
     const all = (await list({})).data
-    const crashing: ArchiveStore = {
+    const crashing: ObjectStore = {
       ...store,
       get: () => Promise.reject(new Error('killed')),
     }
@@ -104,7 +104,7 @@ t.test(
   'an object that does not read back as it was written keeps the journal as it is',
   async (t) => {
     const { caller, store, archiveInto, link } = await open(t)
-    const broken: ArchiveStore = {
+    const broken: ObjectStore = {
       ...store,
       get: async (name) => (await store.get(name)).subarray(1),
     }

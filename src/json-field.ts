@@ -1,0 +1,7 @@
+// Reading of JSON that anybody may have written: nothing is believed to be an object before it was looked at.
+
+/** A field's value; undefined where the value is no object or has no such field. */
+export function field(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+  return (value as Record<string, unknown>)[name]
+}
