@@ -20,6 +20,8 @@ export class SpoolFile {
   #flushing: Promise<void> | undefined
   #bytes = 0
   #compactAtBytes = compactAboveBytes
+  /** A write failed: the file may end in half a line, which would spoil the next one. */
+  #isTorn = false
 
   static async create(path: string): Promise<SpoolFile> {
     return new SpoolFile(path, await open(path, 'ax', 0o600))
@@ -81,6 +83,7 @@ export class SpoolFile {
         await this.#writeBatch(batch.map(({ text }) => text).join(''))
         for (const { done } of batch) done()
       } catch (error) {
+        this.#isTorn = true
         for (const { failed } of batch) failed(error)
       }
     }
@@ -88,7 +91,8 @@ export class SpoolFile {
   }
 
   async #writeBatch(text: string): Promise<void> {
-    if (this.#live.size === 0 || this.#bytes > this.#compactAtBytes) await this.#rewrite()
+    const isLarge = this.#bytes > this.#compactAtBytes
+    if (this.#live.size === 0 || isLarge || this.#isTorn) await this.#rewrite()
     else {
       await this.#file.appendFile(text)
       this.#bytes += Buffer.byteLength(text)
@@ -105,6 +109,7 @@ export class SpoolFile {
     await rename(`${this.path}.new`, this.path)
     await this.#file.close()
     this.#file = fresh
+    this.#isTorn = false
     this.#bytes = Buffer.byteLength(text)
     this.#compactAtBytes = Math.max(compactAboveBytes, 2 * this.#bytes)
   }

@@ -1,6 +1,6 @@
 // The file of a spool: it stays small, and is whole whatever happens to it.
 
-import { readFile, readdir, rename } from 'node:fs/promises'
+import { open, readFile, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { SpoolFile } from '../../src/ledger/spool-file.ts'
@@ -40,4 +40,21 @@ t.test('a write that fails is told to whoever waits for it', async (t) => {
   await file.write('a', '"a"')
   await file.close()
   await t.rejects(file.write('b', '"b"'))
+})
+
+t.test('half a line that a full disk left spoils no other', async (t) => {
+  const path = join(await tempDir(t), 'own')
+  const handle = await open(path, 'ax')
+  const append = handle.appendFile.bind(handle)
+  const file = new SpoolFile(path, handle)
+  await file.write('a', '"a"')
+  handle.appendFile = async (text) => {
+    await append(String(text).slice(0, 2))
+    throw new Error('ENOSPC')
+  }
+  await t.rejects(file.write('b', '"b"'))
+  handle.appendFile = append
+  await file.write('c', '"c"')
+  t.equal(await readFile(path, 'utf8'), '"a"\n"b"\n"c"\n')
+  await file.close()
 })
