@@ -12,7 +12,7 @@ let loading: ReturnType<typeof loadTokenizer> | undefined
 /** An estimate for models with another vocabulary; exact up to a token a slice for those with o200k_base. */
 export async function countTokens(text: string): Promise<number> {
   if (text === '') return 0
-  const count = await (loading ??= loadTokenizer())
+  const count = await (loading ??= load())
   let tokens = 0
   for (let from = 0; from < text.length;) {
     const to = sliceEnd(text, from)
@@ -21,6 +21,16 @@ export async function countTokens(text: string): Promise<number> {
     if (from < text.length) await nextTurn()
   }
   return tokens
+}
+
+/** Tried again where it failed: a process may be short of file descriptors for a moment. */
+async function load(): ReturnType<typeof loadTokenizer> {
+  try {
+    return await loadTokenizer()
+  } catch (error) {
+    loading = undefined
+    throw error
+  }
 }
 
 /** Before a space where one is near, so that no word is cut; never inside a surrogate pair. */

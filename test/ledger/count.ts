@@ -1,6 +1,8 @@
 // The tokenizer: right for plain text, harmless for hostile text.
 
+import { execFile } from 'node:child_process'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { countTokens } from '../../src/ledger/count.ts'
 
@@ -37,4 +39,18 @@ t.test('200,000 equal characters of any kind do not hold the event loop for 50 m
     // Two cores shared with all other tests: the median tells slices from one long call.
     t.ok(delay.percentile(50) / 1e6 < 50, `${delay.percentile(50) / 1e6} ms`)
   }
+})
+
+t.test('a tokenizer that could not be loaded is loaded later', async (t) => {
+  const script = `
+    import { closeSync, openSync } from 'node:fs'
+    import { countTokens } from '${new URL('../../src/ledger/count.ts', import.meta.url).href}'
+    const open = []
+    try { for (;;) open.push(openSync('/dev/null')) } catch {}
+    const failed = await countTokens('hello world').catch(() => 'failed')
+    for (const one of open) closeSync(one)
+    console.log(failed, await countTokens('hello world'))`
+  const few = 'ulimit -n 80; exec "$0" --input-type=module --eval "$1"'
+  const { stdout } = await promisify(execFile)('sh', ['-c', few, process.execPath, script])
+  t.equal(stdout, 'failed 2\n')
 })
