@@ -50,11 +50,13 @@ const maxBufferedBytes = 32 * 1024 * 1024
 class Stream implements ClientStream {
   readonly #res: ServerResponse
   readonly #framed: boolean
+  readonly #hasBody: boolean
   #draining: Promise<void> | undefined
 
   constructor(res: ServerResponse, framed: boolean) {
     this.#res = res
     this.#framed = framed
+    this.#hasBody = res.req.method !== 'HEAD' && res.statusCode !== 204 && res.statusCode !== 304
   }
 
   get left(): boolean {
@@ -85,10 +87,10 @@ class Stream implements ClientStream {
 
   /** Past the response, which corks and counts what is framed already: 2 µs an event. Not before its turn has come. */
   #direct(): Socket | undefined {
-    const { socket, req } = this.#res
+    const { socket } = this.#res
     const isItsTurn =
       socket?.writable === true && this.#res.writableLength === socket.writableLength
-    return isItsTurn && req.method !== 'HEAD' ? socket : undefined
+    return isItsTurn && this.#hasBody ? socket : undefined
   }
 
   #waits(): boolean {

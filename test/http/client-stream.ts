@@ -10,14 +10,16 @@ const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 
 interface Serving extends Partial<StreamLimits> {
   readonly headers?: readonly string[]
+  readonly status?: number
 }
 
 /** Opens a stream for each request and leaves it to the test. */
-async function serve(t: Test, { headers = [], readerStallMs = 30_000, onDrop }: Serving = {}) {
+async function serve(t: Test, serving: Serving = {}) {
+  const { headers = [], status = 200, readerStallMs = 30_000, onDrop } = serving
   const streams: ((out: ClientStream) => void)[] = []
   const listener = await startListener(t, (_req, res) => {
     const limits = { readerStallMs, onDrop }
-    streams.shift()?.(openClientStream(res, { status: 200, headers, limits }))
+    streams.shift()?.(openClientStream(res, { status, headers, limits }))
   })
   return async (request = get) => {
     const { promise, resolve } = Promise.withResolvers<ClientStream>()
@@ -196,4 +198,20 @@ t.test('one that was served to the end has not left', async (t) => {
   await client.answer()
   await client.ended()
   t.equal(out.left, false)
+})
+
+t.test('behind the head of a 204, a 304 or a HEAD nothing is written', async (t) => {
+  const headers = ['Content-Length', '5']
+  const asks = [{ status: 204 }, { status: 304, headers }, { method: 'HEAD', headers }]
+  for (const { method = 'GET', ...serving } of asks) {
+    const ask = await serve(t, serving)
+    const { client, out, next } = await ask(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`)
+    await client.head()
+    out.write('hello')
+    out.end()
+    next()
+    client.send(`${get.trimEnd()}\r\nConnection: close\r\n\r\n`)
+    client.socket.end()
+    t.match(await client.ended(), /^(HTTP|$)/, `${method} ${serving.status ?? 200}`)
+  }
 })
