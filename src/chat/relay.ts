@@ -187,6 +187,8 @@ export class Relay {
 
   /** Holds the backend back by its socket; its silence then is not its fault. */
   async #waitForClient(out: StreamOut): Promise<void> {
+    // What the backend still says is read to its end, for the connection's sake.
+    if (this.#isEnded) return
     const { deadline } = this.#generation
     this.#backend.stream.pause()
     deadline.pause()
