@@ -43,6 +43,11 @@ export interface Balance {
   readonly updated_at: number
 }
 
+export interface Credited {
+  readonly transaction: Transaction
+  readonly isRepeated: boolean
+}
+
 export interface LedgerOptions {
   readonly link: LedgerLink
   readonly spoolDir: string
@@ -185,14 +190,15 @@ export class Ledger {
     return hold.settlement
   }
 
-  async credit(request: CreditRequest): Promise<Transaction> {
+  /** `isRepeated`: it had been made before, by a call with the same id. */
+  async credit(request: CreditRequest): Promise<Credited> {
     this.#gate.pass()
     const { clock, door, outbox } = this.#parts
     const order = creditOrder(request, clock.now())
     if (order.amount < 0) await door.look(order.ref)
     const reply = await outbox.credit(order)
     if (reply.word !== 'ok') throw creditRefusal(reply)
-    return creditTransaction(order, reply)
+    return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
   }
 
   async balance(ref: string): Promise<Balance> {

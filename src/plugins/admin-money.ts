@@ -11,6 +11,8 @@ import { idempotencyKey } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
 import { parseUsageQuery } from '../http/usage-query.ts'
 
+const replayed = { 'Idempotent-Replayed': 'true' }
+
 const whole = z.int({ error: 'write a whole number of tokens' })
 const topup = z.strictObject({
   amount: whole.min(1, { error: 'write a whole number greater than 0' }),
@@ -28,7 +30,8 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
     const { amount, note } = parseBody(x, type === 'topup' ? topup : adjustment)
     const ref = await refOf(x)
     const idempotencyId = idempotencyKey(x) ?? newId('req')
-    return ok(await ledger.credit({ ref, idempotencyId, amount, type, note }))
+    const made = await ledger.credit({ ref, idempotencyId, amount, type, note })
+    return ok(made.transaction, made.isRepeated ? replayed : {})
   }
   return [
     route('POST', 'accounts/:id/topup', (x) => credit(x, 'topup')),

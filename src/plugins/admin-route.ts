@@ -23,8 +23,8 @@ export function route(
   }
 }
 
-export function ok(body: object): Answer {
-  return { status: 200, body: JSON.stringify(body) }
+export function ok(body: object, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status: 200, headers, body: JSON.stringify(body) }
 }
 
 /** The route's `:id`: an account's id or name, or a key's id. */

@@ -31,8 +31,12 @@ t.test('credits', async (t) => {
       note: 'Grüße',
     } as const
     const answers = await Promise.all(Array.from({ length: 5 }, () => ledger.credit(wanted)))
-    t.equal(new Set(answers.map(({ id }) => id)).size, 1)
-    t.match(answers[0], {
+    t.equal(new Set(answers.map(({ transaction }) => transaction.id)).size, 1)
+    t.same(
+      answers.map(({ isRepeated }) => isRepeated),
+      [false, true, true, true, true],
+    )
+    t.match(answers[0]?.transaction, {
       object: 'billing.transaction',
       type: 'topup',
       amount: 500,
@@ -40,7 +44,7 @@ t.test('credits', async (t) => {
       note: 'Grüße',
     })
     const { data } = await ledger.transactions(caller.ref, { limit: 9, order: 'desc' })
-    t.same(data, [answers[0]], 'the answer is what the list shows')
+    t.same(data, [answers[0]?.transaction], 'the answer is what the list shows')
     await t.rejects(ledger.credit({ ...wanted, amount: 501 }), {
       code: 'idempotency_key_reused',
       status: 422,

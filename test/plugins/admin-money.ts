@@ -47,7 +47,10 @@ t.test('a top-up with one Idempotency-Key is made once, with another body refuse
   await call('POST accounts', { name: 'a' })
   const headers = { 'idempotency-key': 'k-1' }
   const first = await call('POST accounts/a/topup', { amount: 5 }, headers)
-  t.strictSame((await call('POST accounts/a/topup', { amount: 5 }, headers)).body, first.body)
+  const again = await call('POST accounts/a/topup', { amount: 5 }, headers)
+  t.strictSame(again.body, first.body)
+  t.equal(first.headers.get('idempotent-replayed'), null)
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
   const reused = { status: 422, body: refusal('idempotency_key_reused') }
   t.match(await call('POST accounts/a/topup', { amount: 6 }, headers), reused)
   t.match((await call('GET accounts/a/balance')).body, { available: 5 })
