@@ -60,7 +60,8 @@ t.test('credits', async (t) => {
     const adjust = (amount: number) =>
       ledger.credit({ ref: caller.ref, idempotencyId: newHoldId(), amount, type: 'adjustment' })
     await t.rejects(adjust(-41), { code: 'insufficient_balance', status: 409 })
-    t.match(await adjust(-40), { type: 'adjustment', amount: -40, balance_after: 60 })
+    const { transaction } = await adjust(-40)
+    t.match(transaction, { type: 'adjustment', amount: -40, balance_after: 60 })
     t.match(await ledger.balance(caller.ref), { granted: 60, available: 0, reserved: 60 })
   })
 
