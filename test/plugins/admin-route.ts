@@ -10,6 +10,6 @@ t.test(
       const expected = { method, path: '/admin/x', listener: 'admin', access: 'admin-token', body }
       t.match(route(method, 'x', serve), expected)
     }
-    t.strictSame(ok({ a: 1 }), { status: 200, body: '{"a":1}' })
+    t.strictSame(ok({ a: 1 }), { status: 200, headers: {}, body: '{"a":1}' })
   },
 )
