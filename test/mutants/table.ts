@@ -64,8 +64,7 @@ export const mutants: readonly Mutant[] = [
     'ledger/credit.ts',
   ]),
   lua('checkpoint', 'leases[#leases + 1] = deadline', 'leases[#leases + 1] = now', [
-    'ledger/leases.ts',
-    ...wide,
+    'ledger/ledger-lease.ts',
   ]),
   lua('prelude', 'account.spent = account.spent + charge.delta', '', wide),
   code(
