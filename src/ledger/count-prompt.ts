@@ -6,6 +6,9 @@ import type { PromptView } from './estimate.ts'
 
 /** Role and separators of a message, as most chat templates write them. */
 const messageTokens = 4
+/** A second of the tokenizer's time at the worst. */
+const sampledChars = 64_000
+const samples = 64
 
 export async function countPrompt(view: PromptView, estimate: number): Promise<number> {
   const texts: string[] = []
@@ -13,8 +16,19 @@ export async function countPrompt(view: PromptView, estimate: number): Promise<n
   if (!readTexts([view.messages, view.prompt, view.input], texts) || texts.length === 0) {
     return estimate
   }
-  const counted = (await countTokens(texts.join('\n'))) + messages.length * messageTokens
+  const counted = (await countLong(texts.join('\n'))) + messages.length * messageTokens
   return Math.min(estimate, Math.max(1, counted))
+}
+
+/** A sample of it where it is long: whoever leaves a request of 32 MB must not keep the tokenizer busy for minutes. */
+async function countLong(text: string): Promise<number> {
+  if (text.length <= sampledChars) return countTokens(text)
+  const stride = text.length / samples
+  const sample = Array.from({ length: samples }, (_, i) => {
+    const from = Math.floor(i * stride)
+    return text.slice(from, from + sampledChars / samples)
+  })
+  return Math.ceil(((await countTokens(sample.join(''))) * text.length) / sampledChars)
 }
 
 /** All strings in it. False where something in it costs what no tokenizer knows. */
