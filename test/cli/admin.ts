@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { createAdmin, path } from '../../src/cli/admin.ts'
+import { until } from '../fixtures/until.ts'
 
 interface Seen {
   readonly method: string | undefined
@@ -123,7 +124,7 @@ t.test('what takes more than a second says so, once', async (t) => {
   const { admin, written } = await scripted(t, (_req, res) => waiting.resolve(() => res.end('{}')))
   const answer = admin.get('accounts')
   const release = await waiting.promise
-  while (written.length === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+  await until(() => written.length > 0)
   release()
   await answer
   t.match(written, [/^Waiting for http/])

@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import { runCli } from '../fixtures/cli.ts'
 import { adminToken, spawnGateway } from '../fixtures/gateway.ts'
+import { eventually } from '../fixtures/until.ts'
 import { cacheFolder, ensurePython, startModelServer } from '../fixtures/model-server.ts'
 
 // The first run on a machine makes two Python environments.
@@ -60,15 +61,6 @@ function priceOf({ prompt_tokens, completion_tokens, prompt_tokens_details }: Us
 async function transactions(): Promise<readonly Transaction[]> {
   const answer = await gateway.call('/api/billing/transactions', key)
   return ((await answer.json()) as { data: readonly Transaction[] }).data
-}
-
-/** Asks until it is so; the test's own time-out ends it. */
-async function eventually<T>(ask: () => Promise<T | undefined>): Promise<T> {
-  for (;;) {
-    const found = await ask()
-    if (found !== undefined) return found
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
 }
 
 async function chargedExactly(test: Test, usage: Usage | null | undefined, requestId: string) {
