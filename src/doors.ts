@@ -120,7 +120,10 @@ function requestHandler(handling: Handling) {
     inside.add(controller)
     const x = exchangeOf(req, handling, controller.signal)
     const onClose = () => {
-      if (hasLeft(res) && x.route.abortOnLeave) controller.abort(new ClientLeft())
+      if (!hasLeft(res)) return
+      x.hasLeft = true
+      x.onLeave?.()
+      if (x.route.abortOnLeave) controller.abort(new ClientLeft())
     }
     res.on('close', onClose)
     const claim = handling.budget.claim()
@@ -164,6 +167,9 @@ function exchangeOf(
     body: nothing,
     // Named now, so that all exchanges are of one shape for the engine.
     caller: undefined,
+    claim: undefined,
+    hasLeft: false,
+    onLeave: undefined,
     want: undefined,
     granted: undefined,
     meter: undefined,

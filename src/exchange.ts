@@ -30,6 +30,12 @@ export interface Exchange {
   body: Buffer
   /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */
   caller?: Caller | undefined
+  /** The Idempotency-Key of a creating call, claimed by this exchange; written with what it creates. */
+  claim?: Claim | undefined
+  /** The client closed before the answer was complete. */
+  hasLeft: boolean
+  /** Called when it does. */
+  onLeave?: (() => void) | undefined
   /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
   want?: Want | undefined
   /** What metering's `admit` granted. */
@@ -52,6 +58,23 @@ export interface Caller {
   plan?: string
   /** The models that the key may use; `*` allows all. */
   models?: readonly string[]
+}
+
+/** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept…` there for a day. */
+export interface Claim {
+  /** Of Redis. */
+  readonly key: string
+  readonly running: string
+  /** What a repetition is answered: the creation's own answer. */
+  keptAnswer(answer: {
+    status: number
+    headers: Readonly<Record<string, string>>
+    body: string
+  }): string
+  /** What a repetition is led to by the route's `replay`. */
+  keptPointer(pointer: string): string
+  /** Set by who wrote it: the claim is not let go when the exchange ends. */
+  isKept: boolean
 }
 
 /** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */

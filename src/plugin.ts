@@ -38,8 +38,14 @@ export interface Route {
   readonly body: 'none' | 'json'
   /** Bytes; needed with a body. */
   readonly maxBytes?: number
-  /** Holds money: identified, limited and held in one script instead of `identify`. */
+  /** Holds money: identified, limited and held in one script instead of `identify`, but where `identifyFirst`. */
   readonly metered?: boolean
+  /** Something of the account's is read before anything is held: the key is looked at first. */
+  readonly identifyFirst?: boolean
+  /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
+  readonly creates?: boolean
+  /** What a claim's pointer stands for, answered again. Needed where a claim can hold one. */
+  replay?(x: Exchange, pointer: string): Promise<Answer>
   /** The client's leaving fires x.signal. */
   readonly abortOnLeave?: boolean
   serve(x: Exchange, run: Run): Promise<Answer>

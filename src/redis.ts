@@ -30,6 +30,20 @@ export const keys = {
   usageHour: (ref: string, hour: number) => `{${ref}}:usage:h${hour}`,
   /** hash: the same a day; EXPIRE 400 d */
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
+  /** zset, all scores 0: session ids, so lexicographic order is creation order */
+  sessions: (ref: string) => `{${ref}}:sessions`,
+  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), last (the greatest message id), active (the message that is generated) */
+  session: (ref: string, session: string) => `{${ref}}:session:${session}`,
+  /** zset, all scores 0: message ids of a session */
+  messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
+  /** hash: message id → the message as JSON */
+  messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
+  /** hash: session, hold (of its owner), next (seq), first (seq that is kept), bytes, touched (ms of the last append), ended, cancelled, text and text_next (what the frames before that seq said); EXPIRE when ended */
+  stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
+  /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`; EXPIRE when ended */
+  frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
+  /** string: what an Idempotency-Key stands for; EXPIRE 24 h, seconds while its first try runs */
+  claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
   /** rate-limiter-flexible: requests a minute on routes without a hold */
   rate: (ref: string) => `{${ref}}:rate`,
   /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order */

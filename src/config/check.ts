@@ -111,7 +111,9 @@ function checkLimits(limits: Block): readonly Finding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
   const all = size('bodies') ?? Infinity
-  const tooLarge = (['json_v1', 'json_api'] as const).filter((key) => (size(key) ?? 0) > all)
+  const tooLarge = (['json_v1', 'json_message', 'json_api'] as const).filter(
+    (key) => (size(key) ?? 0) > all,
+  )
   return tooLarge.map((key) =>
     limits[key] === undefined
       ? fault(

@@ -47,6 +47,8 @@ export interface Model {
   }
   readonly completeWhen: 'finish_reason' | 'done'
   readonly forwardHeaders: readonly string[]
+  /** Beyond Chat Completions', accepted on send-message. */
+  readonly extraParameters: readonly string[]
 }
 
 export interface Plan {
@@ -85,6 +87,8 @@ export interface Listen {
 
 export interface Limits {
   readonly jsonApiBytes: number
+  /** A message sent to a session. */
+  readonly jsonMessageBytes: number
   readonly jsonV1Bytes: number
   readonly sseLineBytes: number
   readonly answerBytes: number
@@ -97,6 +101,12 @@ export interface Limits {
   readonly keepAliveMs: number
   /** How long the first content is waited for before 200 is committed. */
   readonly firstByteMs: number
+  /** The same for a message of a session. */
+  readonly sessionFirstEventMs: number
+  /** All messages of one session together. */
+  readonly sessionBytes: number
+  /** Images and files in one message. */
+  readonly attachments: number
 }
 
 export interface Config {

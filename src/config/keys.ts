@@ -79,11 +79,19 @@ const diskBlock = withLater(
 )
 
 /** Those that are compared with each other. */
-export const defaultSizes = { json_api: '1MiB', json_v1: '32MiB', bodies: '256MiB' } as const
+export const defaultSizes = {
+  json_api: '1MiB',
+  json_message: '20MiB',
+  json_v1: '32MiB',
+  bodies: '256MiB',
+} as const
 
 const limits = withLater(
   z.strictObject({
     json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
+    json_message: bytes()
+      .prefault(defaultSizes.json_message)
+      .describe('Largest body of a message sent to a session, of which 1 MiB outside data URLs.'),
     json_v1: bytes().prefault(defaultSizes.json_v1).describe('Largest JSON body on /v1.'),
     sse_line: bytes({ min: 1024 }).prefault('8MiB').describe("Longest line of a backend's stream."),
     heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
@@ -96,6 +104,13 @@ const limits = withLater(
     first_byte: duration()
       .prefault('30s')
       .describe('First content is waited for so long before a stream is answered 200.'),
+    session_first_event: duration()
+      .prefault('5s')
+      .describe('The same for a message of a session: after it, errors come in the stream.'),
+    session: bytes()
+      .prefault('32MiB')
+      .describe('All messages of one session together; a full session takes no more.'),
+    attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
     answer: bytes()
       .prefault('64MiB')
       .describe("Largest whole (not streamed) answer of a backend's."),
@@ -103,7 +118,7 @@ const limits = withLater(
       .prefault(defaultSizes.bodies)
       .describe('All request bodies in memory together.'),
   }),
-  ['json_message', 'attachments', 'upload_idle', 'session_first_event', 'session'],
+  ['upload_idle'],
 )
 
 const log = z.strictObject({
@@ -160,7 +175,7 @@ function pluginKeys(plugins: readonly PluginKeys[]) {
     const help = `write the plugin's block, or false to switch it off`
     return [name, z.union([z.literal(false), schema], { error: help }).prefault({})] as const
   })
-  return withLater(z.strictObject(Object.fromEntries(blocks)), ['sessions', 'files', 'idempotency'])
+  return withLater(z.strictObject(Object.fromEntries(blocks)), ['files'])
 }
 
 export type GatewayKeys = z.output<ReturnType<typeof gatewayKeys>>

@@ -117,6 +117,14 @@ const model = withLater(
       .array(forwardedHeader())
       .default([])
       .describe("Headers of the client's that are let through to the backend."),
+    extra_parameters: z
+      .array(
+        z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, {
+          error: 'write a parameter name, such as top_k',
+        }),
+      )
+      .default([])
+      .describe("Parameters beyond Chat Completions' that a message of a session may carry."),
     bytes_per_token: z
       .number()
       .min(0.1)
@@ -124,7 +132,7 @@ const model = withLater(
       .default(2.5)
       .describe('For the estimate of the prompt before it is served.'),
   }),
-  ['retry_on_timeout', 'breaker', 'extra_parameters', 'max_concurrency', 'queue'],
+  ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
 )
 
 const plan = withLater(

@@ -92,6 +92,7 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     },
     completeWhen: keys.complete_when,
     forwardHeaders: keys.forward_headers.map((name) => name.toLowerCase()),
+    extraParameters: keys.extra_parameters,
   }
 }
 
@@ -148,6 +149,7 @@ function resolvePlugins(
 function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
   return {
     jsonApiBytes: keys.json_api,
+    jsonMessageBytes: keys.json_message,
     jsonV1Bytes: keys.json_v1,
     sseLineBytes: keys.sse_line,
     answerBytes: keys.answer,
@@ -158,6 +160,9 @@ function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
     headersMs: keys.headers,
     keepAliveMs: keys.keep_alive,
     firstByteMs: keys.first_byte,
+    sessionFirstEventMs: keys.session_first_event,
+    sessionBytes: keys.session,
+    attachments: keys.attachments,
   }
 }
 

@@ -7,8 +7,8 @@ import type { ObjectStore } from '../store/disk.ts'
 import { asked } from './asked.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
-import { numberAt } from './scripts.ts'
-import type { Scripts } from './scripts.ts'
+import { numberAt } from '../scripts.ts'
+import type { LedgerScripts } from './library.ts'
 
 export interface Archive extends OldEntries {
   /** Takes entries older than `beforeMs` out of an account's journal. Answers how many. */
@@ -17,7 +17,7 @@ export interface Archive extends OldEntries {
 
 export interface ArchiveOptions {
   readonly redis: Redis
-  readonly scripts: Scripts
+  readonly scripts: LedgerScripts
   readonly store: ObjectStore
 }
 

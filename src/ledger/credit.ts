@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { refusal } from './door.ts'
 import type { CreditOrder } from './orders.ts'
-import type { Reply } from './scripts.ts'
+import type { Reply } from '../scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string

@@ -14,8 +14,9 @@ import { amount, tokens } from './leases.ts'
 import { limitError, limitsOf, planArgument } from './limits.ts'
 import { hourOfHold, moneyKeys } from './orders.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
-import { numberAt, textAt, unavailable } from './scripts.ts'
-import type { Reply, ScriptName, Scripts } from './scripts.ts'
+import { numberAt, textAt, unavailable } from '../scripts.ts'
+import type { LedgerScript, LedgerScripts } from './library.ts'
+import type { Reply } from '../scripts.ts'
 
 export interface IdentifyRequest {
   readonly ref: string
@@ -59,7 +60,7 @@ export interface HoldMeta {
 }
 
 export interface DoorOptions {
-  readonly scripts: Scripts
+  readonly scripts: LedgerScripts
   readonly clock: RedisClock
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
@@ -67,7 +68,7 @@ export interface DoorOptions {
 }
 
 interface Question {
-  readonly script: ScriptName
+  readonly script: LedgerScript
   readonly ref: string
   readonly hmac: string
   readonly holdId?: string

@@ -3,8 +3,8 @@
 import type { Hold, Progress, Settled } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import type { SettleOrder } from './orders.ts'
-import { numberAt } from './scripts.ts'
-import type { Reply } from './scripts.ts'
+import { numberAt } from '../scripts.ts'
+import type { Reply } from '../scripts.ts'
 
 export interface Ending extends Readonly<Progress> {
   readonly estimated?: boolean

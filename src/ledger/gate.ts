@@ -2,8 +2,8 @@
 // the first identify or admit could reap them.
 
 import type { LedgerEvents } from './events.ts'
-import { unavailable } from './scripts.ts'
-import type { LedgerLink } from './scripts.ts'
+import { unavailable } from '../scripts.ts'
+import type { ScriptLink } from '../scripts.ts'
 
 export interface Gate {
   /** Resolves when it is open for the first time, or Redis is away. */
@@ -20,7 +20,7 @@ export interface GateOptions {
   readonly recover: () => Promise<void>
 }
 
-export function createGate(link: LedgerLink, { events, connected, recover }: GateOptions): Gate {
+export function createGate(link: ScriptLink, { events, connected, recover }: GateOptions): Gate {
   let isOpen = false
   let isStopped = false
   let connection = 0

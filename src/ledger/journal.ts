@@ -7,8 +7,8 @@ import type { List, Page } from '../http/page.ts'
 import { keys } from '../redis.ts'
 import { asked } from './asked.ts'
 import type { CreditOrder } from './orders.ts'
-import { numberAt, textAt } from './scripts.ts'
-import type { Reply } from './scripts.ts'
+import { numberAt, textAt } from '../scripts.ts'
+import type { Reply } from '../scripts.ts'
 
 export interface Transaction {
   readonly id: string

@@ -3,11 +3,11 @@
 
 import type { Hold } from './hold.ts'
 import { keys } from '../redis.ts'
-import { textAt } from './scripts.ts'
-import type { Scripts } from './scripts.ts'
+import { textAt } from '../scripts.ts'
+import type { LedgerScripts } from './library.ts'
 
 export interface LeasesOptions {
-  readonly scripts: Scripts
+  readonly scripts: LedgerScripts
   readonly leaseMs: number
   readonly isUp: () => boolean
   /** Opens the hold for what is left of it. */

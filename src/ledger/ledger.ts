@@ -23,10 +23,11 @@ import type { Hold, Settled } from './hold.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
 import type { Transaction, TransactionList } from './journal.ts'
 import { Leases } from './leases.ts'
+import { ledgerScripts } from './library.ts'
 import { sendOrder } from './orders.ts'
 import { Outbox } from './outbox.ts'
-import { createScripts, numberAt, wasRefused } from './scripts.ts'
-import type { LedgerLink, Reply } from './scripts.ts'
+import { createScripts, numberAt, wasRefused } from '../scripts.ts'
+import type { ScriptLink, Reply } from '../scripts.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
 import { readUsage } from './usage.ts'
@@ -49,7 +50,7 @@ export interface Credited {
 }
 
 export interface LedgerOptions {
-  readonly link: LedgerLink
+  readonly link: ScriptLink
   readonly spoolDir: string
   readonly leaseMs: number
   /** Asked at each admission: plans change with the configuration. */
@@ -83,6 +84,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const connected = createConnectedClock()
   const scripts = createScripts({
     link,
+    library: ledgerScripts,
     onReply(name, seconds, nowMs) {
       clock.learn(nowMs)
       connected.good()

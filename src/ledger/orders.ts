@@ -4,8 +4,9 @@
 import { keys } from '../redis.ts'
 import { hourMs } from './clock.ts'
 import type { RedisClock } from './clock.ts'
-import { unavailable } from './scripts.ts'
-import type { Reply, Scripts } from './scripts.ts'
+import { unavailable } from '../scripts.ts'
+import type { LedgerScripts } from './library.ts'
+import type { Reply } from '../scripts.ts'
 
 export interface SettleOrder {
   readonly kind: 'settle'
@@ -67,7 +68,11 @@ export function moneyKeys(ref: string, hmac: string, hour: number): string[] {
 const maxRounds = 4
 
 /** Sends an order until the script has the keys of its hour. The first sending is in this tick. */
-export async function sendOrder(scripts: Scripts, clock: RedisClock, order: Order): Promise<Reply> {
+export async function sendOrder(
+  scripts: LedgerScripts,
+  clock: RedisClock,
+  order: Order,
+): Promise<Reply> {
   for (let round = 0; round < maxRounds; round++) {
     const reply = await (order.kind === 'settle'
       ? sendSettle(scripts, clock.hour(), order)
@@ -77,7 +82,7 @@ export async function sendOrder(scripts: Scripts, clock: RedisClock, order: Orde
   throw unavailable(new Error("Redis' hour could not be met"))
 }
 
-function sendSettle(scripts: Scripts, hour: number, order: SettleOrder): Promise<Reply> {
+function sendSettle(scripts: LedgerScripts, hour: number, order: SettleOrder): Promise<Reply> {
   const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
   const names = [...moneyKeys(ref, hmac, hour), keys.settled(ref, hourOfHold(id))]
   const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute}`
@@ -85,7 +90,7 @@ function sendSettle(scripts: Scripts, hour: number, order: SettleOrder): Promise
   return scripts.run('settle', names, [`${hour}`, `${id} ${numbers}`, by, order.flags, order.meta])
 }
 
-function sendCredit(scripts: Scripts, order: CreditOrder): Promise<Reply> {
+function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<Reply> {
   const { ref, id, amount, hash, type, meta, at } = order
   const names = [keys.account(ref), keys.journal(ref), keys.credit(ref, id)]
   return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])

@@ -61,9 +61,13 @@ function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
     },
     vouch: identify,
     // A metered route is identified by the script that holds: one flight less.
-    identify: x.route.metered && gateway.config.plugins.has('metering') ? undefined : identify,
+    identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
     refuse: (error) => tooManyFailures(error, () => guard.fail(x.ip)),
   }
+}
+
+function isLeftToMetering({ metered, identifyFirst }: Route, { config }: Gateway): boolean {
+  return metered === true && identifyFirst !== true && config.plugins.has('metering')
 }
 
 function scopeOf(route: Route): Scope | '' {

@@ -10,7 +10,7 @@ import { limitHeaders } from '../http/limit-headers.ts'
 import type { Ending } from '../ledger/ending.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
-import type { Hooks, Plugin } from '../plugin.ts'
+import type { Hooks, Plugin, Route } from '../plugin.ts'
 import type { Meter, Used } from '../backend/usage.ts'
 
 const defaultLeaseMs = 30_000
@@ -50,7 +50,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   return {
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
-      const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: 'chat' as const }
+      const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: scopeOf(x.route) }
       // A model that does not exist is said only to those with a good key.
       if (!x.want) {
         const { keyId, accountId, plan } = await ledger.identify(caller)
@@ -60,7 +60,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       // A request has one hold at most: one id finds both.
       const holdId = x.id.slice('req_'.length)
       const { model, promptTokens, outputTokens, choices } = x.want
-      const meta = { requestId: x.id }
+      const { sessionId, messageId } = x.want
+      const meta = { requestId: x.id, sessionId, messageId }
       const tokens = { promptTokens, outputTokens }
       hold = await ledger.admit({ ...caller, ...amounts, ...tokens, holdId, model: model.id, meta })
       hold.onStop((reason) => x.stop?.(reason))
@@ -92,6 +93,10 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       }
     },
   }
+}
+
+function scopeOf({ access }: Route): string {
+  return access === 'any-key' ? '' : access
 }
 
 interface Ended {

@@ -23,7 +23,8 @@ t.test('no name stands for two models', async (t) => {
 })
 
 t.test('one body fits into all bodies', async (t) => {
-  t.same(faults({ limits: { bodies: '1MiB' } }), ['limits.bodies'])
+  t.same(faults({ limits: { bodies: '20MiB' } }), ['limits.bodies'])
+  t.same(faults({ limits: { bodies: '1MiB' } }), ['limits.bodies', 'limits.bodies'])
   t.same(faults({ limits: { json_v1: '1GiB', json_api: '2GiB' } }), [
     'limits.json_v1',
     'limits.json_api',

@@ -4,7 +4,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createArchive } from '../../src/ledger/archive.ts'
 import type { ObjectStore } from '../../src/store/disk.ts'
-import { createScripts } from '../../src/ledger/scripts.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createScripts } from '../../src/scripts.ts'
 import type { Page } from '../../src/http/page.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { keys } from '../../src/redis.ts'
@@ -24,7 +25,7 @@ async function open(t: Test) {
   for (let i = 0; i < 24; i++)
     await ledger.settle(await ledger.admit(request(caller, 10)), used(1 + (i % 7)))
   const archiveInto = (place: ObjectStore) => {
-    const scripts = createScripts({ link, onReply: () => undefined })
+    const scripts = createScripts({ library: ledgerScripts, link, onReply: () => undefined })
     return createArchive({ redis: link.client, scripts, store: place })
   }
   const list = (page: Partial<Page>) =>

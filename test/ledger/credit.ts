@@ -3,7 +3,8 @@
 import t from 'tap'
 import { createRedisClock } from '../../src/ledger/clock.ts'
 import { sendOrder } from '../../src/ledger/orders.ts'
-import { createScripts } from '../../src/ledger/scripts.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createScripts } from '../../src/scripts.ts'
 import { creditOrder } from '../../src/ledger/credit.ts'
 import { keys } from '../../src/redis.ts'
 import {
@@ -82,7 +83,11 @@ t.test('credits', async (t) => {
   t.test('one that is a day old and left no trace is not made', async (t) => {
     const caller = await makeAccount(link)
     const clock = createRedisClock()
-    const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+    const scripts = createScripts({
+      library: ledgerScripts,
+      link,
+      onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
+    })
     const wanted = { ref: caller.ref, idempotencyId: 'i', amount: 5, type: 'topup' } as const
     const madeHoursAgo = (hours: number) => creditOrder(wanted, Date.now() - hours * 3_600_000)
     t.equal((await sendOrder(scripts, clock, madeHoursAgo(25))).word, 'late')

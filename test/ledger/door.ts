@@ -4,7 +4,8 @@ import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
 import { Door } from '../../src/ledger/door.ts'
-import { createScripts } from '../../src/ledger/scripts.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createScripts } from '../../src/scripts.ts'
 import { keys } from '../../src/redis.ts'
 import {
   connectLink,
@@ -127,7 +128,11 @@ t.test(
     await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
     const clock = createRedisClock()
     let reaped = 0
-    const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+    const scripts = createScripts({
+      library: ledgerScripts,
+      link,
+      onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
+    })
     const plans = () => new Map([['default', unlimited]])
     const door = new Door({
       scripts,

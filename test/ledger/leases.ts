@@ -3,14 +3,16 @@
 import t from 'tap'
 import { Leases, amount, tokens } from '../../src/ledger/leases.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
-import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
-import { unavailable } from '../../src/ledger/scripts.ts'
+import type { LedgerScripts } from '../../src/ledger/library.ts'
+import type { Reply } from '../../src/scripts.ts'
+import { unavailable } from '../../src/scripts.ts'
 import { makeHold } from '../fixtures/ledger.ts'
 
 function open(answer: (args: readonly string[]) => Promise<Reply>) {
   const sent: (readonly string[])[] = []
-  const scripts: Scripts = {
-    async run(_name, _keys, args) {
+  const scripts: LedgerScripts = {
+    async run(_name, _keys, words) {
+      const args = words.map(String)
       sent.push(args)
       return answer(args)
     },

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { LedgerLink } from '../../src/ledger/scripts.ts'
+import type { ScriptLink } from '../../src/scripts.ts'
 import { keys } from '../../src/redis.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
@@ -17,7 +17,7 @@ const server = await startRedis(t)
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
 /** Nobody is reaped before Redis is up for a lease; its uptime counts whole seconds. */
-function reapingStarted({ client }: LedgerLink) {
+function reapingStarted({ client }: ScriptLink) {
   return until(async () => !(await client.info('server')).includes('uptime_in_seconds:0\r'))
 }
 

@@ -2,7 +2,8 @@ import t from 'tap'
 import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
 import { releaseOrder } from '../../src/ledger/ending.ts'
 import { dayOf, hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
-import type { Reply, Scripts } from '../../src/ledger/scripts.ts'
+import type { LedgerScripts } from '../../src/ledger/library.ts'
+import type { Reply } from '../../src/scripts.ts'
 
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 
@@ -15,7 +16,7 @@ t.test('the hour of a hold is in its id', async (t) => {
 t.test('an order is sent again when the hour was wrong, but not for ever', async (t) => {
   const sent: (readonly string[])[] = []
   const wrong: Reply = { word: 'clock', nowMs: 1, values: [] }
-  const scripts: Scripts = {
+  const scripts: LedgerScripts = {
     async run(_name, keys) {
       sent.push(keys)
       return wrong

@@ -11,8 +11,10 @@ import type { Entry } from '../../src/ledger/journal.ts'
 import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
-import { createScripts } from '../../src/ledger/scripts.ts'
-import type { LedgerLink, Reply, Scripts } from '../../src/ledger/scripts.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createScripts } from '../../src/scripts.ts'
+import type { LedgerScripts } from '../../src/ledger/library.ts'
+import type { ScriptLink, Reply } from '../../src/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { keys } from '../../src/redis.ts'
 import { connectLink, makeAccount, newHoldId, request, unlimited } from '../fixtures/ledger.ts'
@@ -31,8 +33,8 @@ function createRandom() {
 }
 
 interface Gateway {
-  readonly link: LedgerLink
-  readonly scripts: Scripts
+  readonly link: ScriptLink
+  readonly scripts: LedgerScripts
   readonly door: Door
   send(order: Order): Promise<Reply>
 }
@@ -61,9 +63,13 @@ interface Seen {
   readonly charged: Map<string, number>
 }
 
-function openGateway(link: LedgerLink): Gateway {
+function openGateway(link: ScriptLink): Gateway {
   const clock = createRedisClock()
-  const scripts = createScripts({ link, onReply: (_name, _seconds, nowMs) => clock.learn(nowMs) })
+  const scripts = createScripts({
+    library: ledgerScripts,
+    link,
+    onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
+  })
   const plans = () => new Map([['default', unlimited]])
   const door = new Door({ scripts, clock, leaseMs, plans, onReaped: () => undefined })
   return { link, scripts, door, send: (order) => sendOrder(scripts, clock, order) }
@@ -202,7 +208,7 @@ function checkEntry(world: World, seen: Seen, entry: Entry) {
     throw new Error(`reaped at ${charged}, not ${most}`)
 }
 
-async function check(world: World, { client }: LedgerLink, ref: string) {
+async function check(world: World, { client }: ScriptLink, ref: string) {
   const seen: Seen = world.journal.get(ref) ?? { cursor: '-', sum: 0, charged: new Map() }
   world.journal.set(ref, seen)
   const replies = await client
@@ -244,7 +250,7 @@ async function check(world: World, { client }: LedgerLink, ref: string) {
 }
 
 /** What every hold came to: one mark or open, and the charge that the journal says. */
-async function checkLives(t: Test, world: World, { client }: LedgerLink) {
+async function checkLives(t: Test, world: World, { client }: ScriptLink) {
   const wrong: unknown[] = []
   for (const { caller, hold, order, granted, checkpoint, reopened } of world.lives) {
     const { ref } = caller
@@ -271,7 +277,7 @@ async function checkLives(t: Test, world: World, { client }: LedgerLink) {
   }
 }
 
-async function checkUsage(t: Test, world: World, { client }: LedgerLink, ref: string) {
+async function checkUsage(t: Test, world: World, { client }: ScriptLink, ref: string) {
   const names = await client.keys(`{${ref}}:usage:h*`)
   const sums = { requests: 0, prompt: 0, completion: 0, cost: 0, cached: 0 }
   for (const name of names) {

@@ -1,4 +1,4 @@
--- Purpose: who asks, and the expired holds met on the way; scripts.ts puts this text in front of identify and admit.
+-- Purpose: who asks, and the expired holds met on the way: what stands before identify and admit.
 -- What is named find_ or book_ writes nothing: all checks precede all writes.
 
 local REAP_AT_ONCE = 100
@@ -48,10 +48,6 @@ local function touch_key(key_name, key, now)
   if seconds - key.last_used_at >= 60 then
     call('HSET', key_name, 'last_used_at', int(seconds))
   end
-end
-
-local function uptime_ms()
-  return number(match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)')) * 1000
 end
 
 local function book_reaping(account, id, value, mark)

@@ -1,9 +1,6 @@
--- Purpose: functions shared by the scripts; scripts.ts puts this text in front of each.
+-- Purpose: what the scripts that move money share.
 -- What is named read_, find_ or book_ writes nothing: all checks precede all writes.
--- Amounts are integers up to 2^53-1: doubles hold them exactly, `..` and tostring would not print them, and the
--- client's parser of integer replies is off by one near the top: amounts are answered as text by int().
-
-local call, format, match = redis.call, string.format, string.match
+-- Amounts are integers up to 2^53-1: doubles hold them exactly.
 
 local HOUR_MS = 3600000
 local DAY_MS = 86400000
@@ -12,20 +9,6 @@ local MAX_AMOUNT = 9007199254740991
 local MARK_SECONDS = 90000
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
-
-local function int(n)
-  return format('%d', n)
-end
-
--- A missing or empty field counts as 0.
-local function number(text)
-  return tonumber(text or 0) or 0
-end
-
-local function now_ms()
-  local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
 
 local function hour_of(ms)
   return int(math.floor(ms / HOUR_MS))

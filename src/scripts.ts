@@ -1,17 +1,20 @@
-// Runs the Lua scripts of ./lua by their SHA. Every failure of Redis, and every reply that is none of ours, is
+// Runs a library's Lua scripts by their SHA, scripts.lua in front of each. Every failure of Redis, and every reply that is none of ours, is
 // `ledger_unavailable` with the cause kept; `wasRefused` tells those that certainly changed nothing.
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
-import { GatewayError } from '../errors.ts'
-import type { RedisLink } from '../redis.ts'
+import { GatewayError } from './errors.ts'
+import type { RedisLink } from './redis.ts'
 
-/** What the ledger needs of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
-export type LedgerLink = Omit<RedisLink, 'close'>
+/** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
+export type ScriptLink = Omit<RedisLink, 'close'>
 
-const names = ['identify', 'admit', 'checkpoint', 'settle', 'credit', 'trim'] as const
-export type ScriptName = (typeof names)[number]
+/** A folder of Lua: each script with the files that stand before it, so that none pays for functions it does not use. */
+export interface ScriptLibrary<Name extends string> {
+  readonly folder: URL
+  readonly scripts: Readonly<Record<Name, readonly string[]>>
+}
 
 /** A script's answer: a word, Redis' time, and what belongs to the word. */
 export interface Reply {
@@ -21,40 +24,51 @@ export interface Reply {
   readonly values: readonly unknown[]
 }
 
-export interface Scripts {
+export interface Scripts<Name extends string> {
   /** Sends in this tick. */
-  run(name: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>
+  run(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
   /** Makes Redis know all of them, so that no later call pays a second flight. */
   load(): Promise<void>
 }
 
-export interface ScriptsOptions {
-  readonly link: LedgerLink
-  readonly onReply: (name: ScriptName, seconds: number, nowMs: number) => void
+/** Bytes go out as they are. */
+export type Argument = string | Buffer
+
+export interface ScriptsOptions<Name extends string> {
+  readonly link: ScriptLink
+  readonly library: ScriptLibrary<Name>
+  readonly onReply: (name: Name, seconds: number, nowMs: number) => void
 }
 
-const read = (name: string) => readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8')
-
-/** Each runs what stands before it at every call: the door's functions only where they are needed. */
-function textOf(name: ScriptName): string {
-  const isDoor = name === 'identify' || name === 'admit'
-  return read('prelude') + (isDoor ? read('door') : '') + read(name)
-}
-
-export function createScripts({ link, onReply }: ScriptsOptions): Scripts {
-  const texts = new Map(names.map((name) => [name, loadable(textOf(name))]))
-  const scriptOf = (name: ScriptName) => texts.get(name) ?? loadable('')
+export function createScripts<Name extends string>({
+  link,
+  library,
+  onReply,
+}: ScriptsOptions<Name>): Scripts<Name> {
+  const texts = textsOf(library)
   return {
     async run(name, keys, args) {
       const started = performance.now()
-      const reply = await call(link.client, scriptOf(name), [...keys, ...args], keys.length)
+      const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
       onReply(name, (performance.now() - started) / 1000, reply.nowMs)
       return reply
     },
     async load() {
-      await Promise.all([...texts.values()].map(({ text }) => link.client.script('LOAD', text)))
+      const all = Object.values<Loadable>(texts)
+      await Promise.all(all.map(({ text }) => link.client.script('LOAD', text)))
     },
   }
+}
+
+const base = readFileSync(new URL('scripts.lua', import.meta.url), 'utf8')
+
+function textsOf<Name extends string>({ folder, scripts }: ScriptLibrary<Name>) {
+  const read = (name: string) => readFileSync(new URL(`${name}.lua`, folder), 'utf8')
+  const texts = Object.entries<readonly string[]>(scripts).map(([name, heads]) => {
+    const parts = [...heads, name].map(read)
+    return [name, loadable(base + parts.join(''))] as const
+  })
+  return Object.fromEntries(texts) as Record<Name, Loadable>
 }
 
 interface Loadable {
@@ -69,7 +83,7 @@ function loadable(text: string): Loadable {
 async function call(
   client: Redis,
   { text, sha }: Loadable,
-  words: readonly string[],
+  words: readonly Argument[],
   keyCount: number,
 ): Promise<Reply> {
   try {

@@ -1,0 +1,24 @@
+-- Purpose: what every script begins with; scripts.ts puts this text in front of each.
+-- The client's parser of integer replies is off by one near 2^53, `..` and tostring print 14 digits: amounts are
+-- answered as text by int().
+
+local call, format, match = redis.call, string.format, string.match
+
+local function int(n)
+  return format('%d', n)
+end
+
+-- A missing or empty field counts as 0.
+local function number(text)
+  return tonumber(text or 0) or 0
+end
+
+local function now_ms()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function uptime_ms()
+  return number(match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)')) * 1000
+end
+
