@@ -1,0 +1,194 @@
+// A message of a session: as it is kept in Redis, and as it is shown (`chat.message`).
+// A row is read as if anybody could have written it: what is no message is undefined, never an exception.
+
+import { field } from '../json-field.ts'
+
+export type Role = 'user' | 'assistant' | 'tool'
+
+export type MessageStatus = 'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete'
+
+export interface TextPart {
+  readonly type: 'text'
+  readonly text: string
+}
+
+export interface ImagePart {
+  readonly type: 'image_url'
+  readonly image_url: { readonly url: string; readonly detail?: string }
+}
+
+export type Part = TextPart | ImagePart
+
+export type Content = string | readonly Part[] | null
+
+export interface ToolCall {
+  readonly id: string
+  readonly type: 'function'
+  /** `arguments` is JSON text as the model wrote it, so it may be broken. */
+  readonly function: { readonly name: string; readonly arguments: string }
+}
+
+export interface MessageUsage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+  readonly estimated: boolean
+}
+
+export interface MessageError {
+  readonly message: string
+  readonly type: string
+  readonly param: string | null
+  readonly code: string
+}
+
+/** What a client, or the model, says in one turn; it becomes a StoredMessage when it is kept. */
+export interface NewMessage {
+  readonly role: Role
+  readonly content: Content
+  readonly tool_calls?: readonly ToolCall[]
+  /** Of role `tool`: the call that this is the result of. */
+  readonly tool_call_id?: string
+  readonly name?: string
+}
+
+export interface StoredMessage extends NewMessage {
+  readonly id: string
+  readonly reasoning?: string
+  readonly status: MessageStatus
+  readonly finish_reason: string | null
+  /** The model's id; null on what the client said. */
+  readonly model: string | null
+  readonly usage: MessageUsage | null
+  /** Balance tokens. */
+  readonly cost: number | null
+  readonly error: MessageError | null
+  /** Unix seconds. */
+  readonly created_at: number
+  readonly completed_at: number | null
+  /** The ledger's hold of who generates it; never shown. */
+  readonly hold?: string
+}
+
+/** The contract's `chat.message`: every field is there, null where there is nothing to say. */
+export interface PublicMessage {
+  readonly id: string
+  readonly object: 'chat.message'
+  readonly session_id: string
+  readonly role: Role
+  readonly content: Content
+  readonly tool_calls: readonly ToolCall[] | null
+  /** Only of role `tool`. */
+  readonly tool_call_id?: string
+  /** Only where the client gave one. */
+  readonly name?: string
+  readonly reasoning: string | null
+  readonly status: MessageStatus
+  readonly finish_reason: string | null
+  readonly model: string | null
+  readonly usage: MessageUsage | null
+  readonly cost: number | null
+  readonly error: MessageError | null
+  readonly created_at: number
+  readonly completed_at: number | null
+}
+
+export function toPublic(message: StoredMessage, sessionId: string): PublicMessage {
+  const { tool_call_id, name } = message
+  return {
+    id: message.id,
+    object: 'chat.message',
+    session_id: sessionId,
+    role: message.role,
+    content: message.content,
+    tool_calls: message.tool_calls ?? null,
+    ...(tool_call_id !== undefined && { tool_call_id }),
+    ...(name !== undefined && { name }),
+    reasoning: message.reasoning ?? null,
+    status: message.status,
+    finish_reason: message.finish_reason,
+    model: message.model,
+    usage: message.usage,
+    cost: message.cost,
+    error: message.error,
+    created_at: message.created_at,
+    completed_at: message.completed_at,
+  }
+}
+
+const roles: ReadonlySet<unknown> = new Set<Role>(['user', 'assistant', 'tool'])
+const statuses: ReadonlySet<unknown> = new Set<MessageStatus>([
+  'in_progress',
+  'completed',
+  'cancelled',
+  'failed',
+  'incomplete',
+])
+
+/** A row of the messages hash; undefined where it is none. */
+export function parseStored(row: string | null | undefined): StoredMessage | undefined {
+  if (!row) return undefined
+  let value: unknown
+  try {
+    value = JSON.parse(row)
+  } catch {
+    return undefined
+  }
+  return isStored(value) ? value : undefined
+}
+
+const isText = (value: unknown) => typeof value === 'string'
+const isCount = (value: unknown) => Number.isSafeInteger(value)
+const isFlag = (value: unknown) => typeof value === 'boolean'
+
+const orNull = (is: (value: unknown) => boolean) => (value: unknown) => value === null || is(value)
+const orAbsent = (is: (value: unknown) => boolean) => (value: unknown) =>
+  value === undefined || is(value)
+const listOf = (is: (value: unknown) => boolean) => (value: unknown) =>
+  Array.isArray(value) && value.every(is)
+const shaped = (shape: Readonly<Record<string, (value: unknown) => boolean>>) => {
+  const checks = Object.entries(shape)
+  return (value: unknown) => checks.every(([name, is]) => is(field(value, name)))
+}
+
+const isTextPart = shaped({ type: (type) => type === 'text', text: isText })
+const isImagePart = shaped({
+  type: (type) => type === 'image_url',
+  image_url: shaped({ url: isText, detail: orAbsent(isText) }),
+})
+const isPart = (value: unknown) => isTextPart(value) || isImagePart(value)
+const isToolCall = shaped({
+  id: isText,
+  type: (type) => type === 'function',
+  function: shaped({ name: isText, arguments: isText }),
+})
+const isUsage = shaped({
+  prompt_tokens: isCount,
+  completion_tokens: isCount,
+  total_tokens: isCount,
+  estimated: isFlag,
+})
+const isError = shaped({ message: isText, type: isText, param: orNull(isText), code: isText })
+
+const isMessage = shaped({
+  id: isText,
+  role: (role) => roles.has(role),
+  content: (content) => content === null || isText(content) || listOf(isPart)(content),
+  tool_calls: orAbsent(listOf(isToolCall)),
+  tool_call_id: orAbsent(isText),
+  name: orAbsent(isText),
+  reasoning: orAbsent(isText),
+  status: (status) => statuses.has(status),
+  finish_reason: orNull(isText),
+  model: orNull(isText),
+  usage: orNull(isUsage),
+  cost: orNull(isCount),
+  error: orNull(isError),
+  created_at: isCount,
+  completed_at: orNull(isCount),
+  hold: orAbsent(isText),
+})
+
+function isStored(value: unknown): value is StoredMessage {
+  return isMessage(value)
+}
