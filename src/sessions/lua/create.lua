@@ -1,0 +1,23 @@
+-- Purpose: one session a claim, and each new session's id is greater than the account's last.
+-- KEYS: sessions, session, claim (not given where no Idempotency-Key came)
+-- ARGV: 1 retention ms; 2 the claim's running value; 3 what the claim keeps; 4 how long, ms; 5… the row: fields and values, `id` first
+-- Reply: ok, now | older, now, last id | claim_lost, now
+
+local sessions, session, claim = KEYS[1], KEYS[2], KEYS[3]
+local retention_ms, running, kept, kept_ms = number(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local row = {}
+for i = 5, #ARGV do
+  row[#row + 1] = ARGV[i]
+end
+local id = row[2]
+
+local now = now_ms()
+if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
+local last = call('ZREVRANGE', sessions, 0, 0)[1]
+if last and id <= last then return { 'older', now, last } end
+
+call('ZADD', sessions, 0, id)
+call('HSET', session, unpack(row))
+keep({ session }, retention_ms)
+if claim then call('SET', claim, kept, 'PX', kept_ms) end
+return { 'ok', now }
