@@ -5,12 +5,18 @@ import type { Limits, Target } from '../config/config.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
 import type { Run } from '../plugin.ts'
 import type { Deadline } from './deadline.ts'
+import type { Grammar } from './frames.ts'
 import type { ChatRequest } from './request.ts'
 
 export interface GenerationOptions {
   readonly run: Run
   readonly request: ChatRequest
   readonly limits: Limits
+  readonly grammar: Grammar
+  /** How long first content is waited for before the answer is committed. */
+  readonly firstContentMs: number
+  /** A silent stream gets a comment this often; not given, its readers see to it. */
+  readonly heartbeatMs?: number
 }
 
 /** What the parts of a generation share. */

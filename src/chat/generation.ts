@@ -11,6 +11,7 @@ import type { ErrorCode } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { sseHeaders } from '../http/sse.ts'
+import type { StreamOut } from '../http/stream-out.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { countTokens } from '../ledger/count.ts'
 import type { Answer, BackendRequest } from '../plugin.ts'
@@ -22,22 +23,36 @@ import { Relay } from './relay.ts'
 
 export async function generate(x: Exchange, options: GenerationOptions): Promise<Answer> {
   const generation = begin(x, options)
-  const { deadline, run } = generation
   try {
     const backend = await ask(generation)
-    const answer = await answerFrom(generation, backend)
-    // A stream's clocks run until its relay ends.
-    if (!('stream' in answer)) deadline.stop()
-    return answer
+    if (backend.status !== 200) return await refused(generation, backend)
+    return options.request.stream
+      ? await streamed(generation, backend)
+      : await whole(generation, backend)
   } catch (thrown) {
-    deadline.stop()
-    const error = deadline.signal.aborted ? deadline.signal.reason : thrown
-    await run.finish(endedBy(generation, error))
-    throw error
+    throw await givenUp(generation, thrown)
   }
 }
 
-function begin(x: Exchange, options: GenerationOptions): Generation {
+/** What the backend streams, ready to be pumped: its first content has come, or was waited for long enough. */
+export async function openRelay(generation: Generation): Promise<Relay | Answer> {
+  const backend = await ask(generation)
+  if (backend.status !== 200) return await refused(generation, backend)
+  const relay = new Relay(generation, backend)
+  await relay.opened()
+  return relay
+}
+
+/** Settles a generation that failed before it answered; what to tell the client. */
+export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
+  const { deadline, run } = generation
+  deadline.stop()
+  const error: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown
+  await run.finish(endedBy(generation, error))
+  return error
+}
+
+export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { model, choices, row } = options.request
   const target = chooseTarget(model)
   const outputPerChoice = x.granted?.outputPerChoice ?? options.request.outputPerChoice
@@ -75,29 +90,33 @@ function ask(generation: Generation): Promise<BackendAnswer> {
   return forward({ target, model: request.model, request: backendRequest, signal, onSent })
 }
 
-async function answerFrom(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { target, run, request } = generation
-  if (backend.status !== 200) {
-    const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
-    const answer = relayedRefusal(backend.status, backend.headers, { body, target })
-    await run.finish({ ...outcome(generation, answer.status), complete: false })
-    return answer
-  }
-  if (!request.stream) return await whole(generation, backend)
+/** The backend's own refusal where it may be relayed; else throws. */
+async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
+  const { target, run, deadline } = generation
+  const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
+  const answer = relayedRefusal(backend.status, backend.headers, { body, target })
+  deadline.stop()
+  await run.finish({ ...outcome(generation, answer.status), complete: false })
+  return answer
+}
+
+async function streamed(generation: Generation, backend: BackendAnswer): Promise<Answer> {
   const relay = new Relay(generation, backend)
   await relay.opened()
-  const headers = { ...sseHeaders, ...relayedHeaders(backend) }
-  return { status: 200, headers, stream: (out) => relay.writeTo(out) }
+  // A stream's clocks run until its relay ends.
+  const stream = async (out: StreamOut) => void out.write((await relay.pump(out)).frames)
+  return { status: 200, headers: { ...sseHeaders, ...relayedHeaders(backend) }, stream }
 }
 
 /** No status before the whole answer is here: it can always say what went wrong. */
 async function whole(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { limits, meter, run } = generation
+  const { limits, meter, run, deadline } = generation
   const body = await readBounded(backend, limits.answerBytes)
   if (!meter.json(body)) throw new GatewayError('upstream_error', { source: 'backend' })
   const event = { event: undefined, data: body.toString('latin1') }
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
+  deadline.stop()
   await run.finish(outcome(generation, 200))
   const headers = { ...relayedHeaders(backend), 'Content-Type': 'application/json' }
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }

@@ -1,5 +1,5 @@
-// The token path: a backend's events out to the client, each data value byte for byte. Waits for first content before the
-// answer begins; ends in exactly one terminal, and `[DONE]` only where every choice has finished.
+// The token path: a backend's events out to a client or a recording, each data value byte for byte. Waits for first content
+// before the answer begins; ends in exactly one terminal, and `[DONE]` only where every choice has finished.
 //
 // What can end it, each a call of #end:
 //   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
@@ -14,10 +14,11 @@ import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { SseEvent } from '../plugin.ts'
+import { doneData, latin1, lengthChunk } from './frames.ts'
 import { outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
 
-type Ending =
+export type Ending =
   | { readonly kind: 'complete' }
   /** Out of money or past its bound: ends as if the model had reached its length. */
   | { readonly kind: 'length'; readonly cut: boolean }
@@ -25,6 +26,12 @@ type Ending =
   | { readonly kind: 'relayed-error' }
   | { readonly kind: 'failed'; readonly error: GatewayError }
   | { readonly kind: 'left' }
+
+export interface End {
+  readonly ending: Ending
+  /** Those not yet written, with the terminal. */
+  readonly frames: string
+}
 
 /** After a finish, usage and [DONE] are waited for so long. */
 const afterFinishMs = 2000
@@ -53,11 +60,11 @@ export class Relay {
   readonly #openTimer: NodeJS.Timeout
 
   constructor(generation: Generation, backend: BackendAnswer) {
-    const { limits, deadline, x } = generation
+    const { limits, firstContentMs, deadline, x } = generation
     this.#generation = generation
     this.#backend = backend
     this.#reader = new SseReader(limits.sseLineBytes)
-    this.#openTimer = setTimeout(this.#open, limits.firstByteMs)
+    this.#openTimer = setTimeout(this.#open, firstContentMs)
     if (deadline.signal.aborted) this.#onAbort()
     deadline.signal.addEventListener('abort', this.#onAbort)
     x.stop = (code) =>
@@ -81,16 +88,16 @@ export class Relay {
     if (ending.kind === 'left') throw new ClientLeft()
   }
 
-  async writeTo(out: StreamOut): Promise<void> {
+  /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
+  async pump(out: StreamOut): Promise<End> {
     this.#out = out
-    const { limits } = this.#generation
-    this.#heartbeat = setInterval(() => this.#beat(), limits.heartbeatMs)
+    const { heartbeatMs } = this.#generation
+    if (heartbeatMs) this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
     this.#flush()
     const ending = await this.#ended.promise
     this.#release()
-    // The settlement is on its way before the client can see the end and ask for its balance.
     await this.#generation.run.finish(this.#outcome(ending))
-    out.write(this.#takeFrames() + this.#terminal(ending))
+    return { ending, frames: this.#takeFrames() + this.#terminal(ending) }
   }
 
   readonly #onData = (chunk: Buffer) => {
@@ -113,14 +120,14 @@ export class Relay {
     run.event?.(event)
     if (kind === 'error') {
       event.data = mask(event.data, target)
-      this.#frames += frameOf(event)
+      this.#frames += this.#generation.grammar.frame(event)
       this.#open()
       return this.#end({ kind: 'relayed-error' })
     }
     if (kind === 'content') this.#onContent()
     deadline.heard()
     if (kind === 'usage' && !request.wantsUsage) return
-    this.#frames += frameOf(event)
+    this.#frames += this.#generation.grammar.frame(event)
   }
 
   #onContent(): void {
@@ -231,32 +238,15 @@ export class Relay {
 
   #terminal(ending: Ending): string {
     const { x, request } = this.#generation
-    if (ending.kind === 'complete') return done
-    if (ending.kind === 'length') return frame(lengthChunk(x.id, request.model.id)) + done
-    if (ending.kind === 'failed') return frame(latin1(errorBody(ending.error, x.id)))
+    if (ending.kind === 'complete') return this.#own(doneData)
+    if (ending.kind === 'length') {
+      return this.#own(lengthChunk(x.id, request.model.id)) + this.#own(doneData)
+    }
+    if (ending.kind === 'failed') return this.#own(latin1(errorBody(ending.error, x.id)))
     return ''
   }
+
+  #own(data: string): string {
+    return this.#generation.grammar.frame({ event: undefined, data })
+  }
 }
-
-const done = 'data: [DONE]\n\n'
-const frame = (data: string): string => `data: ${data}\n\n`
-
-/** A data value of several lines stays so. */
-function frameOf({ event, data }: SseEvent): string {
-  const lines = data.includes('\n') ? data.replaceAll('\n', '\ndata: ') : data
-  return event === undefined ? `data: ${lines}\n\n` : `event: ${event}\ndata: ${lines}\n\n`
-}
-
-function lengthChunk(id: string, model: string): string {
-  return latin1(
-    JSON.stringify({
-      id,
-      object: 'chat.completion.chunk',
-      created: Math.floor(Date.now() / 1000),
-      model,
-      choices: [{ index: 0, delta: {}, finish_reason: 'length' }],
-    }),
-  )
-}
-
-const latin1 = (text: string): string => Buffer.from(text).toString('latin1')

@@ -7,6 +7,7 @@ import type { Gateway } from '../gateway.ts'
 import { z } from '../config/schema.ts'
 import { endpoints } from '../chat/endpoints.ts'
 import type { EndpointRow } from '../chat/endpoints.ts'
+import { plain } from '../chat/frames.ts'
 import { generate } from '../chat/generation.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
@@ -60,7 +61,9 @@ function routeTo(
       const request = requests.get(x)
       // Told only now: strangers learn nothing about models.
       if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
-      return generate(x, { run, request, limits: gateway.config.limits })
+      const { limits } = gateway.config
+      const { firstByteMs: firstContentMs, heartbeatMs } = limits
+      return generate(x, { run, request, limits, grammar: plain, firstContentMs, heartbeatMs })
     },
   }
 }
