@@ -8,3 +8,38 @@ export type IdPrefix = 'sess' | 'msg' | 'file' | 'txn' | 'req' | 'acct' | 'key'
 export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7obj().toHex()}`
 }
+
+/** The next greater id, for when a clock that is ahead made the last one. Of the same millisecond, unless that is full. */
+export function idAfter(id: string): string {
+  const [prefix, hex = ''] = id.split('_')
+  const next = counterOf(BigInt(`0x${hex}`)) + 1n
+  return `${prefix}_${uuidOf(next).toString(16).padStart(32, '0')}`
+}
+
+/** Can it have been made here? */
+export function isId(prefix: IdPrefix, text: string): boolean {
+  return text.length === prefix.length + 33 && text.startsWith(`${prefix}_`) && tail.test(text)
+}
+
+/** When it was made, Unix seconds. */
+export function secondsOf(id: string): number {
+  const start = id.indexOf('_') + 1
+  return Math.floor(Number.parseInt(id.slice(start, start + 12), 16) / 1000)
+}
+
+const tail = /_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/
+
+// A UUIDv7 is 48 bits of time, version 7, 12 bits, variant 10, 62 bits. Without version and variant it is one number that counts.
+const low = (1n << 62n) - 1n
+const middle = (1n << 12n) - 1n
+
+function counterOf(uuid: bigint): bigint {
+  return ((uuid >> 80n) << 74n) | (((uuid >> 64n) & middle) << 62n) | (uuid & low)
+}
+
+function uuidOf(counter: bigint): bigint {
+  const version = (7n << 76n) | (2n << 62n)
+  return (
+    ((counter >> 74n) << 80n) | version | (((counter >> 62n) & middle) << 64n) | (counter & low)
+  )
+}

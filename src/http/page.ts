@@ -13,13 +13,25 @@ export interface Page {
 const defaultLimit = 20
 const maxLimit = 100
 
-export function parsePage(query: URLSearchParams): Page {
+export function parsePage(query: URLSearchParams, defaultOrder: Page['order'] = 'desc'): Page {
   const after = single(query, 'after')
   const before = single(query, 'before')
   if (after !== undefined && before !== undefined) {
     throw refuse('before', 'Give "after" or "before", not both.')
   }
-  return { limit: parseLimit(query), order: parseOrder(query), after, before }
+  return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
+}
+
+/** How rows are read for it: from the cursor outwards. Those before a cursor are turned afterwards. */
+export interface Direction {
+  readonly cursor: string | undefined
+  readonly isUpwards: boolean
+  readonly isTurned: boolean
+}
+
+export function directionOf({ after, before, order }: Page): Direction {
+  const isTurned = before !== undefined
+  return { cursor: after ?? before, isUpwards: (order === 'asc') !== isTurned, isTurned }
 }
 
 export interface List<T> {
@@ -53,9 +65,9 @@ function parseLimit(query: URLSearchParams): number {
   return limit
 }
 
-function parseOrder(query: URLSearchParams): Page['order'] {
-  const text = single(query, 'order') ?? 'desc'
-  if (text === 'asc' || text === 'desc') return text
+function parseOrder(query: URLSearchParams): Page['order'] | undefined {
+  const text = single(query, 'order')
+  if (text === undefined || text === 'asc' || text === 'desc') return text
   throw refuse('order', '"order" must be "asc" or "desc".')
 }
 

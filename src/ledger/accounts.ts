@@ -4,9 +4,10 @@
 
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
-import { listOf } from '../http/page.ts'
+import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { newId } from '../ids.ts'
+import { readMembers } from '../redis-members.ts'
 import { keys } from '../redis.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
@@ -170,27 +171,15 @@ async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
   throw new GatewayError('invalid_parameter', { param: 'id', message })
 }
 
-async function list(redis: Redis, { limit, after, before, order }: Page): Promise<List<Account>> {
-  // Ids end at ':', and ';' is the character after it. Rows before a cursor are read from it outwards, then turned.
-  const isUpwards = (order === 'asc') === (before === undefined)
-  const cursor = after ?? before
-  const count = limit + 1
-  const members = isUpwards
-    ? await redis.zrangebylex(keys.accounts, cursor ? `(${cursor};` : '-', '+', 'LIMIT', 0, count)
-    : await redis.zrevrangebylex(
-        keys.accounts,
-        cursor ? `(${cursor}:` : '+',
-        '-',
-        'LIMIT',
-        0,
-        count,
-      )
-  const refs = members.slice(0, limit).map(refIn)
-  if (before !== undefined) refs.reverse()
+async function list(redis: Redis, page: Page): Promise<List<Account>> {
+  const { isTurned, ...from } = directionOf(page)
+  const members = await readMembers(redis, keys.accounts, { ...from, count: page.limit + 1 })
+  const refs = members.slice(0, page.limit).map(refIn)
+  if (isTurned) refs.reverse()
   const found = await Promise.all(refs.map((ref) => read(redis, ref)))
   return listOf(
     found.map(({ account }) => account),
-    members.length > limit,
+    members.length > page.limit,
   )
 }
 

@@ -1,10 +1,10 @@
 // GET /v1/models: the configured models, in OpenAI's list shape, as far as the asking key and its plan may use them.
 
 import { z } from '../config/schema.ts'
-import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
+import { mayUse } from '../model-access.ts'
 import type { Answer, Plugin } from '../plugin.ts'
 
 const schema = z.strictObject({})
@@ -48,14 +48,8 @@ function json(body: object): Answer {
 }
 
 /** Ids and aliases that the caller may use. */
-function namesFor(gateway: Gateway, x: Exchange): readonly string[] {
-  const { models, plans } = gateway.config
-  const plan = plans.get(x.caller?.plan ?? '') ?? plans.get('default')
-  const mayUse = (model: Model) =>
-    allows(plan?.models ?? [], model.id) && allows(x.caller?.models ?? [], model.id)
-  return [...models.values()].filter(mayUse).flatMap((model) => [model.id, ...model.aliases])
-}
-
-function allows(list: readonly string[], id: string): boolean {
-  return list.includes('*') || list.includes(id)
+function namesFor({ config }: Gateway, { caller }: Exchange): readonly string[] {
+  return [...config.models.values()]
+    .filter((model) => caller && mayUse(caller, model, config))
+    .flatMap((model) => [model.id, ...model.aliases])
 }

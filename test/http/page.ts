@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listOf, parsePage } from '../../src/http/page.ts'
+import { directionOf, listOf, parsePage } from '../../src/http/page.ts'
 
 const parse = (text: string) => parsePage(new URLSearchParams(text))
 
@@ -36,4 +36,18 @@ t.test('the envelope names its first and last row, null where there is none', as
     has_more: true,
   })
   t.match(listOf([], false), { first_id: null, last_id: null, has_more: false })
+})
+
+t.test('a list may be oldest first unless it is asked for otherwise', async (t) => {
+  t.equal(parsePage(new URLSearchParams(), 'asc').order, 'asc')
+  t.equal(parsePage(new URLSearchParams('order=desc'), 'asc').order, 'desc')
+})
+
+t.test('rows before a cursor are read from it outwards, and turned', async (t) => {
+  const direction = (text: string) => directionOf(parse(text))
+  t.same(direction(''), { cursor: undefined, isUpwards: false, isTurned: false })
+  t.same(direction('after=a'), { cursor: 'a', isUpwards: false, isTurned: false })
+  t.same(direction('before=a'), { cursor: 'a', isUpwards: true, isTurned: true })
+  t.same(direction('after=a&order=asc'), { cursor: 'a', isUpwards: true, isTurned: false })
+  t.same(direction('before=a&order=asc'), { cursor: 'a', isUpwards: false, isTurned: true })
 })
