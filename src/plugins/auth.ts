@@ -66,8 +66,10 @@ function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
   }
 }
 
-function isLeftToMetering({ metered, identifyFirst }: Route, { config }: Gateway): boolean {
-  return metered === true && identifyFirst !== true && config.plugins.has('metering')
+/** Not where an earlier try's answer may be replayed: it never comes to the hold. */
+function isLeftToMetering(route: Route, { config }: Gateway): boolean {
+  const { metered, identifyFirst, creates } = route
+  return metered === true && !identifyFirst && !creates && config.plugins.has('metering')
 }
 
 function scopeOf(route: Route): Scope | '' {
