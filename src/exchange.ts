@@ -66,15 +66,17 @@ export interface Claim {
   readonly key: string
   readonly running: string
   /** What a repetition is answered: the creation's own answer. */
-  keptAnswer(answer: {
-    status: number
-    headers: Readonly<Record<string, string>>
-    body: string
-  }): string
+  keptAnswer(answer: KeptAnswer): string
   /** What a repetition is led to by the route's `replay`. */
   keptPointer(pointer: string): string
   /** Set by who wrote it: the claim is not let go when the exchange ends. */
   isKept: boolean
+}
+
+export interface KeptAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
 }
 
 /** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */

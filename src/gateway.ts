@@ -20,6 +20,7 @@ import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
 import { chat } from './plugins/chat.ts'
 import { cors } from './plugins/cors.ts'
+import { idempotency } from './plugins/idempotency.ts'
 import { limits } from './plugins/limits.ts'
 import { leaseMsOf, metering } from './plugins/metering.ts'
 import { models } from './plugins/models.ts'
@@ -35,6 +36,7 @@ export const plugins = [
   cors,
   auth,
   limits,
+  idempotency,
   metering,
   chat,
   models,

@@ -6,6 +6,7 @@ import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
+import { idempotencyKey } from '../http/idempotency-key.ts'
 import type { Answer } from '../plugin.ts'
 
 export interface Creation<Seed> {
@@ -20,7 +21,7 @@ export async function once<Seed>(
   x: Exchange,
   { seed, create }: Creation<Seed>,
 ): Promise<Answer> {
-  const key = idempotencyKey(x)
+  const key = idempotencyKey(x.headers)
   if (key === undefined) return created(await create(seed))
   const secret = (use: string) =>
     createHmac('sha256', config.admin.token).update(`${use}\n${x.method} ${x.path}\n${key}`)
@@ -40,16 +41,6 @@ export async function once<Seed>(
   const claimed = JSON.parse(unseal(before, sealKey)) as { body: string; seed: Seed }
   if (claimed.body !== body) throw new GatewayError('idempotency_key_reused')
   return created(await create(claimed.seed), { 'Idempotent-Replayed': 'true' })
-}
-
-/** The header, if it was sent. Throws `invalid_parameter`. */
-export function idempotencyKey({ headers }: Exchange): string | undefined {
-  const key = headers['idempotency-key']
-  if (key === undefined || (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key))) return key
-  throw new GatewayError('invalid_parameter', {
-    param: 'Idempotency-Key',
-    message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
-  })
 }
 
 function isRefusal(error: unknown): boolean {

@@ -1,0 +1,107 @@
+// What an Idempotency-Key stands for, in Redis: the first try while it runs, then for a day what repetitions are answered.
+// One command a look. What is kept is written by the scripts that create, in one step with what they create; a try that
+// died before that blocks its key for `claimLeaseMs` at most. Needs Redis 7 (SET with NX and GET).
+
+import { hash } from 'node:crypto'
+import { GatewayError } from './errors.ts'
+import type { Claim, KeptAnswer } from './exchange.ts'
+import { asked } from './ledger/asked.ts'
+import { keys } from './redis.ts'
+import { createScripts } from './scripts.ts'
+import type { ScriptLibrary, ScriptsOptions } from './scripts.ts'
+
+/** A try: who calls what with which key. */
+export interface Try {
+  /** Unique to it. */
+  readonly id: string
+  /** The account's. */
+  readonly ref: string
+  readonly method: string
+  readonly path: string
+  readonly key: string
+  readonly body: Buffer
+}
+
+/** `free` only where nothing was to be taken. */
+export type Found =
+  | { readonly is: 'taken'; readonly claim: Claim }
+  | { readonly is: 'free' }
+  | { readonly is: 'running' }
+  | { readonly is: 'answered'; readonly answer: KeptAnswer }
+  | { readonly is: 'pointing'; readonly pointer: string }
+
+/** One key of one caller, as one try sees it. */
+export interface Place {
+  /** Sends in this tick. Throws `idempotency_key_reused` where the key came with another body. */
+  take(): Promise<Found>
+  /** The same for who creates nothing. */
+  look(): Promise<Found>
+  /** Does nothing where the claim is another try's by now, or kept. */
+  release(): Promise<void>
+}
+
+export const claimLeaseMs = 10_000
+
+const library = {
+  folder: new URL('claims/lua/', import.meta.url),
+  scripts: { release: [] },
+} satisfies ScriptLibrary<string>
+
+type ClaimsOptions = Pick<ScriptsOptions<'release'>, 'link' | 'onReply'>
+
+export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => Place {
+  const scripts = createScripts({ link, library, onReply })
+  return (one) => {
+    const key = keyOf(one)
+    // Once a try: bodies have megabytes, and a try may look often.
+    const body = hashOf(one.body)
+    const claim = claimOf({ key, body, id: one.id })
+    return {
+      async take() {
+        const px = claimLeaseMs
+        const before = await asked(link.client.set(key, claim.running, 'PX', px, 'NX', 'GET'))
+        return before === null ? { is: 'taken', claim } : read(before, body)
+      },
+      async look() {
+        const before = await asked(link.client.get(key))
+        return before === null ? { is: 'free' } : read(before, body)
+      },
+      async release() {
+        await scripts.run('release', [key], [claim.running])
+      },
+    }
+  }
+}
+
+/** As JSON in Redis, with the hash of the body that it belongs to. */
+type State =
+  { readonly running: string } | { readonly answer: KeptAnswer } | { readonly pointer: string }
+
+function claimOf({ key, body, id }: { key: string; body: string; id: string }): Claim {
+  const text = (state: State) => JSON.stringify({ body, ...state })
+  return {
+    key,
+    running: text({ running: id }),
+    keptAnswer: (answer) => text({ answer }),
+    keptPointer: (pointer) => text({ pointer }),
+    isKept: false,
+  }
+}
+
+/** Both mounts of a route are one route. */
+function keyOf({ ref, method, path, key }: Try): string {
+  const route = path.startsWith('/v1/api/') ? path.slice('/v1'.length) : path
+  return keys.claim(ref, hashOf(`${method} ${route}\n${key}`))
+}
+
+function hashOf(bytes: string | Buffer): string {
+  return hash('sha256', bytes, 'base64url')
+}
+
+function read(text: string, body: string): Found {
+  const state = JSON.parse(text) as State & { readonly body: string }
+  if (state.body !== body) throw new GatewayError('idempotency_key_reused')
+  if ('answer' in state) return { is: 'answered', answer: state.answer }
+  if ('pointer' in state) return { is: 'pointing', pointer: state.pointer }
+  return { is: 'running' }
+}
