@@ -2,11 +2,12 @@
 
 import { z } from '../config/schema.ts'
 import type { Gateway } from '../gateway.ts'
+import { invalid } from '../http/fields.ts'
 import { parsePage } from '../http/page.ts'
 import { newAccountSeed } from '../ledger/accounts.ts'
 import type { AccountFields } from '../ledger/accounts.ts'
 import type { Route } from '../plugin.ts'
-import { invalid, parseBody, printable } from './admin-body.ts'
+import { parseBody, printable } from './admin-body.ts'
 import { once } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
 

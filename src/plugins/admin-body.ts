@@ -1,55 +1,12 @@
 // Bodies of the admin API: one JSON object judged by a schema, each fault in the words of the contract with its field.
 
 import { z } from '../config/schema.ts'
-import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
+import { parseFields } from '../http/fields.ts'
 
 /** No body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
-export function parseBody<T>({ body }: Exchange, schema: z.ZodType<T>): T {
-  const value = body.length === 0 ? {} : parseJson(body)
-  const result = schema.safeParse(value)
-  if (result.success) return result.data
-  throw toError(result.error.issues, value)
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  } catch (cause) {
-    throw new GatewayError('invalid_json', { cause })
-  }
-  throw new GatewayError('invalid_json')
-}
-
-function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayError {
-  // A mistyped field is told as such, not as the missing one that it was meant to be.
-  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
-  if (issue?.code === 'unrecognized_keys') {
-    const param = [...issue.path, issue.keys[0] ?? ''].join('.')
-    return new GatewayError('unknown_parameter', {
-      param,
-      message: `"${param}" is not a parameter of this route. Remove it.`,
-    })
-  }
-  const param = issue?.path.join('.') ?? ''
-  if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) {
-    return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
-  }
-  return invalid(param, issue?.message ?? 'has a value that is not allowed')
-}
-
-function isThere(body: unknown, path: readonly PropertyKey[]): boolean {
-  let value = body
-  for (const step of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return false
-    value = Reflect.get(value, step)
-  }
-  return true
-}
-
-export function invalid(param: string, fault: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message: `"${param}": ${fault}.` })
+export function parseBody<S extends z.ZodObject>({ body }: Exchange, schema: S): z.output<S> {
+  return parseFields(body, schema)
 }
 
 /** Text for people: without control characters, which would end up on an operator's terminal. */

@@ -1,11 +1,11 @@
 -- Purpose: takes a session and its messages away, and tells the owner of its running generation to stop.
 -- KEYS: sessions, session, message ids, messages, stream of the active message, its frames (the last two not given where none is active)
--- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read; 4 what a running stream is kept, ms
+-- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read; 4 how long a running stream is kept, s
 -- Reply: ok, now | session_not_found, now | again, now: it is no longer as it was read
 
 local sessions, session, ids, messages, stream, frames =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local id, seen_last, seen_active, kept_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local id, seen_last, seen_active, kept_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local now = now_ms()
 local row = call('HMGET', session, 'id', 'last', 'active')
@@ -16,7 +16,7 @@ call('ZREM', sessions, id)
 call('UNLINK', session, ids, messages)
 if stream and call('EXISTS', stream) == 1 then
   call('HSET', stream, 'cancelled', '1')
-  call('PEXPIRE', stream, kept_ms)
-  call('PEXPIRE', frames, kept_ms)
+  call('EXPIRE', stream, kept_s)
+  call('EXPIRE', frames, kept_s)
 end
 return { 'ok', now }

@@ -1,0 +1,48 @@
+// Bodies of resources: one JSON object judged by a schema, each fault in the words of the contract with its field.
+
+import { z } from '../config/schema.ts'
+import { GatewayError } from '../errors.ts'
+import { scanJson } from './json-scan.ts'
+
+/** No body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
+export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.output<S> {
+  const value = body.length === 0 ? {} : objectIn(body, new Set(Object.keys(schema.shape)))
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw toError(result.error.issues, value)
+}
+
+export function invalid(param: string, fault: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message: `"${param}": ${fault}.` })
+}
+
+function objectIn(body: Buffer, ownKeys: ReadonlySet<string>): object {
+  const scan = scanJson(body, ownKeys)
+  return Object.fromEntries([...scan.members.keys()].map((key) => [key, scan.value(key)]))
+}
+
+function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayError {
+  // A mistyped field is told as such, not as the missing one that it was meant to be.
+  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
+  if (issue?.code === 'unrecognized_keys') {
+    const param = [...issue.path, issue.keys[0] ?? ''].join('.')
+    return new GatewayError('unknown_parameter', {
+      param,
+      message: `"${param}" is not a parameter of this route. Remove it.`,
+    })
+  }
+  const param = issue?.path.join('.') ?? ''
+  if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) {
+    return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
+  }
+  return invalid(param, issue?.message ?? 'has a value that is not allowed')
+}
+
+function isThere(body: unknown, path: readonly PropertyKey[]): boolean {
+  let value = body
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return false
+    value = Reflect.get(value, step)
+  }
+  return true
+}
