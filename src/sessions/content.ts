@@ -1,0 +1,154 @@
+// What one turn says: text, or parts of text and images, and the calls of tools. Strict, since what is kept here goes to
+// the backend again with every later turn. Fetches nothing: an image is a data URL. Refusals name the value by its path.
+
+import { GatewayError } from '../errors.ts'
+import { field } from '../json-field.ts'
+import type { ImagePart, Part, TextPart, ToolCall } from './message.ts'
+import { invalid, isObject, missing, refuseStrangers } from './refusals.ts'
+
+export const imageBytes = 1024 * 1024
+/** Of calls in one message; also what an answer may have (assembly.ts). */
+export const maxToolCalls = 128
+
+export interface Place {
+  /** The path of the value, such as `messages[0].content`. */
+  readonly at: string
+  /** How many images there may be. */
+  readonly attachments: number
+}
+
+/** Text or a list of parts that are not empty. */
+export function readParts(value: unknown, { at, attachments }: Place): string | readonly Part[] {
+  if (value === undefined || value === null) throw missing(at)
+  if (typeof value === 'string') {
+    if (value === '') throw invalid(at, 'must not be empty')
+    return value
+  }
+  if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of parts')
+  if (value.length === 0) throw invalid(at, 'must not be empty')
+  const parts = value.map((part: unknown, i) => readPart(part, `${at}[${i}]`))
+  const images = parts.filter(({ type }) => type === 'image_url').length
+  if (images > attachments) throw invalid(at, `has more than ${attachments} attachments`)
+  return parts
+}
+
+/** The same for those who can only say text. A tool may have nothing to say. */
+export function readText(value: unknown, at: string): string | readonly TextPart[] {
+  if (value === undefined || value === null) throw missing(at)
+  if (typeof value === 'string') return value
+  if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of text parts')
+  if (value.length === 0) throw invalid(at, 'must not be empty')
+  return value.map((part: unknown, i) => {
+    const place = `${at}[${i}]`
+    if (field(part, 'type') !== 'text') throw invalid(`${place}.type`, 'must be "text" here')
+    return readTextPart(part, place)
+  })
+}
+
+export function readToolCalls(value: unknown, at: string): readonly ToolCall[] {
+  if (!Array.isArray(value) || value.length === 0) throw invalid(at, 'must be a list of tool calls')
+  if (value.length > maxToolCalls) throw invalid(at, `has more than ${maxToolCalls} calls`)
+  const calls = value.map((call: unknown, i) => readToolCall(call, `${at}[${i}]`))
+  const ids = new Set(calls.map(({ id }) => id))
+  if (ids.size < calls.length) throw invalid(at, 'has two calls of one id')
+  return calls
+}
+
+/** A string that is not empty. */
+export function readName(value: unknown, at: string): string {
+  if (value === undefined || value === null) throw missing(at)
+  if (typeof value !== 'string' || value === '' || value.length > 256) {
+    throw invalid(at, 'must be a string of 1 to 256 characters')
+  }
+  return value
+}
+
+function readPart(part: unknown, at: string): Part {
+  if (!isObject(part)) throw invalid(at, 'must be an object')
+  const type = field(part, 'type')
+  if (type === undefined) throw missing(`${at}.type`)
+  if (type === 'text') return readTextPart(part, at)
+  if (type === 'image_url') return readImagePart(part, at)
+  const hint = typeof type === 'string' ? notYet.get(type) : undefined
+  if (hint) throw new GatewayError('unsupported_attachment', { param: at, message: hint })
+  throw invalid(`${at}.type`, 'must be "text" or "image_url"')
+}
+
+const notYet: ReadonlyMap<string, string> = new Map([
+  ['file', 'Files are not available yet. Send images as data URLs, and other files as text.'],
+  ['input_audio', 'Audio is not available. Send text, or images as data URLs.'],
+])
+
+const textKeys = new Set(['type', 'text'])
+
+function readTextPart(part: unknown, at: string): TextPart {
+  if (!isObject(part)) throw invalid(at, 'must be an object')
+  const text = field(part, 'text')
+  if (text === undefined) throw missing(`${at}.text`)
+  if (typeof text !== 'string') throw invalid(`${at}.text`, 'must be a string')
+  if (text === '') throw invalid(`${at}.text`, 'must not be empty. Leave the part out')
+  refuseStrangers(part, { known: textKeys, at })
+  return { type: 'text', text }
+}
+
+const partKeys = new Set(['type', 'image_url'])
+const imageKeys = new Set(['url', 'detail'])
+
+function readImagePart(part: object, at: string): ImagePart {
+  refuseStrangers(part, { known: partKeys, at })
+  const image = field(part, 'image_url')
+  const place = `${at}.image_url`
+  if (image === undefined) throw missing(place)
+  if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
+  refuseStrangers(image, { known: imageKeys, at: place })
+  const url = readDataUrl(field(image, 'url'), `${place}.url`)
+  const detail = field(image, 'detail') ?? undefined
+  if (detail === undefined) return { type: 'image_url', image_url: { url } }
+  if (typeof detail !== 'string' || !/^[a-z]{1,16}$/.test(detail)) {
+    throw invalid(`${place}.detail`, 'must be "auto", "low" or "high"')
+  }
+  return { type: 'image_url', image_url: { url, detail } }
+}
+
+const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
+const notBase64 = /[^A-Za-z0-9+/]/
+
+function readDataUrl(url: unknown, at: string): string {
+  if (url === undefined) throw missing(at)
+  // An address would be fetched from inside the operator's network.
+  const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
+  if (typeof url !== 'string' || head === undefined) {
+    const what =
+      'must be a data URL of a png, jpeg, gif or webp image (data:image/png;base64,…). Addresses are not fetched'
+    throw invalid(at, what)
+  }
+  const padding = /={0,2}$/.exec(url.slice(-2))?.[0].length ?? 0
+  const digits = url.length - head.length
+  if ((digits / 4) * 3 - padding > imageBytes) {
+    const message = 'An image in a message must not be larger than 1 MiB. Make it smaller.'
+    throw new GatewayError('body_too_large', { param: at, message })
+  }
+  const isBase64 = !notBase64.test(url.slice(head.length, url.length - padding))
+  if (digits === 0 || digits % 4 !== 0 || !isBase64) throw invalid(at, 'is not valid base64')
+  return url
+}
+
+const callKeys = new Set(['id', 'type', 'function', 'index'])
+const functionKeys = new Set(['name', 'arguments'])
+
+function readToolCall(call: unknown, at: string): ToolCall {
+  if (!isObject(call)) throw invalid(at, 'must be an object')
+  if (field(call, 'type') !== 'function') throw invalid(`${at}.type`, 'must be "function"')
+  refuseStrangers(call, { known: callKeys, at })
+  const id = readName(field(call, 'id'), `${at}.id`)
+  const called = field(call, 'function')
+  const place = `${at}.function`
+  if (called === undefined) throw missing(place)
+  if (!isObject(called)) throw invalid(place, 'must be an object')
+  refuseStrangers(called, { known: functionKeys, at: place })
+  const name = readName(field(called, 'name'), `${place}.name`)
+  const args = field(called, 'arguments')
+  if (args === undefined) throw missing(`${place}.arguments`)
+  if (typeof args !== 'string') throw invalid(`${place}.arguments`, 'must be a string of JSON')
+  return { id, type: 'function', function: { name, arguments: args } }
+}

@@ -1,0 +1,29 @@
+// The refusals of what a client wrote in a body, each with the path of the value at fault.
+
+import { GatewayError } from '../errors.ts'
+
+/** `what` goes on after the value's path: 'must be a string'. */
+export function invalid(param: string, what: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
+}
+
+export function missing(param: string): GatewayError {
+  return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
+}
+
+export function unknown(param: string, hint = 'Remove it.'): GatewayError {
+  const message = `"${param}" is not known here. ${hint}`
+  return new GatewayError('unknown_parameter', { param, message })
+}
+
+/** The fields of an object that nobody asked for are refused; `known` also has those that are dropped. */
+export function refuseStrangers(
+  value: object,
+  { known, at }: { readonly known: ReadonlySet<string>; readonly at: string },
+): void {
+  for (const key of Object.keys(value)) if (!known.has(key)) throw unknown(`${at}.${key}`)
+}
+
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

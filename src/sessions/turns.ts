@@ -1,0 +1,173 @@
+// What a client sends to a session: the new turns, and how they are to be answered. Both forms of the contract, `content`
+// and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
+
+import type { Limits, Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import { scanJson } from '../http/json-scan.ts'
+import type { JsonScan } from '../http/json-scan.ts'
+import { field } from '../json-field.ts'
+import { readName, readParts, readText, readToolCalls } from './content.ts'
+import type { NewMessage } from './message.ts'
+import { checkExtras, ownKeys, readParameters } from './parameters.ts'
+import type { Parameters } from './parameters.ts'
+import { invalid, isObject, missing, refuseStrangers } from './refusals.ts'
+
+export interface Send extends Parameters {
+  /** At least one; the last one is of `user` or `tool`. */
+  readonly turns: readonly NewMessage[]
+  /** Undefined: the session's. */
+  readonly model?: string
+  /** Undefined: Accept decides. */
+  readonly stream?: boolean
+  readonly onDisconnect: 'continue' | 'cancel'
+}
+
+export type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
+
+/** Each is a row, written by one script. */
+const maxTurns = 256
+
+/** Throws invalid_json, missing_, invalid_ or unknown_parameter, unsupported_attachment, body_too_large. */
+export function parseSend(body: Buffer, limits: SendLimits): Send {
+  const scan = scanJson(body, ownKeys)
+  const turns = readTurns(scan, limits.attachments)
+  if (body.length - dataUrlBytes(turns) > limits.jsonApiBytes) {
+    const message = `A message has at most ${limits.jsonApiBytes} bytes beside its images. Shorten it.`
+    throw new GatewayError('body_too_large', { message })
+  }
+  const onDisconnect = scan.value('on_disconnect') ?? 'continue'
+  if (onDisconnect !== 'continue' && onDisconnect !== 'cancel') {
+    throw invalid('on_disconnect', 'must be "continue" or "cancel"')
+  }
+  return {
+    turns,
+    model: readModel(scan),
+    stream: readStream(scan),
+    onDisconnect,
+    ...readParameters(scan),
+  }
+}
+
+/** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
+export function checkSend({ turns, extras }: Send, model: Model): void {
+  checkExtras(extras, model.extraParameters)
+  if (model.accepts.includes('image')) return
+  if (turns.some(hasImage)) {
+    const message = 'The model does not accept images. Choose one that does.'
+    throw new GatewayError('unsupported_attachment', { message })
+  }
+}
+
+function readTurns(scan: JsonScan, attachments: number): readonly NewMessage[] {
+  const content = scan.value('content') ?? undefined
+  const messages = scan.value('messages') ?? undefined
+  if (content !== undefined && messages !== undefined) {
+    throw invalid('messages', 'and "content" must not both be given')
+  }
+  if (content !== undefined) {
+    return [{ role: 'user', content: readParts(content, { at: 'content', attachments }) }]
+  }
+  if (messages === undefined) throw missing('content')
+  if (!Array.isArray(messages)) throw invalid('messages', 'must be a list')
+  if (messages.length === 0) throw invalid('messages', 'must not be empty')
+  if (messages.length > maxTurns) throw invalid('messages', `has more than ${maxTurns} entries`)
+  const turns = messages.map((message: unknown, i) =>
+    readTurn(message, { at: `messages[${i}]`, attachments }),
+  )
+  if (turns.at(-1)?.role === 'assistant') throw invalid('messages', 'must end with user or tool')
+  return turns
+}
+
+interface Place {
+  readonly at: string
+  readonly attachments: number
+}
+
+const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`
+const otherRoles: ReadonlyMap<unknown, string> = new Map([
+  ['system', session],
+  ['developer', session],
+  ['function', 'is of the old interface. Use "tool"'],
+])
+
+function readTurn(message: unknown, { at, attachments }: Place): NewMessage {
+  if (!isObject(message)) throw invalid(at, 'must be an object')
+  const role = field(message, 'role')
+  if (role === 'user') {
+    refuseStrangers(message, { known: userKeys, at })
+    const content = readParts(field(message, 'content'), { at: `${at}.content`, attachments })
+    return { role, content, ...readSpeaker(message, at) }
+  }
+  if (role === 'assistant') return readAssistant(message, at)
+  if (role === 'tool') {
+    refuseStrangers(message, { known: toolKeys, at })
+    const tool_call_id = readName(field(message, 'tool_call_id'), `${at}.tool_call_id`)
+    const content = readText(field(message, 'content'), `${at}.content`)
+    return { role, content, tool_call_id, ...readSpeaker(message, at) }
+  }
+  if (role === undefined) throw missing(`${at}.role`)
+  throw invalid(`${at}.role`, otherRoles.get(role) ?? 'must be "user", "assistant" or "tool"')
+}
+
+const userKeys = new Set(['role', 'content', 'name'])
+const toolKeys = new Set([...userKeys, 'tool_call_id'])
+/** The later ones stand in every answer of an SDK, which people send back whole; they are dropped. */
+const assistantKeys = new Set([
+  ...userKeys,
+  'tool_calls',
+  'annotations',
+  'audio',
+  'function_call',
+  'reasoning',
+  'reasoning_content',
+  'refusal',
+])
+
+function readAssistant(message: object, at: string): NewMessage {
+  refuseStrangers(message, { known: assistantKeys, at })
+  const calls = field(message, 'tool_calls') ?? undefined
+  const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
+  const said = field(message, 'content') ?? ''
+  if (said === '' && !tool_calls) throw missing(`${at}.content`)
+  const content = said === '' ? null : readText(said, `${at}.content`)
+  return {
+    role: 'assistant',
+    content,
+    ...(tool_calls && { tool_calls }),
+    ...readSpeaker(message, at),
+  }
+}
+
+function readSpeaker(message: object, at: string): { name?: string } {
+  const name = field(message, 'name') ?? undefined
+  return name === undefined ? {} : { name: readName(name, `${at}.name`) }
+}
+
+function readModel(scan: JsonScan): string | undefined {
+  const model = scan.value('model') ?? undefined
+  if (model === undefined || (typeof model === 'string' && model !== '')) return model
+  throw invalid('model', 'must be the id of a model')
+}
+
+function readStream(scan: JsonScan): boolean | undefined {
+  const stream = scan.value('stream') ?? undefined
+  if (stream === undefined || typeof stream === 'boolean') return stream
+  throw invalid('stream', 'must be true, false or null')
+}
+
+function hasImage({ content }: NewMessage): boolean {
+  return Array.isArray(content) && content.some((part: unknown) => urlOf(part) !== '')
+}
+
+function dataUrlBytes(turns: readonly NewMessage[]): number {
+  let bytes = 0
+  for (const { content } of turns) {
+    for (const part of Array.isArray(content) ? content : []) bytes += urlOf(part).length
+  }
+  return bytes
+}
+
+function urlOf(part: unknown): string {
+  const url = field(field(part, 'image_url'), 'url')
+  return typeof url === 'string' ? url : ''
+}

@@ -1,0 +1,138 @@
+import t from 'tap'
+import { readParts, readText, readToolCalls } from '../../src/sessions/content.ts'
+
+const png = 'data:image/png;base64,'
+const image = (url: unknown, more: object = {}) => ({
+  type: 'image_url',
+  image_url: { url, ...more },
+})
+const parts = (value: unknown) => readParts(value, { at: 'content', attachments: 2 })
+const call = (more: object = {}) => ({
+  id: 'call_1',
+  type: 'function',
+  function: { name: 'f', arguments: '{}' },
+  ...more,
+})
+
+const invalid = (param: string) => ({ code: 'invalid_parameter', param })
+const missing = (param: string) => ({ code: 'missing_parameter', param })
+const unknown = (param: string) => ({ code: 'unknown_parameter', param })
+const unsupported = (param: string) => ({ code: 'unsupported_attachment', param })
+
+void t.test('text and images are taken as they are', async (t) => {
+  t.equal(parts('\0\ud800 報'), '\0\ud800 報')
+  const list = [
+    { type: 'text', text: 'Hi' },
+    image(`${png}AAAA`),
+    image(`${png}AA==`, { detail: 'low' }),
+  ]
+  t.strictSame(parts(list), list)
+  t.strictSame(parts([image(`${png}AAAA`, { detail: null })]), [image(`${png}AAAA`)])
+  for (const type of ['jpeg', 'jpg', 'gif', 'webp', 'PNG']) {
+    t.ok(parts([image(`data:image/${type};base64,AAA=`)]))
+  }
+})
+
+void t.test('what says nothing, or is no content, is refused by its path', async (t) => {
+  t.throws(() => parts(undefined), missing('content'))
+  t.throws(() => parts(null), missing('content'))
+  for (const value of ['', [], {}, 7]) t.throws(() => parts(value), invalid('content'))
+  for (const value of [null, 'Hi', []]) t.throws(() => parts([value]), invalid('content[0]'))
+  t.throws(() => parts([{}]), missing('content[0].type'))
+  t.throws(() => parts([{ type: 'video' }]), invalid('content[0].type'))
+  t.throws(() => parts([{ type: 7 }]), invalid('content[0].type'))
+  t.throws(() => parts([{ type: 'text' }]), missing('content[0].text'))
+  for (const text of ['', 7, null]) {
+    t.throws(() => parts([{ type: 'text', text }]), invalid('content[0].text'))
+  }
+  t.throws(() => parts([{ type: 'text', text: 'a', x: 1 }]), unknown('content[0].x'))
+})
+
+void t.test('an attachment that is not there yet is told so', async (t) => {
+  const file = { type: 'file', file: { file_id: 'file_1' } }
+  t.throws(() => parts([file]), { ...unsupported('content[0]'), message: /not available yet/ })
+  t.throws(() => parts([{ type: 'input_audio', input_audio: {} }]), unsupported('content[0]'))
+})
+
+void t.test('an address is never fetched, and only four kinds of images are taken', async (t) => {
+  const at = 'content[0].image_url.url'
+  const urls = [
+    'https://example.com/a.png',
+    'http://169.254.169.254/',
+    'data:image/svg+xml;base64,AAAA',
+    'data:image/png,AAAA',
+    `${png}`,
+    `${png}AAA`,
+    `${png}A===`,
+    `${png}AA=A`,
+    `${png}AA A`,
+    `${png}AA-_`,
+    `${png}AAAA\n`,
+    7,
+    null,
+  ]
+  for (const url of urls) t.throws(() => parts([image(url)]), invalid(at), String(url))
+  t.throws(() => parts([{ type: 'image_url', image_url: {} }]), missing(at))
+  t.throws(() => parts([{ type: 'image_url' }]), missing('content[0].image_url'))
+  t.throws(
+    () => parts([{ type: 'image_url', image_url: `${png}AAAA` }]),
+    invalid('content[0].image_url'),
+  )
+  t.throws(() => parts([image(`${png}AAAA`, { x: 1 })]), unknown('content[0].image_url.x'))
+  t.throws(() => parts([{ ...image(`${png}AAAA`), x: 1 }]), unknown('content[0].x'))
+  t.throws(
+    () => parts([image(`${png}AAAA`, { detail: 7 })]),
+    invalid('content[0].image_url.detail'),
+  )
+})
+
+void t.test('an image of 1 MiB is taken, one of a byte more is not', async (t) => {
+  const ofBytes = (bytes: number) => png + Buffer.alloc(bytes, 7).toString('base64')
+  const most = 1024 * 1024
+  t.ok(parts([image(ofBytes(most))]))
+  const tooLarge = { code: 'body_too_large', param: 'content[0].image_url.url' }
+  t.throws(() => parts([image(ofBytes(most + 1))]), tooLarge)
+})
+
+void t.test('a message has only so many attachments', async (t) => {
+  const one = image(`${png}AAAA`)
+  t.ok(parts([one, one]))
+  t.throws(() => parts([one, one, one]), invalid('content'))
+})
+
+void t.test('who can only say text sends no image; a tool may say nothing', async (t) => {
+  t.equal(readText('', 'content'), '')
+  t.strictSame(readText([{ type: 'text', text: 'a' }], 'c'), [{ type: 'text', text: 'a' }])
+  t.throws(() => readText([image(`${png}AAAA`)], 'c'), invalid('c[0].type'))
+  t.throws(() => readText(undefined, 'c'), missing('c'))
+  for (const value of [[], 7, {}]) t.throws(() => readText(value, 'c'), invalid('c'))
+})
+
+void t.test('calls of tools are taken as they are, and refused by their path', async (t) => {
+  t.strictSame(readToolCalls([call({ index: 0 })], 'c'), [call()])
+  t.strictSame(readToolCalls([call(), call({ id: 'call_2' })], 'c'), [
+    call(),
+    call({ id: 'call_2' }),
+  ])
+  for (const value of [[], {}, 'x', [call(), call()], Array(129).fill(call())]) {
+    t.throws(() => readToolCalls(value, 'c'), invalid('c'))
+  }
+  t.throws(() => readToolCalls([null], 'c'), invalid('c[0]'))
+  t.throws(() => readToolCalls([call({ type: 'custom' })], 'c'), invalid('c[0].type'))
+  t.throws(() => readToolCalls([call({ id: undefined })], 'c'), missing('c[0].id'))
+  for (const id of ['', 7, 'x'.repeat(257)]) {
+    t.throws(() => readToolCalls([call({ id })], 'c'), invalid('c[0].id'))
+  }
+  t.throws(() => readToolCalls([call({ x: 1 })], 'c'), unknown('c[0].x'))
+  const broken: readonly (readonly [unknown, { code: string; param: string }])[] = [
+    [undefined, missing('c[0].function')],
+    ['f', invalid('c[0].function')],
+    [{ arguments: '' }, missing('c[0].function.name')],
+    [{ name: 'f' }, missing('c[0].function.arguments')],
+    [{ name: 'f', arguments: {} }, invalid('c[0].function.arguments')],
+    [{ name: 'f', arguments: '', x: 1 }, unknown('c[0].function.x')],
+  ]
+  for (const [value, error] of broken) {
+    t.throws(() => readToolCalls([call({ function: value })], 'c'), error)
+  }
+})

@@ -1,0 +1,81 @@
+import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { scanJson } from '../../src/http/json-scan.ts'
+import { checkExtras, ownKeys, readParameters } from '../../src/sessions/parameters.ts'
+
+const read = (body: string) => readParameters(scanJson(Buffer.from(body), ownKeys))
+const refused = (param: string) => ({ code: 'invalid_parameter', param })
+
+void t.test('a parameter goes on as it was written', async (t) => {
+  const { parameters, extras } = read(
+    '{"content":"Hi","seed" : 12345678901234567890 ,"stop":["\\u00e9", "报"],"temperature":0.10,"user":null}',
+  )
+  t.strictSame(
+    [...parameters],
+    [
+      ['seed', '12345678901234567890'],
+      ['stop', '["\\u00e9", "报"]'],
+      ['temperature', '0.10'],
+      ['user', 'null'],
+    ],
+  )
+  t.strictSame(extras, [])
+})
+
+void t.test('what the gateway writes itself does not go on', async (t) => {
+  const body =
+    '{"messages":[],"model":"m","stream":true,"on_disconnect":"cancel","n":1,"store":true}'
+  t.equal(read(body).parameters.size, 0)
+  t.equal(read('{"n":null,"store":null,"metadata":null,"functions":null}').parameters.size, 0)
+})
+
+void t.test('what a session can not have is refused', async (t) => {
+  for (const n of ['2', '0', '"1"', '1.5']) t.throws(() => read(`{"n":${n}}`), refused('n'))
+  t.throws(() => read('{"store":"yes"}'), refused('store'))
+  t.throws(() => read('{"stream_options":[]}'), refused('stream_options'))
+  t.throws(() => read('{"modalities":["text","audio"]}'), refused('modalities'))
+  t.equal(read('{"modalities": [ "text" ]}').parameters.get('modalities'), '[ "text" ]')
+  for (const key of ['audio', 'functions', 'function_call', 'metadata']) {
+    t.throws(() => read(`{"${key}":{}}`), refused(key))
+  }
+})
+
+void t.test('the lower of two maximums counts', async (t) => {
+  t.equal(read('{"max_tokens":7,"max_completion_tokens":5}').maxTokens, 5)
+  t.equal(read('{"max_tokens":null}').maxTokens, undefined)
+  t.equal(read('{"max_tokens":1e300}').maxTokens, Number.MAX_SAFE_INTEGER)
+  for (const value of ['0', '1.5', '"7"', '-1', '[]']) {
+    t.throws(() => read(`{"max_tokens":${value}}`), refused('max_tokens'))
+  }
+})
+
+void t.test('what only some models know is theirs to allow', async (t) => {
+  const { extras, parameters } = read('{"top_k":4,"constructor":1}')
+  t.strictSame(extras, ['top_k', 'constructor'])
+  t.equal(parameters.get('top_k'), '4')
+  checkExtras(extras, ['constructor', 'top_k'])
+  const unknown = { code: 'unknown_parameter', param: 'constructor' }
+  t.throws(() => checkExtras(extras, ['top_k']), unknown)
+})
+
+void t.test('every parameter of the openai package is decided on', async (t) => {
+  const types = readFileSync(
+    new URL(
+      'completions.d.ts',
+      import.meta.resolve('openai/resources/chat/completions/completions'),
+    ),
+    'utf8',
+  )
+  const body = types.split('interface ChatCompletionCreateParamsBase {')[1]?.split('\n}')[0] ?? ''
+  const names = [...body.matchAll(/^ {4}(\w+)\??:/gm)].flatMap(([, name]) => name ?? [])
+  t.ok(names.length > 30)
+  t.strictSame(
+    names.filter((name) => !ownKeys.has(name)),
+    [],
+  )
+})
+
+void t.test('a huge body is checked for JSON where it goes on', async (t) => {
+  const long = 'x'.repeat(1 << 20)
+  t.throws(() => read(`{"user":"${long}","seed":maybe}`), { code: 'invalid_json' })
+})

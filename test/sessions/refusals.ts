@@ -1,0 +1,32 @@
+import t from 'tap'
+import { GatewayError } from '../../src/errors.ts'
+import {
+  invalid,
+  isObject,
+  missing,
+  refuseStrangers,
+  unknown,
+} from '../../src/sessions/refusals.ts'
+
+void t.test('a refusal names the value at fault', async (t) => {
+  t.match(invalid('a[0].b', 'must be a string'), {
+    code: 'invalid_parameter',
+    param: 'a[0].b',
+    message: '"a[0].b" must be a string.',
+  })
+  t.match(missing('a'), { code: 'missing_parameter', param: 'a', message: '"a" is required.' })
+  t.match(unknown('a'), { code: 'unknown_parameter', param: 'a' })
+})
+
+void t.test('a field that nobody asked for is refused by its path', async (t) => {
+  const known = new Set(['a'])
+  refuseStrangers({ a: 1 }, { known, at: 'x' })
+  const odd: object = JSON.parse('{"a":1,"__proto__":2}') as object
+  t.throws(() => refuseStrangers(odd, { known, at: 'x' }), unknown('x.__proto__'))
+  t.throws(() => refuseStrangers({ b: 1 }, { known, at: 'x' }), GatewayError)
+})
+
+void t.test('a list is no object', async (t) => {
+  for (const value of [null, [], 'a', 1, undefined]) t.notOk(isObject(value))
+  t.ok(isObject({}))
+})
