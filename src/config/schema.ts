@@ -25,7 +25,8 @@ export interface Kind {
 /** Kinds by schema. Derived schemas (`.describe()`, `.min()`) inherit them. */
 export const kinds = z.registry<Partial<Kind>>()
 
-const msOf: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
+const msPerHour = 3_600_000
+const msOf: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: msPerHour }
 const bytesOf: Readonly<Record<string, number>> = {
   B: 1,
   KiB: 2 ** 10,
@@ -47,14 +48,14 @@ const pemHelp = 'write the path of a PEM file'
 const decimalHelp = 'write a decimal number ≥ 0 with at most 6 places, such as 0.07'
 
 /** `500ms 30s 15m 24h` → milliseconds; at least 1 ms where `min` does not say otherwise. */
-export function duration({ min = 1 } = {}) {
+export function duration({ min = 1, max = longestTimerMs } = {}) {
   return z
     .string({ error: durationHelp })
     .regex(durationPattern, { error: durationHelp })
     .transform((text, ctx) => {
       const ms = parseUnit(text, msOf)
       if (ms < min) return refuse(ctx, `is too short; at least ${min}ms`)
-      if (ms > longestTimerMs) return refuse(ctx, 'is too long; at most 596h')
+      if (ms > max) return refuse(ctx, `is too long; at most ${Math.floor(max / msPerHour)}h`)
       return ms
     })
     .register(kinds, { kind: 'duration' })

@@ -27,6 +27,13 @@ t.test('the longest duration still fits a timer', async (t) => {
   t.notOk(duration().safeParse(`${2 ** 31}ms`).success)
 })
 
+t.test('a duration that is no timer may be longer', async (t) => {
+  const year = duration({ max: 8760 * 3_600_000 })
+  t.equal(year.parse('8760h'), 8760 * 3_600_000)
+  const issue = year.safeParse('8761h').error?.issues[0]
+  t.match(issue?.message, 'is too long; at most 8760h')
+})
+
 t.test('a size is bytes, or a whole number with its unit', async (t) => {
   const good = { '1B': 1, '64KiB': 65_536, '100MiB': 104_857_600, '2TiB': 2 ** 41 }
   for (const [text, size] of Object.entries(good)) t.equal(bytes().parse(text), size)
