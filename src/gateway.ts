@@ -25,6 +25,7 @@ import { limits } from './plugins/limits.ts'
 import { leaseMsOf, metering } from './plugins/metering.ts'
 import { models } from './plugins/models.ts'
 import { ops } from './plugins/ops.ts'
+import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
@@ -38,6 +39,7 @@ export const plugins = [
   limits,
   idempotency,
   metering,
+  sessions,
   chat,
   models,
   billing,

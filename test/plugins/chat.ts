@@ -78,7 +78,9 @@ t.test('fields that would outbid the bound never reach a backend', async (t) => 
 })
 
 t.test('without metering a key is still asked for', async (t) => {
-  const { backend, gate, ask } = await chatPath(t, { yaml: 'plugins: { metering: false }' })
+  const { backend, gate, ask } = await chatPath(t, {
+    yaml: 'plugins: { metering: false, sessions: false }',
+  })
   backend.on(chat())
   t.equal((await ask()).status, 200)
   const forged = await gate.call('/v1/chat', newKey('A'.repeat(12)), hi)

@@ -1,0 +1,102 @@
+// Sessions as a resource: create, list, show, change, delete.
+
+import { z } from '../config/schema.ts'
+import { GatewayError } from '../errors.ts'
+import type { Exchange, KeptAnswer } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import { parseFields } from '../http/fields.ts'
+import { mayUse } from '../model-access.ts'
+import type { Answer, Route } from '../plugin.ts'
+import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
+import { idsOf, json, pageOf, refOf, sessionsPath } from './sessions-route.ts'
+
+/** Half of a surrogate pair would come back from Redis as another character. */
+const anyText = z
+  .string({ error: 'write text' })
+  .refine((value) => value.isWellFormed(), { error: 'write whole Unicode characters' })
+const text = (most: number) =>
+  anyText.refine((value) => value.length <= most || [...value].length <= most, {
+    error: `write at most ${most} characters`,
+  })
+
+const metadata = z
+  .record(text(64), text(512), {
+    error: 'write an object of texts of at most 512 characters, with keys of at most 64',
+  })
+  .refine((pairs) => Object.keys(pairs).length <= 16, { error: 'write at most 16 pairs' })
+
+const schema = z.strictObject({
+  title: text(200).nullable().optional(),
+  model: z.string({ error: 'write the id of a model' }).nullable().optional(),
+  instructions: anyText.nullable().optional(),
+  metadata: metadata.nullable().optional(),
+})
+
+export function resourceRoutes(gateway: Gateway, book: SessionBook): readonly Route[] {
+  const access = 'sessions'
+  const maxBytes = gateway.config.limits.jsonApiBytes
+  const one = `${sessionsPath}/:id`
+  return [
+    {
+      method: 'POST',
+      path: sessionsPath,
+      access,
+      body: 'json',
+      maxBytes,
+      creates: true,
+      async serve(x) {
+        const claimed = x.claim && { claim: x.claim, answerTo: created }
+        return created(await book.create(refOf(x), fieldsOf(gateway, x), claimed))
+      },
+    },
+    {
+      method: 'GET',
+      path: sessionsPath,
+      access,
+      body: 'none',
+      serve: async (x) => json(await book.list(refOf(x), pageOf(x, 'sess', 'desc'))),
+    },
+    {
+      method: 'GET',
+      path: one,
+      access,
+      body: 'none',
+      serve: async (x) => json(await book.read(refOf(x), idsOf(x).session)),
+    },
+    {
+      method: 'PATCH',
+      path: one,
+      access,
+      body: 'json',
+      maxBytes,
+      serve: async (x) => json(await book.patch(refOf(x), idsOf(x).session, fieldsOf(gateway, x))),
+    },
+    {
+      method: 'DELETE',
+      path: one,
+      access,
+      body: 'none',
+      async serve(x): Promise<Answer> {
+        await book.remove(refOf(x), idsOf(x).session)
+        return { status: 204, body: '' }
+      },
+    },
+  ]
+}
+
+function created(session: Session): KeptAnswer {
+  const headers = { Location: `${sessionsPath}/${session.id}` }
+  return { status: 201, headers, body: JSON.stringify(session) }
+}
+
+/** An alias is kept as what it stands for. */
+function fieldsOf({ config, findModel }: Gateway, { body, caller }: Exchange): SessionFields {
+  const fields = parseFields(body, schema)
+  if (fields.model === undefined || fields.model === null) return fields
+  const model = findModel(fields.model)
+  if (!model) throw new GatewayError('model_not_found', { param: 'model' })
+  if (!caller || !mayUse(caller, model, config)) {
+    throw new GatewayError('model_not_allowed', { param: 'model' })
+  }
+  return { ...fields, model: model.id }
+}

@@ -1,0 +1,55 @@
+// Chat sessions: /api/chat/sessions and the messages below. The routes stand in sessions-*.ts, what they do in src/sessions.
+
+import { bytes, duration, z } from '../config/schema.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Plugin } from '../plugin.ts'
+import { createScripts } from '../scripts.ts'
+import { sessionScripts } from '../sessions/library.ts'
+import { createMessageBook } from '../sessions/messages.ts'
+import { createSessionBook } from '../sessions/sessions.ts'
+import { messageRoutes } from './sessions-messages.ts'
+import { resourceRoutes } from './sessions-resource.ts'
+
+const hourMs = 3_600_000
+
+const schema = z.strictObject({
+  retention: duration({ min: 0, max: 10 * 8760 * hourMs })
+    .prefault('0s')
+    .describe('A session that nothing changed for so long is deleted; `0s` keeps all for ever.'),
+  replay_keep: duration()
+    .prefault('15m')
+    .describe("How long after a message's end its stream can still be read again."),
+  replay_bytes: bytes()
+    .prefault('8MiB')
+    .describe("The most that is kept of a message's stream; its oldest events go first."),
+})
+
+export type SessionsConfig = z.infer<typeof schema>
+
+export const sessions: Plugin<SessionsConfig> = {
+  name: 'sessions',
+  schema,
+  async setup(gateway, config) {
+    if (!gateway.config.plugins.has('metering')) {
+      throw new Error(
+        'plugins.sessions needs plugins.metering: an answer belongs to who holds money for it. Switch off both, or none.',
+      )
+    }
+    const scripts = scriptsOf(gateway)
+    await scripts.load()
+    const redis = gateway.redis.client
+    const times = { retentionMs: config.retention, replayKeepMs: config.replay_keep }
+    const book = createSessionBook({ redis, scripts, ...times })
+    const messages = createMessageBook(redis)
+    return { routes: [...resourceRoutes(gateway, book), ...messageRoutes(messages)] }
+  },
+}
+
+function scriptsOf({ redis, metrics }: Gateway) {
+  return createScripts({
+    link: redis,
+    library: sessionScripts,
+    onReply: (name, seconds) =>
+      metrics.redisSeconds.observe({ script: `session_${name}` }, seconds),
+  })
+}

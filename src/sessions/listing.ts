@@ -1,0 +1,61 @@
+// One page of rows whose ids stand in a zset. Rows can be gone (retention) while their ids stay: these are skipped, and
+// taken out of the zset. A page ends early when its rows are large: it never has much more than `largestPage` in memory.
+
+import type { Redis } from 'ioredis'
+import { directionOf, listOf } from '../http/page.ts'
+import type { Direction, List, Page } from '../http/page.ts'
+import { readMembers } from '../redis-members.ts'
+
+export interface Rows<T> {
+  /** The zset. */
+  readonly key: string
+  /** In one flight, in the order of the ids. */
+  read(ids: readonly string[]): Promise<readonly Row<T>[]>
+}
+
+/** `unreadable` is there, but none of ours. */
+export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'unreadable'
+
+const largestPage = 8 * 1024 * 1024
+const rowsAFlight = 26
+
+export async function readPage<T extends { readonly id: string }>(
+  redis: Redis,
+  rows: Rows<T>,
+  page: Page,
+): Promise<List<T>> {
+  const direction = directionOf(page)
+  const data: T[] = []
+  let bytes = 0
+  let hasMore = false
+  const mostAFlight = Math.min(page.limit + 1, rowsAFlight)
+  for await (const row of walk(redis, rows, { ...direction, mostAFlight })) {
+    hasMore = data.length === page.limit || bytes >= largestPage
+    if (hasMore) break
+    data.push(row.value)
+    bytes += row.bytes
+  }
+  if (direction.isTurned) data.reverse()
+  return listOf(data, hasMore)
+}
+
+interface Walk extends Direction {
+  readonly mostAFlight: number
+}
+
+async function* walk<T>(
+  redis: Redis,
+  { key, read }: Rows<T>,
+  { cursor, isUpwards, mostAFlight: count }: Walk,
+) {
+  for (;;) {
+    const ids = await readMembers(redis, key, { cursor, isUpwards, count })
+    if (ids.length === 0) return
+    const found = await read(ids)
+    const gone = ids.filter((_id, at) => found[at] === 'gone')
+    if (gone.length > 0) await redis.zrem(key, ...gone)
+    for (const row of found) if (typeof row === 'object') yield row
+    if (ids.length < count) return
+    cursor = ids.at(-1)
+  }
+}

@@ -1,0 +1,70 @@
+// The messages of a session as they are kept: one, or a page of them. Whose session it is is known by where it lies.
+
+import type { Redis } from 'ioredis'
+import { GatewayError } from '../errors.ts'
+import type { List, Page } from '../http/page.ts'
+import { isId } from '../ids.ts'
+import { asked } from '../ledger/asked.ts'
+import { keys } from '../redis.ts'
+import { readPage } from './listing.ts'
+import type { Row } from './listing.ts'
+import { parseStored, toPublic } from './message.ts'
+import type { PublicMessage, StoredMessage } from './message.ts'
+
+export interface MessageBook {
+  /** Throws `session_not_found`. */
+  list(ref: string, session: string, page: Page): Promise<List<PublicMessage>>
+  /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
+  read(ref: string, session: string, id: string): Promise<StoredMessage>
+}
+
+export function createMessageBook(redis: Redis): MessageBook {
+  return {
+    list: (ref, session, page) => asked(list(redis, { ref, session }, page)),
+    read: (ref, session, id) => asked(read(redis, { ref, session }, id)),
+  }
+}
+
+interface Place {
+  readonly ref: string
+  readonly session: string
+}
+
+async function list(
+  redis: Redis,
+  { ref, session }: Place,
+  page: Page,
+): Promise<List<PublicMessage>> {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  const rows = {
+    key: keys.messageIds(ref, session),
+    async read(ids: readonly string[]) {
+      const texts = await redis.hmget(keys.messages(ref, session), ...ids)
+      return texts.map((text) => rowOf(text, session))
+    },
+  }
+  const [isThere, found] = await Promise.all([
+    redis.exists(keys.session(ref, session)),
+    readPage(redis, rows, page),
+  ])
+  if (!isThere) throw new GatewayError('session_not_found')
+  return found
+}
+
+function rowOf(text: string | null, session: string): Row<PublicMessage> {
+  if (text === null) return 'gone'
+  const message = parseStored(text)
+  return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
+}
+
+async function read(redis: Redis, { ref, session }: Place, id: string): Promise<StoredMessage> {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  const [isThere, text] = await Promise.all([
+    redis.exists(keys.session(ref, session)),
+    isId('msg', id) ? redis.hget(keys.messages(ref, session), id) : null,
+  ])
+  if (!isThere) throw new GatewayError('session_not_found')
+  const message = parseStored(text)
+  if (!message) throw new GatewayError('message_not_found')
+  return message
+}

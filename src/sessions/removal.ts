@@ -1,0 +1,61 @@
+// A session goes with everything that belongs to it. What a script can't name beforehand is read before it runs, and the
+// script does nothing where that has changed since.
+
+import type { Redis } from 'ioredis'
+import { GatewayError } from '../errors.ts'
+import { asked } from '../ledger/asked.ts'
+import { keys } from '../redis.ts'
+import type { SessionScripts } from './library.ts'
+
+export interface RemovalOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+  /** How long the frames of a message are kept after its end. */
+  readonly replayKeepMs: number
+}
+
+/** A running generation is told to stop; its stream stays for as long as a cancelled one's. Throws `session_not_found`. */
+export async function removeSession(
+  { redis, scripts, replayKeepMs }: RemovalOptions,
+  ref: string,
+  id: string,
+): Promise<void> {
+  const own = [keys.session(ref, id), keys.messageIds(ref, id), keys.messages(ref, id)]
+  for (;;) {
+    const { last, active, ids } = await lookAt(redis, ref, id)
+    const reply = await scripts.run(
+      'remove',
+      [keys.sessions(ref), ...own, ...(active ? streamKeys(ref, active) : [])],
+      [id, last, active, String(Math.ceil(replayKeepMs / 1000))],
+    )
+    if (reply.word === 'session_not_found') throw new GatewayError('session_not_found')
+    if (reply.word === 'again') continue
+    const ended = ids.filter((message) => message !== active)
+    return forget(redis, ref, ended)
+  }
+}
+
+async function lookAt(redis: Redis, ref: string, id: string) {
+  const [[last, active], ids] = await asked(
+    Promise.all([
+      redis.hmget(keys.session(ref, id), 'last', 'active'),
+      redis.zrange(keys.messageIds(ref, id), '0', '-1'),
+    ]),
+  )
+  return { last: last ?? '', active: active ?? '', ids }
+}
+
+function streamKeys(ref: string, message: string): readonly string[] {
+  return [keys.stream(ref, message), keys.frames(ref, message)]
+}
+
+const forgottenAtOnce = 500
+
+/** The streams of ended messages expire anyway, so a failure is nobody's to hear. */
+async function forget(redis: Redis, ref: string, ended: readonly string[]): Promise<void> {
+  for (let at = 0; at < ended.length; at += forgottenAtOnce) {
+    const some = ended.slice(at, at + forgottenAtOnce)
+    const streams = some.flatMap((message) => streamKeys(ref, message))
+    await redis.unlink(...streams).catch(() => undefined)
+  }
+}
