@@ -208,6 +208,14 @@ t.test(
   },
 )
 
+t.test('who asks to go on reading takes no claim', async (t) => {
+  const { claims, post } = await start(t)
+  await post('/api/streamed', { headers: { 'last-event-id': 'made-1:3' } })
+  t.equal(await claims(), 0)
+  await post('/api/plain', { headers: { 'last-event-id': 'made-1:3' } })
+  t.equal(await claims(), 1, 'but where nothing can be read on')
+})
+
 t.test('a refusal is not kept: the same key serves a better try', async (t) => {
   const { makings, claims, post } = await start(t)
   for (const path of ['/api/plain', '/api/streamed']) {
