@@ -1,0 +1,173 @@
+import t from 'tap'
+import type { Claim } from '../../src/exchange.ts'
+import { idAfter, newId } from '../../src/ids.ts'
+import { newRef } from '../../src/ledger/api-key.ts'
+import { keys } from '../../src/redis.ts'
+import type { Session } from '../../src/sessions/sessions.ts'
+import { retentionS, sessionOf } from '../../src/sessions/sessions.ts'
+import { addMessage, openSessions } from '../fixtures/sessions.ts'
+
+const newest = { limit: 20, order: 'desc' } as const
+const full = {
+  title: 'Ünïcode 🎉',
+  model: 'm',
+  instructions: 'Be brief.\n',
+  metadata: { a: '1', b: '' },
+}
+
+const claimOf = (key: string, running: string): Claim => ({
+  key,
+  running,
+  keptAnswer: ({ body }) => `kept ${body}`,
+  keptPointer: (pointer) => pointer,
+  isKept: false,
+})
+const answerTo = (session: Session) => ({ status: 201, headers: {}, body: session.id })
+
+t.test('a session is what it was made with, and is read back the same', async (t) => {
+  const { book, ref } = await openSessions(t)
+  const empty = await book.create(ref, {})
+  t.match(empty, {
+    id: /^sess_[0-9a-f]{32}$/,
+    object: 'chat.session',
+    title: null,
+    model: null,
+    instructions: null,
+    metadata: {},
+    message_count: 0,
+    active_message_id: null,
+  })
+  t.ok(Math.abs(empty.created_at - Date.now() / 1000) < 5)
+  t.equal(empty.updated_at, empty.created_at)
+  const made = await book.create(ref, full)
+  t.match(made, full)
+  t.strictSame(await book.read(ref, made.id), made)
+  t.strictSame(await book.read(ref, empty.id), empty)
+})
+
+t.test('what is running in it is told by its row', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  await addMessage(redis, { ref, session })
+  const { id } = await addMessage(redis, { ref, session }, { status: 'in_progress' })
+  t.match(await book.read(ref, session), { message_count: 2, active_message_id: id })
+  t.equal(sessionOf({}), undefined)
+})
+
+t.test("nobody's id and somebody else's are no session, in every call", async (t) => {
+  const { book, ref } = await openSessions(t)
+  const { id } = await book.create(ref, {})
+  const gone = { code: 'session_not_found' }
+  for (const [whose, which] of [
+    [newRef(), id],
+    [ref, newId('sess')],
+    [ref, 'sess_'],
+    [ref, ''],
+    [ref, '*'],
+    [ref, `${id}:messages`],
+  ] as const) {
+    await t.rejects(book.read(whose, which), gone)
+    await t.rejects(book.patch(whose, which, {}), gone)
+    await t.rejects(book.patch(whose, which, { title: 'x' }), gone)
+    await t.rejects(book.remove(whose, which), gone)
+  }
+  t.match(await book.read(ref, id), { title: null })
+})
+
+t.test('a new id is greater than the last, also where that came from a fast clock', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const ahead = `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`
+  await redis.zadd(keys.sessions(ref), 0, ahead)
+  const first = await book.create(ref, { title: 'first' })
+  t.equal(first.id, idAfter(ahead))
+  const others = await Promise.all(Array.from({ length: 10 }, () => book.create(ref, {})))
+  const ids = [first.id, ...others.map(({ id }) => id)]
+  t.equal(new Set(ids).size, 11)
+  t.equal(await redis.zcard(keys.sessions(ref)), 12)
+  t.match(await book.read(ref, first.id), { title: 'first' })
+})
+
+t.test('a change replaces what it names, and null clears it', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id, created_at } = await book.create(ref, full)
+  await redis.hset(keys.session(ref, id), { updated_at: 5, created_at: 5 })
+  t.match(await book.patch(ref, id, {}), { ...full, updated_at: 5 }, 'nothing changes nothing')
+  const titled = await book.patch(ref, id, { title: 'new', metadata: { c: '3' } })
+  t.match(titled, { title: 'new', model: 'm', instructions: full.instructions })
+  t.strictSame(titled.metadata, { c: '3' })
+  t.ok(titled.updated_at >= created_at)
+  const cleared = await book.patch(ref, id, {
+    title: null,
+    model: null,
+    instructions: null,
+    metadata: null,
+  })
+  t.match(cleared, { id, title: null, model: null, instructions: null })
+  t.strictSame(cleared.metadata, {})
+  t.strictSame(await book.read(ref, id), cleared)
+})
+
+t.test('a change of a session that a fast clock made does not date before it', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id } = await book.create(ref, {})
+  const ahead = Math.floor(Date.now() / 1000) + 1000
+  await redis.hset(keys.session(ref, id), { created_at: ahead })
+  t.equal((await book.patch(ref, id, { title: 'x' })).updated_at, ahead)
+})
+
+t.test('a claim is kept in the step that creates, and a lost one creates nothing', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const claim = claimOf(keys.claim(ref, 'one'), 'mine')
+  const refusal = { code: 'idempotency_in_progress', retryAfterMs: 1000 }
+  await t.rejects(book.create(ref, {}, { claim, answerTo }), refusal, 'it has expired')
+  await redis.set(claim.key, 'theirs')
+  await t.rejects(book.create(ref, {}, { claim, answerTo }), refusal, 'another try has it')
+  t.equal(claim.isKept, false)
+  t.equal(await redis.zcard(keys.sessions(ref)), 0)
+  t.equal(await redis.get(claim.key), 'theirs')
+  await redis.set(claim.key, 'mine')
+  const { id } = await book.create(ref, {}, { claim, answerTo })
+  t.equal(claim.isKept, true)
+  t.equal(await redis.get(claim.key), `kept ${id}`)
+  const ttl = await redis.ttl(claim.key)
+  t.ok(ttl > 86_300 && ttl <= 86_400, String(ttl))
+})
+
+t.test('what the claim keeps is of the id that it got at last', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  await redis.zadd(keys.sessions(ref), 0, `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`)
+  const claim = claimOf(keys.claim(ref, 'one'), 'mine')
+  await redis.set(claim.key, 'mine')
+  const { id } = await book.create(ref, {}, { claim, answerTo })
+  t.equal(await redis.get(claim.key), `kept ${id}`)
+})
+
+t.test('without retention nothing expires; with it every change starts it anew', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id } = await book.create(ref, {})
+  t.equal(await redis.ttl(keys.session(ref, id)), -1)
+  const kept = await openSessions(t, { retentionMs: 60_000 })
+  const { id: session } = await kept.book.create(kept.ref, {})
+  const place = { ref: kept.ref, session }
+  await addMessage(kept.redis, place)
+  const own = [keys.session, keys.messageIds, keys.messages].map((key) => key(kept.ref, session))
+  t.ok((await kept.redis.ttl(own[0] ?? '')) > 50)
+  await kept.redis.expire(own[0] ?? '', 5)
+  await kept.book.patch(kept.ref, session, { title: 'x' })
+  for (const key of own) t.ok((await kept.redis.ttl(key)) > 50, key)
+  t.equal(retentionS({ retentionMs: 1 }), '1', 'a part of a second is not for ever')
+})
+
+t.test('a list skips sessions that have expired, and forgets them', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const ids: string[] = []
+  for (let i = 0; i < 60; i++) ids.unshift((await book.create(ref, {})).id)
+  await redis.del(...ids.slice(0, 40).map((id) => keys.session(ref, id)))
+  const idsOf = async (page: Parameters<typeof book.list>[1]) => {
+    const { data, has_more } = await book.list(ref, page)
+    return { ids: data.map(({ id }) => id), has_more }
+  }
+  t.strictSame(await idsOf({ ...newest, limit: 5 }), { ids: ids.slice(40, 45), has_more: true })
+  t.equal(await redis.zcard(keys.sessions(ref)), 20)
+  t.strictSame(await idsOf(newest), { ids: ids.slice(40), has_more: false })
+})
