@@ -1,0 +1,218 @@
+// What of a session a backend gets to see: the instructions, the newest whole turns that fit the model's context window
+// less the output's budget, and what is said now. A turn is the questions up to an answer and all that follows up to the
+// next question. Answers that say nothing drop out with what they answer, calls of tools without their results.
+//
+// Goes from the newest message to the oldest, so nobody reads more of a session than is needed:
+//
+//     user  assistant(calls a, b)  tool(a)  assistant  user  assistant()      ← oldest … newest →
+//     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
+
+import type { Model } from '../config/config.ts'
+import { invalid } from './refusals.ts'
+import type { Content, NewMessage, StoredMessage, ToolCall } from './message.ts'
+
+export interface HistoryOptions {
+  /** The new turns: they always go, even when they alone are too long. */
+  readonly fresh: readonly NewMessage[]
+  readonly instructions: string | null
+  readonly model: Pick<Model, 'accepts' | 'bytesPerToken' | 'contextWindow'>
+  /** What the answer may take; at least half of the window is left to the prompt. */
+  readonly outputTokens: number
+  /** JSON text by name, as they go to the backend: tools and schemas take their room too. */
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+export interface History {
+  /** Chat Completions messages as JSON text, oldest first. */
+  readonly messages: readonly string[]
+  /** Guessed as ledger/estimate.ts does. */
+  readonly promptTokens: number
+}
+
+/** Of all stored messages, oldest first. Throws `invalid_parameter` for a result that no call waits for. */
+export function selectHistory(stored: readonly StoredMessage[], options: HistoryOptions): History {
+  const builder = new HistoryBuilder(options)
+  for (let i = stored.length - 1; i >= 0 && builder.wantsMore; i--) {
+    const message = stored[i]
+    if (message) builder.add(message)
+  }
+  return builder.build()
+}
+
+/** The request for a backend: parameters byte for byte. */
+export function composeBody(request: {
+  readonly model: string
+  readonly messages: readonly string[]
+  readonly parameters: ReadonlyMap<string, string>
+}): Buffer {
+  const { model, messages, parameters } = request
+  const members = [...parameters].map(([name, text]) => `,${JSON.stringify(name)}:${text}`)
+  const head = `{"model":${JSON.stringify(model)},"stream":true,"messages":[`
+  return Buffer.from(`${head}${messages.join(',')}]${members.join('')}}`)
+}
+
+const messageTokens = 8
+const imageTokens = 1500
+
+interface Turn {
+  /** Newest first. */
+  readonly texts: string[]
+  tokens: number
+  /** It has what is said now. */
+  readonly isFresh: boolean
+  /** Its questions were met; whatever is older and no question belongs to another turn. */
+  isAsked: boolean
+}
+
+interface Result {
+  readonly message: NewMessage
+  /** Where it stands in what was sent; undefined: it is stored. */
+  readonly at: number | undefined
+}
+
+export class HistoryBuilder {
+  readonly #model: HistoryOptions['model']
+  readonly #system: string | undefined
+  /** Newest first. */
+  readonly #chosen: string[] = []
+  #used: number
+  #left: number
+  #turn = newTurn(true)
+  #isStored = false
+  /** Results whose call has not been met yet; newest first. */
+  #results: Result[] = []
+  /** An answer without text was met: the questions before it drop out. */
+  #isDropping = false
+  #isFull = false
+
+  constructor(options: HistoryOptions) {
+    const { fresh, instructions, model, outputTokens, parameters } = options
+    this.#model = model
+    this.#system = instructions
+      ? JSON.stringify({ role: 'system', content: instructions })
+      : undefined
+    const others = composeBody({ model: '', messages: [], parameters }).length
+    this.#used = others / model.bytesPerToken + (this.#system ? this.#tokensOf(this.#system) : 0)
+    const reserve = Math.min(outputTokens, Math.floor(model.contextWindow / 2))
+    this.#left = model.contextWindow - reserve - this.#used
+    for (let i = fresh.length - 1; i >= 0; i--) {
+      const message = fresh[i]
+      if (message) this.#see(message, i)
+    }
+    this.#isStored = true
+    // Else these are results, or go on with what was said before: that turn is never dropped.
+    if (this.#turn.isAsked) this.#close()
+  }
+
+  /** False: whatever is older does not fit. */
+  get wantsMore(): boolean {
+    return !this.#isFull
+  }
+
+  /** The next older message. */
+  add(message: StoredMessage): void {
+    if (!this.#isFull) this.#see(message, undefined)
+  }
+
+  /** Throws `invalid_parameter` for a result that no call waits for. */
+  build(): History {
+    this.#leaveResults()
+    if (!this.#isFull) this.#close()
+    const messages = this.#chosen.toReversed()
+    if (this.#system) messages.unshift(this.#system)
+    return { messages, promptTokens: Math.ceil(this.#used) }
+  }
+
+  #see(message: NewMessage | StoredMessage, at: number | undefined): void {
+    if (message.role === 'assistant') return this.#seeAnswer(message)
+    if (this.#isDropping) return
+    if (message.role === 'tool') {
+      if (this.#turn.isAsked) this.#close()
+      this.#results.push({ message, at })
+      return
+    }
+    this.#leaveResults()
+    this.#push(message)
+    this.#turn.isAsked = true
+  }
+
+  #seeAnswer(message: NewMessage | StoredMessage): void {
+    const isOver = !('status' in message) || message.status !== 'in_progress'
+    const { calls, results } = this.#claim(isOver ? message.tool_calls : undefined)
+    const says = isOver && message.content !== null && message.content.length > 0
+    this.#isDropping = !says && calls.length === 0
+    if (this.#isDropping) return
+    this.#leaveResults()
+    if (this.#turn.isAsked) this.#close()
+    for (const result of results) this.#push(result.message)
+    this.#push(message, calls)
+  }
+
+  /** The calls that have a result, and the first result of each, newest first. */
+  #claim(all: readonly ToolCall[] = []) {
+    const waiting = new Set(all.map(({ id }) => id))
+    const results: Result[] = []
+    const others: Result[] = []
+    for (const result of this.#results.toReversed()) {
+      const isWaitedFor = waiting.delete(result.message.tool_call_id ?? '')
+      if (isWaitedFor) results.unshift(result)
+      else others.unshift(result)
+    }
+    this.#results = others
+    return { calls: all.filter(({ id }) => !waiting.has(id)), results }
+  }
+
+  /** Those whose call is not there: backends refuse them. */
+  #leaveResults(): void {
+    const fresh = this.#results.find(({ at }) => at !== undefined)
+    this.#results = []
+    if (fresh) {
+      throw invalid(`messages[${fresh.at}].tool_call_id`, 'is of no call that waits for a result')
+    }
+  }
+
+  #push(message: NewMessage, calls: readonly ToolCall[] = []): void {
+    const { role, tool_call_id, name } = message
+    const content = this.#seen(message.content)
+    const text = JSON.stringify({
+      role,
+      content,
+      ...(calls.length > 0 && { tool_calls: calls }),
+      tool_call_id,
+      name,
+    })
+    this.#turn.texts.push(text)
+    this.#turn.tokens += this.#tokensOf(text, content)
+    if (!this.#turn.isFresh && this.#turn.tokens > this.#left) this.#isFull = true
+  }
+
+  /** The session may have had another model before, one with eyes. */
+  #seen(content: Content): Content {
+    if (content === null || typeof content === 'string') return content
+    if (this.#model.accepts.includes('image')) return content
+    return content.map((part) => (part.type === 'text' ? part : { type: 'text', text: '[image]' }))
+  }
+
+  #tokensOf(text: string, content: Content = null): number {
+    let bytes = Buffer.byteLength(text) + 1
+    let images = 0
+    for (const part of typeof content === 'string' ? [] : (content ?? [])) {
+      if (part.type === 'text') continue
+      bytes -= part.image_url.url.length
+      images++
+    }
+    return bytes / this.#model.bytesPerToken + messageTokens + images * imageTokens
+  }
+
+  #close(): void {
+    const { texts, tokens, isFresh } = this.#turn
+    if (!isFresh && tokens > this.#left) this.#isFull = true
+    if (this.#isFull) return
+    for (const text of texts) this.#chosen.push(text)
+    this.#left -= tokens
+    this.#used += tokens
+    this.#turn = newTurn(!this.#isStored)
+  }
+}
+
+const newTurn = (isFresh: boolean): Turn => ({ texts: [], tokens: 0, isFresh, isAsked: false })
