@@ -245,7 +245,7 @@ void t.test(
         user('q'),
         ...Array.from({ length: random(14) }, () => kinds[random(5)]?.() ?? user('q')),
       ]
-      const contextWindow = 40 + random(400)
+      const contextWindow = 60 + random(600)
       const sent = select(messages, { model: { ...model, contextWindow }, outputTokens: 20 })
       const last = sent.pop()
       let waiting = new Set<unknown>()
@@ -260,6 +260,6 @@ void t.test(
       }
       seen += sent.length
     }
-    t.ok(seen > 5000)
+    t.ok(seen > 3000, `${seen} messages`)
   },
 )
