@@ -19,11 +19,18 @@ const text = (most: number) =>
     error: `write at most ${most} characters`,
   })
 
-const metadata = z
+const pairs = z
   .record(text(64), text(512), {
     error: 'write an object of texts of at most 512 characters, with keys of at most 64',
   })
-  .refine((pairs) => Object.keys(pairs).length <= 16, { error: 'write at most 16 pairs' })
+  .refine((all) => Object.keys(all).length <= 16, { error: 'write at most 16 pairs' })
+// Zod would drop this key without a word.
+const metadata = z
+  .unknown()
+  .refine((value) => !Object.hasOwn(Object(value), '__proto__'), {
+    error: 'write another key than __proto__',
+  })
+  .pipe(pairs)
 
 const schema = z.strictObject({
   title: text(200).nullable().optional(),
