@@ -1,6 +1,6 @@
 // Bodies of resources: one JSON object judged by a schema, each fault in the words of the contract with its field.
 
-import { z } from '../config/schema.ts'
+import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from './json-scan.ts'
 

@@ -15,7 +15,7 @@ const anyText = z
   .string({ error: 'write text' })
   .refine((value) => value.isWellFormed(), { error: 'write whole Unicode characters' })
 const text = (most: number) =>
-  anyText.refine((value) => value.length <= most || [...value].length <= most, {
+  anyText.refine((value) => value.length <= most || Array.from(value).length <= most, {
     error: `write at most ${most} characters`,
   })
 
