@@ -128,6 +128,8 @@ export interface ErrorDetails {
   readonly source?: ErrorSource
   /** For the log, never for the client. */
   readonly cause?: unknown
+  /** The message that is in the way. */
+  readonly messageId?: string
   /** Who was refused, where that was found out on the way; for the log. */
   readonly caller?: RefusedCaller | undefined
 }
@@ -148,6 +150,7 @@ export class GatewayError extends Error {
   readonly headers: Readonly<Record<string, string>>
   readonly source: ErrorSource
   readonly caller: RefusedCaller | undefined
+  readonly messageId: string | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     const { status, type, retry, message } = errorTable[code]
@@ -160,6 +163,7 @@ export class GatewayError extends Error {
     this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
     this.headers = details.headers ?? {}
     this.caller = details.caller
+    this.messageId = details.messageId
     this.source = details.source ?? (this.status >= 500 ? 'gateway' : 'client')
   }
 }
@@ -194,6 +198,10 @@ export function hasCode(error: unknown, code: string): boolean {
 
 /** The JSON body of an error answer, and of the error frame in a stream. */
 export function errorBody(error: GatewayError, requestId: string): string {
-  const { message, type, param = null, code } = error
-  return JSON.stringify({ error: { message, type, param, code }, request_id: requestId })
+  const { message, type, param = null, code, messageId: message_id } = error
+  return JSON.stringify({
+    error: { message, type, param, code },
+    request_id: requestId,
+    message_id,
+  })
 }

@@ -34,12 +34,18 @@ export async function generate(x: Exchange, options: GenerationOptions): Promise
   }
 }
 
-/** What the backend streams, ready to be pumped: its first content has come, or was waited for long enough. */
-export async function openRelay(generation: Generation): Promise<Relay | Answer> {
+/** What the backend streams, ready to be pumped: its first content has come, or nobody waits for it any more. */
+export async function openRelay(
+  generation: Generation,
+  until: Promise<unknown>,
+): Promise<Relay | Answer> {
   const backend = await ask(generation)
   if (backend.status !== 200) return await refused(generation, backend)
   const relay = new Relay(generation, backend)
-  await relay.opened()
+  const opened = relay.opened()
+  // Not waited for any more, it may still fail: its pump will tell.
+  opened.catch(() => undefined)
+  await Promise.race([opened, until])
   return relay
 }
 

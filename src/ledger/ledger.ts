@@ -152,6 +152,10 @@ export class Ledger {
     return this.#gate.isOpen
   }
 
+  get leaseMs(): number {
+    return this.#parts.leaseMs
+  }
+
   get holdsOpen(): number {
     return this.#leases.size
   }

@@ -143,7 +143,8 @@ function usedBy(
 ): Used | undefined | Promise<Used | undefined> {
   const { meter } = x
   // Aborting must not buy free prefill.
-  const isAborted = outcome.clientLeft && outcome.backendAsked
+  const isCancelled = outcome.clientLeft || outcome.error?.code === 'message_cancelled'
+  const isAborted = isCancelled && outcome.backendAsked
   const hasOutput = meter !== undefined && (outcome.complete || meter.sawContent)
   if (!hasOutput && !isAborted) return undefined
   if (meter?.reported?.prompt) return meter.used({ promptTokens: 0 })

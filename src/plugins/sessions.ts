@@ -4,11 +4,17 @@ import { bytes, duration, z } from '../config/schema.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Plugin } from '../plugin.ts'
 import { createScripts } from '../scripts.ts'
+import { Generations } from '../sessions/generations.ts'
 import { sessionScripts } from '../sessions/library.ts'
+import { Lost } from '../sessions/lost.ts'
 import { createMessageBook } from '../sessions/messages.ts'
 import { createSessionBook } from '../sessions/sessions.ts'
+import { StreamRows } from '../sessions/stream-rows.ts'
+import { Streams } from '../sessions/streams.ts'
 import { messageRoutes } from './sessions-messages.ts'
 import { resourceRoutes } from './sessions-resource.ts'
+import { sendRoute } from './sessions-send.ts'
+import { streamRoutes } from './sessions-stream.ts'
 
 const hourMs = 3_600_000
 
@@ -41,7 +47,43 @@ export const sessions: Plugin<SessionsConfig> = {
     const times = { retentionMs: config.retention, replayKeepMs: config.replay_keep }
     const book = createSessionBook({ redis, scripts, ...times })
     const messages = createMessageBook(redis)
-    return { routes: [...resourceRoutes(gateway, book), ...messageRoutes(messages)] }
+    const { limits } = gateway.config
+    const replayBytes = config.replay_bytes
+    const rows = new StreamRows({
+      redis,
+      scripts,
+      replayBytes,
+      replayKeepMs: config.replay_keep,
+      retentionS: Math.ceil(config.retention / 1000),
+      sessionBytes: limits.sessionBytes,
+      leaseMs: gateway.ledger.leaseMs,
+    })
+    const lost = new Lost({ redis, rows })
+    const generations = new Generations({
+      rows,
+      replayBytes,
+      firstEventMs: limits.sessionFirstEventMs,
+    })
+    gateway.redis.onReady(() => generations.wake())
+    const streams = new Streams({
+      rows,
+      lost,
+      generations,
+      replayBytes,
+      heartbeatMs: limits.heartbeatMs,
+      readMessage: ({ ref, session, message }) => messages.read(ref, session, message),
+    })
+    const send = sendRoute({ gateway, scripts, rows, lost, generations, streams })
+    return {
+      routes: [
+        ...resourceRoutes(gateway, book),
+        ...messageRoutes(messages),
+        ...streamRoutes(streams, book),
+        send.route,
+      ],
+      begin: (x) => (x.route === send.route ? send.begin(x) : undefined),
+      close: () => generations.close(),
+    }
   },
 }
 

@@ -8,6 +8,13 @@ export const sessionScripts = {
     create: ['keep'],
     patch: ['keep'],
     remove: [],
+    recent: [],
+    begin: ['keep'],
+    append: [],
+    finish: ['keep', 'ending'],
+    withdraw: [],
+    lost: ['keep', 'ending'],
+    cancel: [],
   },
 } satisfies ScriptLibrary<string>
 

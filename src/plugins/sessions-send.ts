@@ -1,0 +1,226 @@
+// POST …/messages: what the client says is stored with the hold that pays for the answer, and the answer is generated, for
+// whoever reads it. With Last-Event-ID it only reads on.
+
+import type { Config, Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
+import { isId } from '../ids.ts'
+import type { Answer, Hooks, Route, Run } from '../plugin.ts'
+import { readContext } from '../sessions/context.ts'
+import type { Generations, Running } from '../sessions/generations.ts'
+import type { SessionScripts } from '../sessions/library.ts'
+import type { Lost } from '../sessions/lost.ts'
+import { toPublic } from '../sessions/message.ts'
+import { prepare } from '../sessions/prepare.ts'
+import type { Prepared } from '../sessions/prepare.ts'
+import type { BeginRequest, Owned, StreamRows } from '../sessions/stream-rows.ts'
+import { messagePath, streamHeaders } from '../sessions/streams.ts'
+import type { Streams } from '../sessions/streams.ts'
+import { parseSend } from '../sessions/turns.ts'
+import type { Send } from '../sessions/turns.ts'
+import { idsOf, json, refOf, sessionsPath } from './sessions-route.ts'
+import { resume } from './sessions-stream.ts'
+
+export interface SendParts {
+  readonly gateway: Gateway
+  readonly scripts: SessionScripts
+  readonly rows: StreamRows
+  readonly lost: Lost
+  readonly generations: Generations
+  readonly streams: Streams
+}
+
+/** What an exchange has found out before it serves. */
+interface Sending {
+  readonly send: Send
+  readonly prepared: Prepared
+  readonly begin: BeginRequest
+  isBegun: boolean
+}
+
+export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
+  const sendings = new Map<Exchange, Sending>()
+  const route: Route = {
+    method: 'POST',
+    path: `${sessionsPath}/:id/messages`,
+    access: 'sessions',
+    body: 'json',
+    maxBytes: parts.gateway.config.limits.jsonMessageBytes,
+    metered: true,
+    identifyFirst: true,
+    creates: true,
+    async serve(x, run) {
+      const sending = sendings.get(x)
+      if (!sending) return await resume(parts.streams, x)
+      // Its hold took more than one flight.
+      if (!sending.isBegun) await begin(parts, x, sending)
+      if (!sending.isBegun) throw new GatewayError('ledger_unavailable')
+      return await generate(parts, x, { sending, run })
+    },
+    replay: (x, pointer) => replay(parts, x, pointer),
+  }
+  return {
+    route,
+    begin: (x) => ({
+      async identify() {
+        if (x.headers['last-event-id']) return
+        sendings.set(x, await readSend(parts, x))
+      },
+      async admit() {
+        const sending = sendings.get(x)
+        if (sending) await begin(parts, x, sending)
+      },
+      done: () => void sendings.delete(x),
+    }),
+  }
+}
+
+async function readSend({ gateway, scripts, lost }: SendParts, x: Exchange): Promise<Sending> {
+  const { session } = idsOf(x)
+  const ref = refOf(x)
+  const { config } = gateway
+  const send = parseSend(x.body, config.limits)
+  let context = await readContext(scripts, ref, session)
+  const { active } = context
+  if (active && (await lost.finish({ ref, session, message: active }))) {
+    context = await readContext(scripts, ref, session)
+  }
+  const model = modelOf(gateway, send.model ?? context.model)
+  const hold = x.id.slice('req_'.length)
+  const prepared = await prepare({ send, context, model, hold })
+  const { request, draft, stored } = prepared
+  const { promptTokens, countPrompt, outputPerChoice: outputTokens, choices } = request
+  const ids = { sessionId: session, messageId: draft.id }
+  x.want = { model, promptTokens, countPrompt, outputTokens, choices, ...ids }
+  x.facts.model = model.id
+  const owned: Owned = { ref, session, message: draft.id, hold }
+  const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
+  const claim = x.claim && {
+    key: x.claim.key,
+    running: x.claim.running,
+    kept: x.claim.keptPointer(`${draft.id} ${stored.at(-2)?.id}`),
+  }
+  const begin = { ...owned, seen: context.last, rows, ...(claim && { claim }) }
+  return { send, prepared, begin, isBegun: false }
+}
+
+/** The one that was asked for, the session's, or the first that can chat. */
+function modelOf({ config, findModel }: Gateway, name: string | undefined): Model {
+  const model = name === undefined ? firstOf(config) : findModel(name)
+  if (!model?.endpoints.includes('chat')) {
+    throw new GatewayError('model_not_found', { param: 'model' })
+  }
+  return model
+}
+
+function firstOf({ models }: Config): Model | undefined {
+  return [...models.values()].find(({ endpoints }) => endpoints.includes('chat'))
+}
+
+async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promise<void> {
+  const begun = await rows.begin(sending.begin)
+  switch (begun.word) {
+    case 'ok':
+      sending.isBegun = true
+      if (x.claim) x.claim.isKept = true
+      return
+    case 'no_hold':
+      return
+    case 'session_busy':
+      throw new GatewayError('session_busy', { messageId: begun.message })
+    case 'changed':
+    case 'older':
+      throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
+    case 'claim_lost':
+      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+    case 'full':
+      throw new GatewayError('storage_quota_exceeded', {
+        message: 'The session holds as much as it may. Go on in a new one.',
+      })
+    case 'session_not_found':
+      throw new GatewayError('session_not_found')
+  }
+}
+
+interface Serving {
+  readonly sending: Sending
+  readonly run: Run
+}
+
+async function generate(
+  { gateway, generations, streams }: SendParts,
+  x: Exchange,
+  { sending, run }: Serving,
+): Promise<Answer> {
+  const { send, prepared, begin } = sending
+  const { request, draft, stored } = prepared
+  const { limits } = gateway.config
+  const place: Owned = begin
+  const running = generations.start(x, {
+    owned: place,
+    draft,
+    ids: stored.map(({ id }) => id),
+    ...(begin.claim && { claim: begin.claim }),
+    options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
+  })
+  const onLeft = () => {
+    if (send.onDisconnect === 'cancel') running.cancel()
+  }
+  x.onLeave = onLeft
+  if (x.hasLeft) onLeft()
+  const refusal = await running.opened
+  if (refusal) return refusal
+  const user = { 'X-User-Message-Id': stored.at(-2)?.id ?? '' }
+  x.facts.stream = wantsStream(send, x)
+  if (!x.facts.stream) return await whole(running, user)
+  return {
+    status: 200,
+    headers: { ...streamHeaders(place), ...user },
+    async stream(out) {
+      await streams.write(out, x, { place, source: running.recording, seq: 0, onLeft })
+      await running.done
+    },
+  }
+}
+
+async function whole({ start, done }: Running, user: Record<string, string>): Promise<Answer> {
+  const message = await done
+  if (!message) throw new GatewayError('upstream_error')
+  const { session } = start.owned
+  const headers = { ...headersOf(start.owned), ...user }
+  return { ...json(toPublic(message, session)), headers }
+}
+
+function headersOf(place: Owned): Record<string, string> {
+  return { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
+}
+
+/** `stream` in the body wins, then Accept. */
+function wantsStream({ stream }: Send, { headers }: Exchange): boolean {
+  const accept = headers.accept ?? ''
+  return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
+}
+
+/** The message that the first try has sent; where it is not streamed, when it is finished. */
+async function replay(
+  { gateway, streams }: SendParts,
+  x: Exchange,
+  pointer: string,
+): Promise<Answer> {
+  const [message = '', user = ''] = pointer.split(' ')
+  const { session } = idsOf(x)
+  if (!isId('msg', message)) throw new GatewayError('message_not_found')
+  const place = { ref: refOf(x), session, message }
+  const headers = { 'X-User-Message-Id': user }
+  if (wantsStream(parseSend(x.body, gateway.config.limits), x)) {
+    const answer = await resume(streams, x, { message, isReplay: true })
+    return { ...answer, headers: { ...answer.headers, ...headers } }
+  }
+  const found = await streams.look(place)
+  if (found.status === 'in_progress') {
+    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+  }
+  const own = { 'X-Message-Id': message, 'Content-Location': messagePath(place) }
+  return { ...json(toPublic(found, session)), headers: { ...own, ...headers } }
+}

@@ -1,0 +1,83 @@
+// A message that another process generates, followed through the copy in Redis: one poll for all readers here, as long as
+// there are any. An owner that says nothing for a second is looked after: a dead one's message is finished.
+
+import { Log } from './log.ts'
+import type { Lost } from './lost.ts'
+import type { Place, StreamRows } from './stream-rows.ts'
+
+export interface FollowerOptions {
+  readonly place: Place
+  /** Seq of the first frame that is not yet stored. */
+  readonly next: number
+  readonly rows: StreamRows
+  readonly lost: Lost
+  /** Of frames that readers here may be behind. */
+  readonly maxBytes: number
+  /** It follows no longer. */
+  onEnd(): void
+}
+
+const pollMs = 200
+/** Polls without news before the owner is looked after. */
+const quietPolls = 5
+/** Polls that fail before readers are sent away: they may come back, to another instance. */
+const failedPolls = 150
+
+export class Follower {
+  readonly log: Log
+  readonly #options: FollowerOptions
+  #readers = 0
+  #quiet = 0
+  #failed = 0
+
+  constructor(options: FollowerOptions) {
+    const { place, next, maxBytes } = options
+    this.#options = options
+    this.log = new Log(place.message, { next, maxBytes })
+    this.#later()
+  }
+
+  join(): void {
+    this.#readers++
+  }
+
+  leave(): void {
+    this.#readers--
+  }
+
+  #later(): void {
+    setTimeout(() => void this.#poll(), pollMs)
+  }
+
+  async #poll(): Promise<void> {
+    const { onEnd } = this.#options
+    if (this.#readers === 0) return onEnd()
+    try {
+      await this.#read()
+      this.#failed = 0
+    } catch {
+      // Redis is away: readers get their comments meanwhile.
+      if (++this.#failed >= failedPolls) this.log.break()
+    }
+    if (this.log.isEnded || this.log.isBroken) onEnd()
+    else this.#later()
+  }
+
+  async #read(): Promise<void> {
+    const { place, rows, lost } = this.#options
+    const piece = await rows.frames(place, this.log.next)
+    // What the owner could not store in time is missing for good.
+    if (!piece) return this.log.break()
+    if (piece.text !== '') {
+      this.#quiet = 0
+      this.log.add(piece.text, piece.next)
+      this.log.stored(piece.next)
+      if (piece.isEnd) this.log.end()
+    } else if (++this.#quiet >= quietPolls) {
+      this.#quiet = 0
+      // Withdrawn, or deleted and forgotten: nothing will come.
+      if (!(await rows.state(place))) this.log.break()
+      else await lost.finish(place)
+    }
+  }
+}

@@ -1,0 +1,184 @@
+// The messages that this process generates. A generation owns its backend, not any client: it goes on when its readers
+// leave, and ends in one place, with its message finished or withdrawn, whatever happens.
+
+import { begin, givenUp, openRelay } from '../chat/generation.ts'
+import type { Generation, GenerationOptions } from '../chat/generating.ts'
+import { latin1 } from '../chat/frames.ts'
+import { Relay } from '../chat/relay.ts'
+import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Answer } from '../plugin.ts'
+import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
+import type { HowEnded } from './ended.ts'
+import type { StoredMessage } from './message.ts'
+import { Recording } from './recording.ts'
+import type { BeginRequest, Owned, StreamRows } from './stream-rows.ts'
+
+export interface Start {
+  readonly owned: Owned
+  /** The row in progress. */
+  readonly draft: StoredMessage
+  /** Of all messages that the send has stored. */
+  readonly ids: readonly string[]
+  readonly claim?: BeginRequest['claim']
+  readonly options: Omit<GenerationOptions, 'grammar'>
+}
+
+export interface Running {
+  readonly start: Start
+  readonly recording: Recording
+  /** The answer may begin: first content, or it was waited for long enough; or a refusal to relay. Rejects with what it failed of. */
+  readonly opened: Promise<Answer | undefined>
+  /** Its work has ended: settled, and its readers have been told. Undefined where nothing is left of it. */
+  readonly done: Promise<StoredMessage | undefined>
+  cancel(): void
+}
+
+export interface GenerationsOptions {
+  readonly rows: StreamRows
+  readonly replayBytes: number
+  readonly firstEventMs: number
+}
+
+/** For what Redis could not be told at the end. */
+const againMs = 5000
+
+export class Generations {
+  readonly #options: GenerationsOptions
+  readonly #running = new Map<string, Running>()
+  /** Finished, and Redis has not been told. */
+  readonly #untold = new Map<string, { recording: Recording; row: string }>()
+  readonly #again: NodeJS.Timeout
+
+  constructor(options: GenerationsOptions) {
+    this.#options = options
+    this.#again = setInterval(() => void this.#tellAgain(), againMs).unref()
+  }
+
+  find(message: string): Running | undefined {
+    return this.#running.get(message)
+  }
+
+  /** Also one that has ended here, while Redis does not know it. */
+  recordingOf(message: string): Recording | undefined {
+    return this.find(message)?.recording ?? this.#untold.get(message)?.recording
+  }
+
+  /** Redis is back. */
+  wake(): void {
+    for (const { recording } of this.#running.values()) recording.wake()
+    void this.#tellAgain()
+  }
+
+  start(x: Exchange, start: Start): Running {
+    const { rows, replayBytes, firstEventMs } = this.#options
+    const cancel = () => stop(new GatewayError('message_cancelled'))
+    const onLost = () => stop(new GatewayError('upstream_incomplete'))
+    const recording = new Recording({
+      owned: start.owned,
+      rows,
+      replayBytes,
+      onCancel: cancel,
+      onLost,
+    })
+    const generation = begin(x, { ...start.options, grammar: recording })
+    const { deadline, meter } = generation
+    // What is finished already is not undone: its usage is still to come.
+    const stop = (error: GatewayError) => meter.finished || deadline.cancel(error)
+    const opened = Promise.withResolvers<Answer | undefined>()
+    // Whoever waits for it hears of it; a resumed reader does not.
+    opened.promise.catch(() => undefined)
+    const timer = setTimeout(() => opened.resolve(undefined), firstEventMs)
+    const live = { start, recording, generation, opened }
+    const done = this.#live(live).finally(() => {
+      clearTimeout(timer)
+      this.#running.delete(start.owned.message)
+    })
+    const running = { start, recording, opened: opened.promise, done, cancel }
+    this.#running.set(start.owned.message, running)
+    return running
+  }
+
+  /** What Redis has not been told waits at most `boundMs` longer. */
+  async close(boundMs = 5000): Promise<void> {
+    clearInterval(this.#again)
+    const bound = new Promise<void>((resolve) => setTimeout(resolve, boundMs).unref())
+    const all = Promise.allSettled([...this.#running.values()].map(({ done }) => done))
+    await Promise.race([all.then(() => this.#tellAgain()), bound])
+  }
+
+  async #live(live: Live): Promise<StoredMessage | undefined> {
+    const { recording, generation, opened } = live
+    try {
+      const relay = await openRelay(generation, opened.promise)
+      if (!(relay instanceof Relay)) return await this.#refused(live, relay)
+      opened.resolve(undefined)
+      const { ending, frames } = await relay.pump(recording)
+      return await this.#finish(live, frames, statusOf(ending))
+    } catch (thrown) {
+      const error = asGatewayError(await givenUp(generation, thrown))
+      const isKept = error.code === 'message_cancelled' || (await isSettled(opened.promise))
+      if (!isKept) return await this.#withdraw(live, () => opened.reject(error))
+      opened.resolve(undefined)
+      const data = latin1(errorBody(error, generation.x.id))
+      return await this.#fail(live, data, { status: statusAfter(error), error })
+    }
+  }
+
+  /** The backend's own refusal: the client's answer, or behind our headers a failed message. */
+  async #refused(live: Live, answer: Answer): Promise<StoredMessage | undefined> {
+    const { opened } = live
+    if (!(await isSettled(opened.promise))) {
+      return await this.#withdraw(live, () => opened.resolve(answer))
+    }
+    const error = new GatewayError('upstream_error', { source: 'backend' })
+    const data = 'body' in answer ? answer.body.toString('latin1') : ''
+    return await this.#fail(live, data, { status: 'failed', error })
+  }
+
+  #fail(live: Live, data: string, how: Pick<HowEnded, 'status' | 'error'>): Promise<StoredMessage> {
+    return this.#finish(live, live.recording.frame({ event: undefined, data }), how)
+  }
+
+  async #finish(
+    { recording, generation, start }: Live,
+    frames: string,
+    how: Pick<HowEnded, 'status' | 'error'>,
+  ): Promise<StoredMessage> {
+    const message = ended(start.draft, {
+      ...how,
+      ...usedBy(generation.x.facts),
+      said: recording.said(),
+    })
+    const row = JSON.stringify(message)
+    const isTold = await recording.finish(frames, row)
+    if (!isTold) this.#untold.set(start.owned.message, { recording, row })
+    return message
+  }
+
+  async #withdraw({ start, recording }: Live, tell: () => void): Promise<undefined> {
+    recording.drop()
+    // Where Redis can't be told, the message ends as one whose owner is gone.
+    await this.#options.rows.withdraw(start.owned, start).catch(() => undefined)
+    tell()
+  }
+
+  async #tellAgain(): Promise<void> {
+    for (const [message, { recording, row }] of this.#untold) {
+      if (await recording.finish('', row)) this.#untold.delete(message)
+    }
+  }
+}
+
+interface Live {
+  readonly start: Start
+  readonly recording: Recording
+  readonly generation: Generation
+  readonly opened: PromiseWithResolvers<Answer | undefined>
+}
+
+/** Already now. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  const not = Symbol('not')
+  return (await Promise.race([promise, not])) !== not
+}

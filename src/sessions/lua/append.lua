@@ -1,0 +1,45 @@
+-- Purpose: frames of a message that is generated, in order, by its owner alone; tells the owner of a cancel.
+-- KEYS: stream, frames
+-- ARGV: 1 `<hold> <seq of the first frame> <how many> <bytes that are kept> <1 = what is kept begins anew>`;
+--       2 the frames; 3 what all frames so far have said, or ''
+-- Reply: ok, now, 1 = cancelled | lost, now: it is another's, or has ended | behind, now, seq that is missing
+
+local stream, frames = KEYS[1], KEYS[2]
+local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
+local text, said = ARGV[2], ARGV[3]
+first, count, most = number(first), number(count), number(most)
+
+local now = now_ms()
+local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled', 'said_next')
+local owner, ended, next_seq, bytes, cancelled, said_next = unpack(found)
+next_seq, bytes = number(next_seq), number(bytes)
+if owner ~= hold or ended then return { 'lost', now } end
+local is_stored = next_seq >= first + count
+if not is_stored and next_seq ~= first and anew ~= '1' then return { 'behind', now, next_seq } end
+
+if count == 0 or is_stored then
+  call('HSET', stream, 'touched', int(now))
+  return { 'ok', now, number(cancelled) }
+end
+if anew == '1' then
+  call('DEL', frames)
+  bytes = 0
+end
+local after = first + count
+call('XADD', frames, int(after) .. '-0', 'f', text)
+bytes = bytes + #text
+local changes = { 'touched', int(now), 'next', int(after) }
+if said ~= '' then
+  said_next = int(after)
+  changes[5], changes[6], changes[7], changes[8] = 'said', said, 'said_next', said_next
+end
+-- The oldest go, but none that nothing else has kept the words of.
+while bytes > most do
+  local oldest = call('XRANGE', frames, '-', '+', 'COUNT', 1)[1]
+  local oldest_next = number(match(oldest[1], '^%d+'))
+  if oldest_next > number(said_next) or oldest_next == after then break end
+  call('XDEL', frames, oldest[1])
+  bytes = bytes - #oldest[2][2]
+end
+call('HSET', stream, 'bytes', int(bytes), unpack(changes))
+return { 'ok', now, number(cancelled) }

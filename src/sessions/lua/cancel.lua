@@ -1,0 +1,12 @@
+-- Purpose: asks the owner of a message to stop; it hears of it at its next append.
+-- KEYS: stream
+-- ARGV: none
+-- Reply: ok, now | ended, now
+
+local stream = KEYS[1]
+
+local now = now_ms()
+local hold, ended = unpack(call('HMGET', stream, 'hold', 'ended'))
+if not hold or ended then return { 'ended', now } end
+call('HSET', stream, 'cancelled', 1)
+return { 'ok', now }

@@ -1,0 +1,32 @@
+-- Purpose: a message whose owner is gone is finished by whoever met it, with the words that its frames had said.
+-- KEYS: stream, frames, session, message ids, messages, holds
+-- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`; 2 data of the terminal;
+--       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
+-- Reply: ok, now | alive, now | ended, now | again, now: it has moved
+
+local stream, frames, session, ids, messages, holds =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local hold, reached, lease, silence = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
+local data, row = ARGV[2], ARGV[4]
+local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
+
+local now = now_ms()
+local owner, ended, next_seq, touched = unpack(call('HMGET', stream, 'hold', 'ended', 'next', 'touched'))
+if ended then return { 'ended', now } end
+local deadline = call('ZSCORE', holds, hold)
+if deadline and tonumber(deadline) > now then return { 'alive', now } end
+-- An owner settles just before it finishes; and after a restart of Redis none could renew.
+if number(touched) + tonumber(silence) > now or uptime_ms() < tonumber(lease) then
+  return { 'alive', now }
+end
+if owner and (owner ~= hold or number(next_seq) ~= number(reached)) then return { 'again', now } end
+
+local seq = number(next_seq)
+call('XADD', frames, int(seq + 1) .. '-0', 'f',
+  'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', '1')
+call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '1')
+call('HDEL', stream, 'said', 'said_next')
+call('PEXPIRE', stream, kept_ms)
+call('PEXPIRE', frames, kept_ms)
+end_message(session, ids, messages, message, row, seconds, retention)
+return { 'ok', now }

@@ -1,0 +1,27 @@
+-- Purpose: what a send needs of its session, in one flight: its settings, and the newest messages or those before one.
+-- KEYS: session, message ids, messages
+-- ARGV: 1 id of the message before which they stand, or ''; 2 how many at most; 3 bytes after which no more are given
+-- Reply: ok, now, 1 = there are more, model, instructions, greatest message id, active message, rows, newest first…
+--      | session_not_found, now
+
+local session, ids, messages = KEYS[1], KEYS[2], KEYS[3]
+local before, count, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local now = now_ms()
+local id, model, instructions, last, active =
+  unpack(call('HMGET', session, 'id', 'model', 'instructions', 'last', 'active'))
+if not id then return { 'session_not_found', now } end
+local from = before == '' and '+' or '(' .. before
+local found = call('ZRANGE', ids, from, '-', 'BYLEX', 'REV', 'LIMIT', 0, count + 1)
+local reply = { 'ok', now, 0, model or '', instructions or '', last or '', active or '' }
+local size = 0
+for i, message in ipairs(found) do
+  if i > count or size > most then
+    reply[3] = 1
+    break
+  end
+  local row = call('HGET', messages, message) or ''
+  reply[#reply + 1] = row
+  size = size + #row
+end
+return reply

@@ -1,0 +1,208 @@
+// A message that this process generates: what the relay gives out goes to the readers here at once, and to Redis in
+// batches, never a flight a token. With Redis away frames wait in memory, bounded, and are written when it is back.
+// An owner that Redis no longer takes for one stops its backend and breaks its readers off.
+
+import type { SseEvent } from '../plugin.ts'
+import type { StreamOut } from '../http/stream-out.ts'
+import { Numbered } from '../chat/frames.ts'
+import { Assembly } from './assembly.ts'
+import { Log } from './log.ts'
+import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
+
+export interface RecordingOptions {
+  readonly owned: Owned
+  readonly rows: StreamRows
+  /** Frames in memory and in Redis. */
+  readonly replayBytes: number
+  /** A cancel from another instance. */
+  onCancel(): void
+  /** The message is another's by now, or gone. */
+  onLost(): void
+}
+
+const flushMs = 250
+const flushBytes = 16 * 1024
+/** A silent owner shows that it lives, and hears of a cancel. */
+const silenceMs = 1000
+
+export class Recording implements StreamOut {
+  readonly log: Log
+  /** Readers come and go; the recording stays. */
+  readonly left = false
+  readonly #options: RecordingOptions
+  readonly #numbered: Numbered
+  readonly #assembly = new Assembly()
+  /** Data values that the assembly has not seen: it is fed once a batch, off the token path. */
+  #unread: string[] = []
+  /** Frames that Redis may not have, from the seq `#first` up to before `#next`. */
+  #pending = ''
+  #first = 0
+  #next = 0
+  /** What Redis has does not lead up to them. */
+  #isAnew = false
+  #unsaidBytes = 0
+  #sending: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isDue = false
+  #isFinishing = false
+  #isLost = false
+
+  constructor(options: RecordingOptions) {
+    const { owned, replayBytes } = options
+    this.#options = options
+    this.log = new Log(owned.message, { next: 0, maxBytes: replayBytes })
+    this.#numbered = new Numbered(owned.message)
+    this.#schedule(silenceMs)
+  }
+
+  /** For the relay: a frame with its number. */
+  frame(event: SseEvent): string {
+    this.#unread.push(event.data)
+    return this.#numbered.frame(event)
+  }
+
+  /** Whole frames, all those that were numbered up to now. */
+  write(text: string): boolean {
+    if (text === '' || this.#isLost) return true
+    const isFirst = this.#next === 0
+    this.#keep(text)
+    this.log.add(text, this.#next)
+    if (isFirst || this.#pending.length >= flushBytes) this.#flush()
+    else if (!this.#isDue) this.#schedule(flushMs)
+    return true
+  }
+
+  async drained(): Promise<void> {}
+
+  /** What was generated so far. */
+  said(): Assembly {
+    for (const data of this.#unread) this.#assembly.add(data)
+    this.#unread = []
+    return this.#assembly
+  }
+
+  /** Redis is back. */
+  wake(): void {
+    if (this.#pending !== '') this.#flush()
+  }
+
+  /**
+   * The last frames, terminal included, and the row as it stays. Readers get them when Redis has them, or can't be asked:
+   * whoever sees the end finds the message complete. False while Redis has not taken them: to be called again, without text.
+   */
+  async finish(text: string, row: string): Promise<boolean> {
+    this.#isFinishing = true
+    clearTimeout(this.#timer)
+    await this.#sending
+    if (text !== '' && !this.#isLost) this.#keep(text)
+    const isStored = await this.#storeEnd(row).catch(() => false)
+    if (this.#isLost) return true
+    if (!this.log.isEnded) {
+      this.log.add(text, this.#next)
+      this.log.end()
+    }
+    return isStored
+  }
+
+  /** It leaves nothing behind, or is another's by now: those who read it are cut off. */
+  drop(): void {
+    this.#isLost = true
+    clearTimeout(this.#timer)
+    this.log.break()
+  }
+
+  #keep(text: string): void {
+    const { replayBytes, owned } = this.#options
+    this.#pending += text
+    this.#next = this.#numbered.next
+    this.#unsaidBytes += text.length
+    if (this.#pending.length <= replayBytes) return
+    // Redis has been away for long: what is kept begins anew, at the first frame that leaves room for more.
+    const mark = `\n\nid: ${owned.message}:`
+    const at = this.#pending.indexOf(mark, this.#pending.length - replayBytes / 2)
+    if (at < 0) return
+    this.#pending = this.#pending.slice(at + 2)
+    this.#first = Number.parseInt(this.#pending.slice(mark.length - 2), 10)
+    this.#isAnew = true
+  }
+
+  #schedule(ms: number): void {
+    this.#isDue = ms === flushMs
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#flush(), ms)
+  }
+
+  #flush(): void {
+    if (this.#sending || this.#isLost) return
+    this.#sending = this.#send().finally(() => {
+      this.#sending = undefined
+      if (this.#isFinishing || this.#isLost) return
+      this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
+    })
+  }
+
+  async #send(): Promise<void> {
+    const { rows, owned, replayBytes } = this.#options
+    const said = this.said()
+    const batch = this.#batch()
+    const isSaid = batch.isAnew || this.#unsaidBytes > replayBytes / 2
+    try {
+      const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
+      if (isSaid && reply.word === 'ok') this.#unsaidBytes = 0
+      this.#learn(reply, batch)
+    } catch {
+      // Redis is away, or refuses: they wait for the next turn.
+    }
+  }
+
+  async #storeEnd(row: string): Promise<boolean> {
+    const { rows, owned } = this.#options
+    // What Redis has of it may be more or less than was known; then it said how far it is.
+    for (let round = 0; round < 3 && !this.#isLost; round++) {
+      const batch = this.#batch()
+      const reply = await rows.finish(owned, batch, row)
+      if (reply.word === 'ok') return true
+      this.#learn(reply, batch)
+    }
+    return this.#isLost
+  }
+
+  #batch(): Batch {
+    const count = this.#next - this.#first
+    return { first: this.#first, count, text: this.#pending, isAnew: this.#isAnew }
+  }
+
+  #learn(reply: Appended, batch: Batch): void {
+    const { onCancel, onLost } = this.#options
+    if (reply.word === 'lost') {
+      this.drop()
+      return onLost()
+    }
+    if (reply.word === 'behind') return this.#meet(reply.next)
+    // Old ones may have gone meanwhile, for want of room.
+    if (this.#first === batch.first) {
+      this.#pending = this.#pending.slice(batch.text.length)
+      this.#first += batch.count
+      this.#isAnew = false
+    }
+    this.log.stored(this.#first)
+    if (reply.isCancelled) onCancel()
+  }
+
+  /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */
+  #meet(seq: number): void {
+    const { message } = this.#options.owned
+    if (seq > this.#first && seq <= this.#next) {
+      const at = this.#pending.indexOf(`\n\nid: ${message}:${seq}\n`)
+      this.#pending = at < 0 ? '' : this.#pending.slice(at + 2)
+      this.#first = seq
+      return
+    }
+    const forgotten = seq < this.#first ? this.log.from(seq) : undefined
+    const end = forgotten?.text.indexOf(`\n\nid: ${message}:${this.#first}\n`) ?? -1
+    if (forgotten && (end >= 0 || this.#first === this.log.next)) {
+      this.#pending = (end < 0 ? forgotten.text : forgotten.text.slice(0, end + 2)) + this.#pending
+      this.#first = seq
+    } else this.#isAnew = true
+  }
+}

@@ -1,0 +1,247 @@
+// A message's stream as Redis has it: begun, appended to and finished by its owner, read and closed by anybody. Every
+// change is one script, which makes sure that it comes from the owner, once, and in order.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../ledger/asked.ts'
+import { keys } from '../redis.ts'
+import { numberAt, textAt, unavailable } from '../scripts.ts'
+import type { Argument, Reply } from '../scripts.ts'
+import type { SessionScripts } from './library.ts'
+
+/** Where a message lies. */
+export interface Place {
+  readonly ref: string
+  readonly session: string
+  readonly message: string
+}
+
+/** A message with the ledger's hold of who generates it. */
+export interface Owned extends Place {
+  readonly hold: string
+}
+
+export interface Batch {
+  /** Seq of the first frame. */
+  readonly first: number
+  readonly count: number
+  /** latin1: one char a byte. */
+  readonly text: string
+  /** What all frames up to the last one have said; needed with `isAnew`, and now and then so that old frames can go. */
+  readonly said?: string
+  /** What is stored does not lead up to `first` and is let go. */
+  readonly isAnew?: boolean
+}
+
+export type Begun =
+  | { readonly word: 'ok' | 'no_hold' | 'changed' | 'claim_lost' | 'full' | 'session_not_found' }
+  | { readonly word: 'session_busy' | 'older'; readonly message: string }
+
+export type Appended =
+  | { readonly word: 'ok'; readonly isCancelled: boolean }
+  | { readonly word: 'lost' }
+  | { readonly word: 'behind'; readonly next: number }
+
+export interface StreamState {
+  readonly session: string
+  readonly hold: string
+  readonly next: number
+  readonly isEnded: boolean
+  /** Not ended by its owner. */
+  readonly isLost: boolean
+  readonly said: string
+  readonly saidNext: number
+}
+
+export interface StoredFrames {
+  readonly text: string
+  /** Seq behind the last of them. */
+  readonly next: number
+  /** The last is the terminal. */
+  readonly isEnd: boolean
+}
+
+export interface StreamRowsOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+  readonly replayBytes: number
+  readonly replayKeepMs: number
+  /** Seconds; 0 is for ever. */
+  readonly retentionS: number
+  readonly sessionBytes: number
+  readonly leaseMs: number
+}
+
+/** For the kept claim of a send without an Idempotency-Key. */
+const noClaim = { key: 'none', running: '', kept: '' }
+
+/** Batches of at most 16 KiB and an event: one read brings 1 MiB of them at most. */
+const batchesARead = 64
+/** An owner appends every second: after so long without a hold it is gone. */
+const silenceMs = 5000
+
+const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
+const seconds = (): number => Math.floor(Date.now() / 1000)
+
+export interface BeginRequest extends Owned {
+  /** The session's last message when its history was read; undefined for none. */
+  readonly seen: string | undefined
+  /** Id and row, the answer last. */
+  readonly rows: readonly (readonly [string, string])[]
+  readonly claim?: { readonly key: string; readonly running: string; readonly kept: string }
+}
+
+export class StreamRows {
+  readonly #options: StreamRowsOptions
+
+  constructor(options: StreamRowsOptions) {
+    this.#options = options
+  }
+
+  /** Sends in this tick. */
+  async begin({ seen, rows, claim, ...owned }: BeginRequest): Promise<Begun> {
+    const { sessionBytes, retentionS } = this.#options
+    const { ref, session, message, hold } = owned
+    const { key, running, kept } = claim ?? { ...noClaim, key: keys.claim(ref, noClaim.key) }
+    const names = [
+      keys.session(ref, session),
+      keys.messageIds(ref, session),
+      keys.messages(ref, session),
+      keys.stream(ref, message),
+      keys.open(ref),
+      key,
+    ]
+    const head = [`${hold} ${seen ?? '-'} ${sessionBytes}`, `${seconds()} ${retentionS}`]
+    const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
+    const { word } = reply
+    if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
+    return { word: word as 'ok' }
+  }
+
+  /** A batch without frames keeps the stream's owner known. */
+  async append({ ref, message, hold }: Owned, batch: Batch): Promise<Appended> {
+    const { first, count, text, said = '', isAnew = false } = batch
+    const names = [keys.stream(ref, message), keys.frames(ref, message)]
+    const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
+    return toAppended(await this.#run('append', names, [head, bytes(text), said]))
+  }
+
+  /** The last frames, the row as it stays, and the session is free. Twice is once. */
+  async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
+    const { first, count, text, isAnew = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const names = this.#rowNames(owned)
+    const reply = await this.#run('finish', names, [head, bytes(text), this.#tail(owned), row])
+    return toAppended(reply)
+  }
+
+  /** Takes a send back: its messages, its stream and its claim. */
+  async withdraw(
+    { ref, session, message, hold }: Owned,
+    { ids, claim }: { readonly ids: readonly string[]; readonly claim?: BeginRequest['claim'] },
+  ): Promise<void> {
+    const names = this.#rowNames({ ref, session, message })
+    names.push(claim?.key ?? keys.claim(ref, noClaim.key))
+    await this.#run('withdraw', names, [hold, claim?.kept ?? '-', ...ids])
+  }
+
+  /** Ends a message whose owner is gone: `terminal` is the data of its last frame. True when it has an end now. */
+  async finishLost(
+    owned: Owned,
+    { reached, terminal, row }: { reached: number; terminal: string; row: string },
+  ): Promise<boolean> {
+    const names = [...this.#rowNames(owned), keys.holds(owned.ref)]
+    const head = `${owned.hold} ${reached} ${this.#options.leaseMs} ${silenceMs}`
+    const words = [head, bytes(terminal), this.#tail(owned), row]
+    const { word } = await this.#run('lost', names, words)
+    return word === 'ok' || word === 'ended'
+  }
+
+  /** False where it has ended. */
+  async cancel({ ref, message }: Place): Promise<boolean> {
+    return (await this.#run('cancel', [keys.stream(ref, message)], [])).word === 'ok'
+  }
+
+  /** Undefined where nothing is kept (any more). */
+  async state({ ref, message }: Omit<Place, 'session'>): Promise<StreamState | undefined> {
+    const names = ['session', 'hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
+    const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
+    const [session, hold, next, ended, lost, said, saidNext] = found
+    if (!hold) return undefined
+    return {
+      session: session ?? '',
+      hold,
+      next: Number(next ?? 0),
+      isEnded: Boolean(ended),
+      isLost: Boolean(lost),
+      said: said ?? '',
+      saidNext: Number(saidNext ?? 0),
+    }
+  }
+
+  /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
+  async frames(
+    { ref, message }: Omit<Place, 'session'>,
+    seq: number,
+  ): Promise<StoredFrames | undefined> {
+    const { redis } = this.#options
+    const key = keys.frames(ref, message)
+    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batchesARead)
+    let text = ''
+    let next = seq
+    let isEnd = false
+    for (const [id, fields] of await asked(range)) {
+      text += (fields[1] ?? Buffer.alloc(0)).toString('latin1')
+      next = Number.parseInt(id.toString(), 10)
+      isEnd = fields.length > 2
+    }
+    const from = startOf(text, message, seq)
+    return from === undefined ? undefined : { text: text.slice(from), next, isEnd }
+  }
+
+  /** Whether a reader who was ahead of a lost stream has had this terminal; from now on it has. */
+  async isTerminalGiven({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<boolean> {
+    const { redis } = this.#options
+    const key = keys.stream(ref, message)
+    if ((await asked(redis.hlen(key))) > mostTerminals) return true
+    return (await asked(redis.hsetnx(key, `to:${seq}`, '1'))) === 0
+  }
+
+  #rowNames({ ref, session, message }: Place): string[] {
+    return [
+      keys.stream(ref, message),
+      keys.frames(ref, message),
+      keys.session(ref, session),
+      keys.messageIds(ref, session),
+      keys.messages(ref, session),
+    ]
+  }
+
+  #tail({ message }: Place): string {
+    return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
+  }
+
+  #run(
+    name: Parameters<SessionScripts['run']>[0],
+    names: readonly string[],
+    words: readonly Argument[],
+  ): Promise<Reply> {
+    return this.#options.scripts.run(name, names, words)
+  }
+}
+
+const mostTerminals = 64
+
+/** Where the frame `seq` begins; the end where there is nothing yet; undefined where it is missing. */
+function startOf(text: string, message: string, seq: number): number | undefined {
+  const mark = `id: ${message}:${seq}\n`
+  if (text === '' || text.startsWith(mark)) return 0
+  const found = text.indexOf(`\n\n${mark}`)
+  return found < 0 ? undefined : found + 2
+}
+
+function toAppended(reply: Reply): Appended {
+  if (reply.word === 'ok') return { word: 'ok', isCancelled: reply.values[2] === 1 }
+  if (reply.word === 'behind') return { word: 'behind', next: numberAt(reply, 2) }
+  if (reply.word === 'lost') return { word: 'lost' }
+  throw unavailable(new Error(`A script answered ${reply.word}`))
+}

@@ -1,0 +1,213 @@
+// The streams of messages, wherever they are generated: read from any place on, cancelled, and looked at in the middle.
+
+import { GatewayError, errorBody } from '../errors.ts'
+import { latin1 } from '../chat/frames.ts'
+import type { Exchange } from '../exchange.ts'
+import { sseHeaders } from '../http/sse.ts'
+import type { StreamOut } from '../http/stream-out.ts'
+import type { Answer } from '../plugin.ts'
+import { Follower } from './follower.ts'
+import type { Generations } from './generations.ts'
+import { Log } from './log.ts'
+import type { Lost } from './lost.ts'
+import type { StoredMessage } from './message.ts'
+import { Reader } from './reader.ts'
+import type { Place, StreamRows, StreamState } from './stream-rows.ts'
+
+export interface StreamsOptions {
+  readonly rows: StreamRows
+  readonly lost: Lost
+  readonly generations: Generations
+  readonly replayBytes: number
+  readonly heartbeatMs: number
+  /** Throws `message_not_found`. */
+  readMessage(place: Place): Promise<StoredMessage>
+}
+
+/** A log with what keeps it going as long as it is read. */
+interface Source {
+  readonly log: Log
+  join?(): void
+  leave?(): void
+}
+
+const pollMs = 100
+/** Longer than any first event is waited for by default. */
+const begunPolls = 60
+const cancelPolls = 50
+
+export class Streams {
+  readonly #options: StreamsOptions
+  readonly #followers = new Map<string, Follower>()
+
+  constructor(options: StreamsOptions) {
+    this.#options = options
+  }
+
+  /** 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows. */
+  async open(x: Exchange, place: Place, { seq, isReplay }: From): Promise<Answer | undefined> {
+    const { generations, readMessage } = this.#options
+    await readMessage(place)
+    const local = generations.recordingOf(place.message)
+    // A first try that is refused before it answers leaves nothing to replay: its repetition is refused alike.
+    if (local && isReplay) await generations.find(place.message)?.opened
+    if (local) return await this.#answer(x, place, { source: local, seq })
+    const state = isReplay ? await this.#begun(place) : await this.#stateOf(place)
+    if (state.isEnded) return await this.#replay(x, place, { state, seq })
+    const source = this.#follow(place, state.next)
+    return await this.#answer(x, place, { source, seq })
+  }
+
+  /** Writes frames from `seq` on until the end, or until its client has left. */
+  async write(out: StreamOut, x: Exchange, { place, source, seq, onLeft }: Reading): Promise<void> {
+    const { rows, heartbeatMs } = this.#options
+    const reader = new Reader(out, {
+      log: source.log,
+      from: seq,
+      heartbeatMs,
+      stored: (from) => rows.frames(place, from),
+      afterLost: (from) => ({ text: lostTerminal(place, from), next: from + 1 }),
+    })
+    x.onLeave = () => {
+      reader.stop()
+      onLeft?.()
+    }
+    if (x.hasLeft) reader.stop()
+    const onAbort = () => reader.cut()
+    if (source instanceof Follower) x.signal.addEventListener('abort', onAbort)
+    source.join?.()
+    try {
+      await reader.run()
+    } finally {
+      source.leave?.()
+      x.signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** The message as it ended; as it is, where its owner does not answer in time. */
+  async cancel(place: Place): Promise<StoredMessage> {
+    const { generations, rows, lost } = this.#options
+    const running = generations.find(place.message)
+    running?.cancel()
+    await running?.done
+    for (let poll = 0; poll < cancelPolls; poll++) {
+      const message = await this.#options.readMessage(place)
+      if (message.status !== 'in_progress') return message
+      if (poll === 0) await rows.cancel(place)
+      if (poll % 10 === 0) await lost.finish(place)
+      await new Promise((resolve) => setTimeout(resolve, pollMs))
+    }
+    return await this.look(place)
+  }
+
+  /** The message with what it has said up to now; finished where its owner is gone. */
+  async look(place: Place): Promise<StoredMessage> {
+    const { lost, rows, generations, readMessage } = this.#options
+    const message = await readMessage(place)
+    if (message.status !== 'in_progress') return message
+    const local = generations.recordingOf(place.message)
+    if (!local && (await lost.finish(place))) return await readMessage(place)
+    const said = local?.said() ?? (await lost.said(place, await rows.state(place)))
+    const { content, reasoning, tool_calls } = said.result()
+    return {
+      ...message,
+      content,
+      ...(reasoning !== undefined && { reasoning }),
+      ...(tool_calls !== undefined && { tool_calls }),
+    }
+  }
+
+  /** Once it is known that it will not be withdrawn. */
+  async #begun(place: Place): Promise<StreamState> {
+    for (let poll = 0; poll < begunPolls; poll++) {
+      const state = await this.#stateOf(place)
+      if (state.next > 0) return state
+      await new Promise((resolve) => setTimeout(resolve, pollMs))
+    }
+    return await this.#stateOf(place)
+  }
+
+  async #stateOf(place: Place): Promise<StreamState> {
+    const { rows, lost } = this.#options
+    const state = await rows.state(place)
+    if (state && !state.isEnded && (await lost.finish(place))) {
+      return (await rows.state(place)) ?? expired(place)
+    }
+    return state ?? expired(place)
+  }
+
+  async #replay(
+    x: Exchange,
+    place: Place,
+    { state, seq }: { readonly state: StreamState; readonly seq: number },
+  ): Promise<Answer | undefined> {
+    const { rows, replayBytes } = this.#options
+    const { next, isLost } = state
+    if (seq === next) return undefined
+    if (seq > next) {
+      if (!isLost) throw new GatewayError('invalid_last_event_id')
+      if (await rows.isTerminalGiven(place, seq - 1)) return undefined
+      await rows.isTerminalGiven(place, seq)
+    }
+    const log = new Log(place.message, { next, maxBytes: replayBytes })
+    log.end()
+    return await this.#answer(x, place, { source: { log }, seq })
+  }
+
+  #follow(place: Place, next: number): Follower {
+    const { rows, lost, replayBytes } = this.#options
+    const known = this.#followers.get(place.message)
+    if (known) return known
+    const onEnd = () => void this.#followers.delete(place.message)
+    const follower = new Follower({ place, next, rows, lost, maxBytes: replayBytes, onEnd })
+    this.#followers.set(place.message, follower)
+    return follower
+  }
+
+  async #answer(
+    x: Exchange,
+    place: Place,
+    { source, seq }: Pick<Reading, 'source' | 'seq'>,
+  ): Promise<Answer> {
+    // A place that is no longer kept is said before the stream begins.
+    if (!source.log.from(seq) && !(await this.#options.rows.frames(place, seq))) expired(place)
+    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
+    return { status: 200, headers: streamHeaders(place), stream }
+  }
+}
+
+interface Reading {
+  readonly place: Place
+  readonly source: Source
+  readonly seq: number
+  onLeft?(): void
+}
+
+interface From {
+  readonly seq: number
+  /** Of a send that came again: its first try may still be refused. */
+  readonly isReplay: boolean
+}
+
+export function messagePath({ session, message }: Place): string {
+  return `/api/chat/sessions/${session}/messages/${message}`
+}
+
+export function streamHeaders(place: Place): Record<string, string> {
+  const path = messagePath(place)
+  return {
+    ...sseHeaders,
+    'X-Message-Id': place.message,
+    'Content-Location': path,
+    Location: `${path}/stream`,
+  }
+}
+
+function expired(place: Place): never {
+  throw new GatewayError('stream_expired', { headers: { Location: messagePath(place) } })
+}
+
+function lostTerminal({ message }: Place, seq: number): string {
+  const data = errorBody(new GatewayError('upstream_incomplete'), `req_${message.slice(4)}`)
+  return `id: ${message}:${seq}\ndata: ${latin1(data)}\n\n`
+}
