@@ -2,7 +2,12 @@
 
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
+import { newId } from '../../src/ids.ts'
+import { keys } from '../../src/redis.ts'
 import { sessionScripts } from '../../src/sessions/library.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { addMessage, openSessions } from '../fixtures/sessions.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('every script says its purpose, keys, arguments and reply', async (t) => {
   const { folder, scripts } = sessionScripts
@@ -16,4 +21,30 @@ t.test('every script says its purpose, keys, arguments and reply', async (t) => 
     t.match(text, /\n-- KEYS: [^]*\n-- ARGV: [^]*\n-- Reply: /, name)
     t.notMatch(text, /cjson|tostring\(/, `${name} prints no numbers of its own`)
   }
+})
+
+t.test("sessions live on a Cluster's node, where foreign slots are refused", async (t) => {
+  const bus = ['--cluster-port', `${await freePort()}`, '--bind', '127.0.0.1']
+  const args = ['--cluster-enabled', 'yes', ...bus]
+  const { book, messages, ref, redis } = await openSessions(t, { args })
+  await redis.cluster('ADDSLOTSRANGE', 0, 16383)
+  await until(async () => (await redis.cluster('INFO')).includes('cluster_state:ok'))
+  const claim = {
+    key: keys.claim(ref, 'a'),
+    running: 'mine',
+    keptAnswer: () => 'kept',
+    keptPointer: () => 'kept',
+    isKept: false,
+  }
+  await redis.set(claim.key, claim.running)
+  const answerTo = () => ({ status: 201, headers: {}, body: '' })
+  const { id: session } = await book.create(ref, {}, { claim, answerTo })
+  await book.patch(ref, session, { title: 'x' })
+  await addMessage(redis, { ref, session })
+  await addMessage(redis, { ref, session }, { status: 'in_progress' })
+  const page = { limit: 20, order: 'asc' } as const
+  t.match(await messages.list(ref, session, page), { data: { length: 2 } })
+  t.match(await book.list(ref, page), { first_id: session })
+  await book.remove(ref, session)
+  await t.rejects(messages.read(ref, session, newId('msg')), { code: 'session_not_found' })
 })

@@ -62,6 +62,21 @@ t.test('a message that comes between the look and the script goes too', async (t
   for (const key of left) t.ok((await redis.ttl(key)) > 0, key)
 })
 
+t.test('a generation that ends between the look and the script leaves no stream', async (t) => {
+  const { book, options, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  await addMessage(redis, { ref, session }, { status: 'in_progress' })
+  const scripts: SessionScripts = {
+    ...options.scripts,
+    async run(name, ...call) {
+      await redis.hdel(keys.session(ref, session), 'active')
+      return options.scripts.run(name, ...call)
+    },
+  }
+  await removeSession({ ...options, scripts }, ref, session)
+  t.strictSame(await redis.keys('*'), [])
+})
+
 t.test('hundreds of messages are forgotten as well', async (t) => {
   const { book, options, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})

@@ -55,7 +55,7 @@ t.test('what is running in it is told by its row', async (t) => {
 })
 
 t.test("nobody's id and somebody else's are no session, in every call", async (t) => {
-  const { book, ref } = await openSessions(t)
+  const { book, ref, redis } = await openSessions(t)
   const { id } = await book.create(ref, {})
   const gone = { code: 'session_not_found' }
   for (const [whose, which] of [
@@ -72,6 +72,7 @@ t.test("nobody's id and somebody else's are no session, in every call", async (t
     await t.rejects(book.remove(whose, which), gone)
   }
   t.match(await book.read(ref, id), { title: null })
+  t.equal(await redis.dbsize(), 2, 'the session and the list, and no row of nobody')
 })
 
 t.test('a new id is greater than the last, also where that came from a fast clock', async (t) => {
