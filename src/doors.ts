@@ -230,11 +230,12 @@ class HttpWire implements Wire {
       onDrop: () => metrics.readersDropped.inc(),
     }
     const isStream = 'stream' in answer
-    if (isStream) metrics.streamsOpen.inc({ kind: 'chat' })
+    const kind = x.route.access === 'sessions' ? 'session' : 'chat'
+    if (isStream) metrics.streamsOpen.inc({ kind })
     try {
       await sendAnswer(res, x, { answer, limits })
     } finally {
-      if (isStream) metrics.streamsOpen.dec({ kind: 'chat' })
+      if (isStream) metrics.streamsOpen.dec({ kind })
     }
   }
 

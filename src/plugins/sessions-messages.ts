@@ -1,11 +1,14 @@
-// The messages of a session, read: a page of them, oldest first, or one.
+// The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
 
 import type { Route } from '../plugin.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
+import type { Place } from '../sessions/stream-rows.ts'
+import type { Streams } from '../sessions/streams.ts'
 import { idsOf, json, pageOf, refOf, sessionsPath } from './sessions-route.ts'
 
-export function messageRoutes(messages: MessageBook): readonly Route[] {
+export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
+  const look = async (place: Place) => toPublic(await streams.look(place), place.session)
   return [
     {
       method: 'GET',
@@ -14,7 +17,12 @@ export function messageRoutes(messages: MessageBook): readonly Route[] {
       body: 'none',
       async serve(x) {
         const { session } = idsOf(x)
-        return json(await messages.list(refOf(x), session, pageOf(x, 'msg', 'asc')))
+        const ref = refOf(x)
+        const list = await messages.list(ref, session, pageOf(x, 'msg', 'asc'))
+        const shown = list.data.map((message) =>
+          message.status === 'in_progress' ? look({ ref, session, message: message.id }) : message,
+        )
+        return json({ ...list, data: await Promise.all(shown) })
       },
     },
     {
@@ -23,8 +31,7 @@ export function messageRoutes(messages: MessageBook): readonly Route[] {
       access: 'sessions',
       body: 'none',
       async serve(x) {
-        const { session, message } = idsOf(x)
-        return json(toPublic(await messages.read(refOf(x), session, message), session))
+        return json(await look({ ref: refOf(x), ...idsOf(x) }))
       },
     },
   ]

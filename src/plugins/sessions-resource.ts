@@ -7,6 +7,8 @@ import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
 import { mayUse } from '../model-access.ts'
 import type { Answer, Route } from '../plugin.ts'
+import type { Generations } from '../sessions/generations.ts'
+import type { Lost } from '../sessions/lost.ts'
 import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
 import { idsOf, json, pageOf, refOf, sessionsPath } from './sessions-route.ts'
 
@@ -39,7 +41,15 @@ const schema = z.strictObject({
   metadata: metadata.nullable().optional(),
 })
 
-export function resourceRoutes(gateway: Gateway, book: SessionBook): readonly Route[] {
+export interface ResourceParts {
+  readonly gateway: Gateway
+  readonly book: SessionBook
+  readonly lost: Lost
+  readonly generations: Generations
+}
+
+export function resourceRoutes(parts: ResourceParts): readonly Route[] {
+  const { gateway, book, generations } = parts
   const access = 'sessions'
   const maxBytes = gateway.config.limits.jsonApiBytes
   const one = `${sessionsPath}/:id`
@@ -61,14 +71,18 @@ export function resourceRoutes(gateway: Gateway, book: SessionBook): readonly Ro
       path: sessionsPath,
       access,
       body: 'none',
-      serve: async (x) => json(await book.list(refOf(x), pageOf(x, 'sess', 'desc'))),
+      async serve(x) {
+        const list = await book.list(refOf(x), pageOf(x, 'sess', 'desc'))
+        const data = await Promise.all(list.data.map((session) => freed(parts, x, session)))
+        return json({ ...list, data })
+      },
     },
     {
       method: 'GET',
       path: one,
       access,
       body: 'none',
-      serve: async (x) => json(await book.read(refOf(x), idsOf(x).session)),
+      serve: async (x) => json(await freed(parts, x, await book.read(refOf(x), idsOf(x).session))),
     },
     {
       method: 'PATCH',
@@ -84,11 +98,22 @@ export function resourceRoutes(gateway: Gateway, book: SessionBook): readonly Ro
       access,
       body: 'none',
       async serve(x): Promise<Answer> {
-        await book.remove(refOf(x), idsOf(x).session)
+        const { session } = idsOf(x)
+        await book.remove(refOf(x), session)
+        // Elsewhere its owner hears of it by itself.
+        generations.cancelIn(session)
         return { status: 204, body: '' }
       },
     },
   ]
+}
+
+/** A session whose message has lost its owner is free again. */
+async function freed({ book, lost }: ResourceParts, x: Exchange, session: Session) {
+  const { id, active_message_id: message } = session
+  if (message === null) return session
+  const ref = refOf(x)
+  return (await lost.finish({ ref, session: id, message })) ? await book.read(ref, id) : session
 }
 
 function created(session: Session): KeptAnswer {

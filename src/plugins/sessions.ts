@@ -76,8 +76,8 @@ export const sessions: Plugin<SessionsConfig> = {
     const send = sendRoute({ gateway, scripts, rows, lost, generations, streams })
     return {
       routes: [
-        ...resourceRoutes(gateway, book),
-        ...messageRoutes(messages),
+        ...resourceRoutes({ gateway, book, lost, generations }),
+        ...messageRoutes(messages, streams),
         ...streamRoutes(streams, book),
         send.route,
       ],

@@ -64,6 +64,13 @@ export class Generations {
     return this.find(message)?.recording ?? this.#untold.get(message)?.recording
   }
 
+  /** All of a session that was deleted. */
+  cancelIn(session: string): void {
+    for (const { start, cancel } of this.#running.values()) {
+      if (start.owned.session === session) cancel()
+    }
+  }
+
   /** Redis is back. */
   wake(): void {
     for (const { recording } of this.#running.values()) recording.wake()
