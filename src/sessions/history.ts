@@ -117,7 +117,7 @@ export class HistoryBuilder {
   /** Throws `invalid_parameter` for a result that no call waits for. */
   build(): History {
     this.#leaveResults()
-    if (!this.#isFull) this.#close()
+    this.#close()
     const messages = this.#chosen.toReversed()
     if (this.#system) messages.unshift(this.#system)
     return { messages, promptTokens: Math.ceil(this.#used) }
@@ -205,9 +205,8 @@ export class HistoryBuilder {
   }
 
   #close(): void {
-    const { texts, tokens, isFresh } = this.#turn
-    if (!isFresh && tokens > this.#left) this.#isFull = true
     if (this.#isFull) return
+    const { texts, tokens } = this.#turn
     for (const text of texts) this.#chosen.push(text)
     this.#left -= tokens
     this.#used += tokens

@@ -167,6 +167,8 @@ void t.test('what is said now always goes, with the turn that it answers', async
   t.equal(words([user('q'), answer('r')], { ...tiny, fresh: [user(long)] }), `i ${long}`)
   const turns = [user('p'), answer('r'), user(long), calling('a')]
   t.equal(words(turns, { ...tiny, fresh: [result('a')] }), `i ${long} (a) =a`)
+  const both: NewMessage[] = [result('a'), { role: 'user', content: 'u' }]
+  t.equal(words(turns, { ...tiny, fresh: both }), `i ${long} (a) =a u`)
   const seeds = [user(long), answer('a'), user('b')]
   t.equal(words([], { ...tiny, fresh: seeds }), `i ${long} a b`)
 })
