@@ -1,5 +1,5 @@
 -- Purpose: a send's rows, all at once or none: the new messages, the answer in progress, its stream, the session's lock.
--- KEYS: session, message ids, messages, stream of the answer, open holds, claim of an Idempotency-Key, or of none
+-- KEYS: session, message ids, messages, stream of the answer, open holds, claim of an Idempotency-Key or of none
 -- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have>`;
 --       2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim; 5… id and row of each message, the answer last
 -- Reply: ok, now | session_not_found, now | session_busy, now, message id | no_hold, now | changed, now

@@ -1,5 +1,5 @@
 -- Purpose: a send that failed before it was answered leaves nothing behind.
--- KEYS: stream, frames, session, message ids, messages, claim of an Idempotency-Key, or of none
+-- KEYS: stream, frames, session, message ids, messages, claim of an Idempotency-Key or of none
 -- ARGV: 1 hold; 2 kept claim; 3… the ids of its messages, the answer last
 -- Reply: ok, now | lost, now
 
