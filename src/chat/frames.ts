@@ -15,13 +15,14 @@ export const plain: Grammar = {
   },
 }
 
-/** Of session streams: each frame has an id, by which a reader goes on where it was. Counts from 0. */
+/** Of session streams: each frame has an id, by which a reader goes on where it was. */
 export class Numbered implements Grammar {
   readonly #message: string
-  #next = 0
+  #next: number
 
-  constructor(message: string) {
+  constructor(message: string, next = 0) {
     this.#message = message
+    this.#next = next
   }
 
   /** The number that the next frame gets. */

@@ -29,6 +29,7 @@ export class Follower {
   #readers = 0
   #quiet = 0
   #failed = 0
+  #isPolling = true
 
   constructor(options: FollowerOptions) {
     const { place, next, maxBytes } = options
@@ -39,6 +40,8 @@ export class Follower {
 
   join(): void {
     this.#readers++
+    // It may have ended for want of readers since it was found.
+    if (!this.#isPolling && !this.log.isEnded) this.#later()
   }
 
   leave(): void {
@@ -46,12 +49,12 @@ export class Follower {
   }
 
   #later(): void {
+    this.#isPolling = true
     setTimeout(() => void this.#poll(), pollMs)
   }
 
   async #poll(): Promise<void> {
-    const { onEnd } = this.#options
-    if (this.#readers === 0) return onEnd()
+    if (this.#readers === 0) return this.#stop()
     try {
       await this.#read()
       this.#failed = 0
@@ -59,8 +62,13 @@ export class Follower {
       // Redis is away: readers get their comments meanwhile.
       if (++this.#failed >= failedPolls) this.log.break()
     }
-    if (this.log.isEnded || this.log.isBroken) onEnd()
+    if (this.log.isEnded || this.log.isBroken) this.#stop()
     else this.#later()
+  }
+
+  #stop(): void {
+    this.#isPolling = false
+    this.#options.onEnd()
   }
 
   async #read(): Promise<void> {

@@ -144,7 +144,7 @@ export class Generations {
   }
 
   #fail(live: Live, data: string, how: Pick<HowEnded, 'status' | 'error'>): Promise<StoredMessage> {
-    return this.#finish(live, live.recording.frame({ event: undefined, data }), how)
+    return this.#finish(live, live.recording.lastFrame(data), how)
   }
 
   async #finish(

@@ -79,10 +79,10 @@ export class Lost {
       asked(redis.hget(keys.open(ref), hold)),
       asked(redis.hget(keys.settled(ref, hourOfHold(hold)), hold)),
     ])
-    // `<amount> <charge> <prompt> <cached> <completion> …`, or `r <charge> <prompt> <cached> <completion>`
-    const [, charge = 0, prompt = 0, , completion = 0] = (open ?? settled ?? '')
-      .split(' ')
-      .map((word) => Number(word) || 0)
+    // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <shortfall>`
+    const [kind, ...numbers] = (open ?? settled ?? '').split(' ')
+    const [charge = 0, ...tokens] = numbers.map((word) => Number(word) || 0)
+    const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens
     const usage = { prompt, completion, estimated: true }
     return { cost: charge, usage: prompt + completion > 0 ? usage : undefined }
   }

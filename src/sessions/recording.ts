@@ -30,7 +30,7 @@ export class Recording implements StreamOut {
   /** Readers come and go; the recording stays. */
   readonly left = false
   readonly #options: RecordingOptions
-  readonly #numbered: Numbered
+  #numbered: Numbered
   readonly #assembly = new Assembly()
   /** Data values that the assembly has not seen: it is fed once a batch, off the token path. */
   #unread: string[] = []
@@ -42,6 +42,7 @@ export class Recording implements StreamOut {
   #isAnew = false
   #unsaidBytes = 0
   #sending: Promise<void> | undefined
+  #ending: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
   #isDue = false
   #isFinishing = false
@@ -59,6 +60,12 @@ export class Recording implements StreamOut {
   frame(event: SseEvent): string {
     this.#unread.push(event.data)
     return this.#numbered.frame(event)
+  }
+
+  /** The gateway's own last frame. Frames that were numbered and never written, for want of content, give it their number. */
+  lastFrame(data: string): string {
+    this.#numbered = new Numbered(this.#options.owned.message, this.#next)
+    return this.frame({ event: undefined, data })
   }
 
   /** Whole frames, all those that were numbered up to now. */
@@ -95,7 +102,10 @@ export class Recording implements StreamOut {
     clearTimeout(this.#timer)
     await this.#sending
     if (text !== '' && !this.#isLost) this.#keep(text)
-    const isStored = await this.#storeEnd(row).catch(() => false)
+    this.#ending ??= this.#storeEnd(row)
+      .catch(() => false)
+      .finally(() => (this.#ending = undefined))
+    const isStored = await this.#ending
     if (this.#isLost) return true
     if (!this.log.isEnded) {
       this.log.add(text, this.#next)
@@ -133,7 +143,8 @@ export class Recording implements StreamOut {
   }
 
   #flush(): void {
-    if (this.#sending || this.#isLost) return
+    // Behind the end an append would be a stranger's.
+    if (this.#sending || this.#isLost || this.#isFinishing) return
     this.#sending = this.#send().finally(() => {
       this.#sending = undefined
       if (this.#isFinishing || this.#isLost) return

@@ -27,6 +27,9 @@ if anew == '1' then
 end
 local after = first + count
 call('XADD', frames, int(after) .. '-0', 'f', text)
+-- Where sessions expire, frames whose owner is gone do too.
+local left_ms = bytes == 0 and call('PTTL', stream) or 0
+if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end
 bytes = bytes + #text
 local changes = { 'touched', int(now), 'next', int(after) }
 if said ~= '' then

@@ -11,10 +11,10 @@ local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) 
 first, count = number(first), number(count)
 
 local now = now_ms()
-local owner, ended, next_seq = unpack(call('HMGET', stream, 'hold', 'ended', 'next'))
+local owner, ended, next_seq, lost = unpack(call('HMGET', stream, 'hold', 'ended', 'next', 'lost'))
 local after = first + count
 if owner ~= hold then return { 'lost', now } end
-if ended then return { number(next_seq) == after and 'ok' or 'lost', now } end
+if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end
 if number(next_seq) ~= first and anew ~= '1' then return { 'behind', now, number(next_seq) } end
 
 if anew == '1' then call('DEL', frames) end
