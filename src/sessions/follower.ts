@@ -78,9 +78,10 @@ export class Follower {
     if (!piece) return this.log.break()
     if (piece.text !== '') {
       this.#quiet = 0
+      const isLost = piece.isEnd && (await isEndedByOthers(place, rows))
       this.log.add(piece.text, piece.next)
       this.log.stored(piece.next)
-      if (piece.isEnd) this.log.end()
+      if (piece.isEnd) this.log.end({ isLost })
     } else if (++this.#quiet >= quietPolls) {
       this.#quiet = 0
       // Withdrawn, or deleted and forgotten: nothing will come.
@@ -88,4 +89,11 @@ export class Follower {
       else await lost.finish(place)
     }
   }
+}
+
+/** Readers get its terminal now: who comes again behind it has had it. */
+async function isEndedByOthers(place: Place, rows: StreamRows): Promise<boolean> {
+  const state = await rows.state(place)
+  if (state?.isLost) await rows.noteTerminal(place, state.next - 1)
+  return state?.isLost ?? false
 }

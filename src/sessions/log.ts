@@ -23,6 +23,7 @@ export class Log {
   #bytes = 0
   #next: number
   #isEnded = false
+  #isLost = false
   #isBroken = false
 
   /** `next`: seq of the first frame that will be added. More than `maxBytes` is never kept. */
@@ -42,6 +43,11 @@ export class Log {
     return this.#isEnded
   }
 
+  /** Its owner is gone, and the terminal another's: its number may be that of a frame which a reader had from the owner. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
   /** Nothing more comes, and the end is unknown: readers are cut off, and may ask again. */
   get isBroken(): boolean {
     return this.#isBroken
@@ -56,7 +62,8 @@ export class Log {
     this.#tell()
   }
 
-  end(): void {
+  end({ isLost = false } = {}): void {
+    this.#isLost = isLost
     this.#isEnded = true
     this.#tell()
   }

@@ -76,8 +76,9 @@ export class Reader {
 
   #atTheEnd(): void {
     const { log } = this.#options
-    const { isEnded, isBroken } = log
-    if (isEnded && this.#seq > log.next) this.#give(this.#options.afterLost(this.#seq))
+    const { isEnded, isBroken, isLost, next } = log
+    const wasAhead = this.#options.from >= next && (isLost || this.#options.from > next)
+    if (isEnded && wasAhead) this.#give(this.#options.afterLost(this.#seq))
     if (isEnded) this.stop()
     else if (isBroken) this.#ended.reject(new Error('the stream is followed no longer'))
   }

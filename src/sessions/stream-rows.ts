@@ -198,12 +198,17 @@ export class StreamRows {
     return from === undefined ? undefined : { text: text.slice(from), next, isEnd }
   }
 
-  /** Whether a reader who was ahead of a lost stream has had this terminal; from now on it has. */
-  async isTerminalGiven({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<boolean> {
+  /** Whether readers of a lost stream have had the terminal of this number. */
+  async wasTerminalGiven({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<boolean> {
     const { redis } = this.#options
     const key = keys.stream(ref, message)
     if ((await asked(redis.hlen(key))) > mostTerminals) return true
-    return (await asked(redis.hsetnx(key, `to:${seq}`, '1'))) === 0
+    return (await asked(redis.hexists(key, `to:${seq}`))) === 1
+  }
+
+  /** They have it from now on. */
+  async noteTerminal({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<void> {
+    await asked(this.#options.redis.hset(keys.stream(ref, message), `to:${seq}`, '1'))
   }
 
   #rowNames({ ref, session, message }: Place): string[] {

@@ -66,7 +66,11 @@ export class Streams {
       from: seq,
       heartbeatMs,
       stored: (from) => rows.frames(place, from),
-      afterLost: (from) => ({ text: lostTerminal(place, from), next: from + 1 }),
+      afterLost: (from) => {
+        // Should it not be noted, it is given once more.
+        rows.noteTerminal(place, from).catch(() => undefined)
+        return { text: lostTerminal(place, from), next: from + 1 }
+      },
     })
     x.onLeave = () => {
       reader.stop()
@@ -143,14 +147,15 @@ export class Streams {
   ): Promise<Answer | undefined> {
     const { rows, replayBytes } = this.#options
     const { next, isLost } = state
-    if (seq === next) return undefined
-    if (seq > next) {
-      if (!isLost) throw new GatewayError('invalid_last_event_id')
-      if (await rows.isTerminalGiven(place, seq - 1)) return undefined
-      await rows.isTerminalGiven(place, seq)
+    if (isLost) {
+      if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
+      await rows.noteTerminal(place, Math.max(seq, next - 1))
+    } else if (seq >= next) {
+      if (seq === next) return undefined
+      throw new GatewayError('invalid_last_event_id')
     }
     const log = new Log(place.message, { next, maxBytes: replayBytes })
-    log.end()
+    log.end({ isLost })
     return await this.#answer(x, place, { source: { log }, seq })
   }
 
