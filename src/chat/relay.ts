@@ -177,7 +177,8 @@ export class Relay {
   readonly #flush = (): void => {
     this.#isFlushDue = false
     const out = this.#out
-    if (!out || this.#frames === '') return
+    // With the end known, the rest is for `pump` to give back: a terminal among it must not be seen too early.
+    if (!out || this.#isEnded || this.#frames === '') return
     this.#heartbeat?.refresh()
     if (!out.write(this.#takeFrames())) void this.#waitForClient(out)
   }

@@ -78,7 +78,11 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const held = hold
       const settle = (used: Used | undefined) => {
-        void ledger.settle(held, endingOf(x, want, { used, outcome }))
+        const ending = endingOf(x, want, { used, outcome })
+        const settled = ledger.settle(held, ending)
+        // More than was held may be more than the account has: only the ledger knows what it was charged.
+        if (ending.charge <= held.amount) return undefined
+        return settled.then(({ charge }) => void (x.facts.cost = charge))
       }
       const giveUp = (error: unknown) => {
         // Whatever went wrong: a hold that nobody settles would be renewed for ever.
