@@ -139,7 +139,9 @@ export class Generations {
       return await this.#withdraw(live, () => opened.resolve(answer))
     }
     const error = new GatewayError('upstream_error', { source: 'backend' })
-    const data = 'body' in answer ? answer.body.toString('latin1') : ''
+    const text = 'body' in answer ? answer.body.toString('latin1') : ''
+    // A CR would end the line of an event.
+    const data = text.replaceAll(/\r\n?/g, '\n')
     return await this.#fail(live, data, { status: 'failed', error })
   }
 
@@ -187,5 +189,5 @@ interface Live {
 /** Already now. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   const not = Symbol('not')
-  return (await Promise.race([promise, not])) !== not
+  return (await Promise.race([promise, Promise.resolve(not)])) !== not
 }
