@@ -76,8 +76,8 @@ const noClaim = { key: 'none', running: '', kept: '' }
 
 /** Batches of at most 16 KiB and an event: one read brings 1 MiB of them at most. */
 const batchesARead = 64
-/** An owner appends every second: after so long without a hold it is gone. */
-const silenceMs = 5000
+/** An owner appends every second: after so long without a hold it is gone, or after its lease where that is shorter. */
+const mostSilenceMs = 5000
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
@@ -149,8 +149,9 @@ export class StreamRows {
     owned: Owned,
     { reached, terminal, row }: { reached: number; terminal: string; row: string },
   ): Promise<boolean> {
+    const { leaseMs } = this.#options
     const names = [...this.#rowNames(owned), keys.holds(owned.ref)]
-    const head = `${owned.hold} ${reached} ${this.#options.leaseMs} ${silenceMs}`
+    const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
     const words = [head, bytes(terminal), this.#tail(owned), row]
     const { word } = await this.#run('lost', names, words)
     return word === 'ok' || word === 'ended'
