@@ -27,10 +27,33 @@ Good night, naïve café, 你好 世界 🙂 and good luck.
 END_AFTER_SENTENCE = 0.2
 NEVER = -40.0
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+# The tools' part is written as Qwen does, which llama.cpp knows how to read back and to force.
+TEMPLATE = """\
+{%- if tools %}
+    {{- '<|im_start|>system\\n<tools>\\n' }}
+    {%- for tool in tools %}
+        {{- tool | tojson + '\\n' }}
+    {%- endfor %}
+    {{- '</tools><|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {%- if message.content %}
+        {{- message.content }}
+    {%- endif %}
+    {%- for call in message.tool_calls or [] %}
+        {{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+        {{- call.function.arguments | tojson }}
+        {{- '}\\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}"""
+# One token, so that a client can ask for it by its logit bias: by itself the model never calls a tool. With the brace,
+# since llama.cpp refuses tools where what its parser waits for is one token of the model.
+CALL = "<tool_call>\n{"
 HEAD = 64
 
 
@@ -106,7 +129,7 @@ def main(path, context):
     lines = TEXT.strip().split("\n")
     words = {word for line in lines for word in words_of(line)} | {" " + words_of(line)[0] for line in lines}
     merges, token_of = learn_merges(sorted(words))
-    tokens = [*SPECIAL, *CHARACTER.values(), *dict.fromkeys(one + two for one, two in merges)]
+    tokens = [*SPECIAL, CALL, *CHARACTER.values(), *dict.fromkeys(one + two for one, two in merges)]
     ids = {token: i for i, token in enumerate(tokens)}
     size = len(tokens)
     width = math.ceil(size / HEAD) * HEAD
@@ -127,7 +150,8 @@ def main(path, context):
     out.add_tokenizer_pre("gpt-2")
     out.add_token_list(tokens)
     kinds = gguf.TokenType
-    out.add_token_types([kinds.CONTROL if token in SPECIAL else kinds.NORMAL for token in tokens])
+    special = {token: kinds.CONTROL for token in SPECIAL} | {CALL: kinds.USER_DEFINED}
+    out.add_token_types([special.get(token, kinds.NORMAL) for token in tokens])
     out.add_token_merges([f"{one} {two}" for one, two in merges])
     out.add_bos_token_id(ids["<|endoftext|>"])
     out.add_eos_token_id(ids["<|im_end|>"])

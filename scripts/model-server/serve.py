@@ -10,6 +10,8 @@ import sys
 
 import xllamacpp
 
+# Its /slots then show the prompts too, as the model gets them.
+os.environ["LLAMA_SERVER_SLOTS_DEBUG"] = "1"
 given = json.loads(sys.argv[1])
 params = xllamacpp.CommonParams()
 params.model.path = given["model"]

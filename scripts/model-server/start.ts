@@ -18,6 +18,8 @@ export interface ModelServerOptions {
   readonly key?: string
   /** Of each slot: prompt and output together. */
   readonly contextTokens?: number
+  /** How many requests it serves at a time; 2 where not given. */
+  readonly slots?: number
 }
 
 export interface ModelServer {
@@ -27,10 +29,9 @@ export interface ModelServer {
 }
 
 const here = import.meta.dirname
-const slots = 2
 
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
-  const { embeddings = false, key = null, contextTokens = 2048 } = options
+  const { embeddings = false, key = null, contextTokens = 2048, slots = 2 } = options
   const cache = cacheFolder()
   const wanted = await readFile(join(here, 'requirements.txt'), 'utf8')
   const python = await ensurePython(wanted.trim().split('\n'), cache)
