@@ -1,0 +1,166 @@
+// Long answers of a real llama.cpp server with one slot, through two gateway processes: cancelled from the other one,
+// left by their readers, read on elsewhere. The slot is free at once, and what was generated is paid.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Transaction } from '../../src/ledger/journal.ts'
+import { price, saidIn, startReal } from '../fixtures/real-sessions.ts'
+import type { Message, Read } from '../fixtures/real-sessions.ts'
+import { eventually, until } from '../fixtures/until.ts'
+
+t.setTimeout(300_000)
+
+const real = await startReal(t, 32_768)
+const { one, two } = real
+
+/** Some ten seconds, were nobody to stop it. */
+const endless = { max_tokens: 30_000, ignore_eos: true }
+const question = 'The client may leave at any time.'
+
+const since = (start: number) => Math.round(performance.now() - start)
+
+async function freeSlot(): Promise<void> {
+  await until(async () => !(await real.slot()).is_processing)
+}
+
+/** What the server has generated for the last request. */
+async function generated(): Promise<number> {
+  const { n_prompt_tokens: all, prompt } = await real.slot()
+  return all - (await real.tokensOf(prompt))
+}
+
+/** Stored is what its reader read, and it is paid: by our count, since the server had no time to say its own. */
+async function paidAsGenerated(test: Test, message: Message, read: Read): Promise<void> {
+  const { text, pieces } = saidIn(read)
+  test.match(message, { status: 'cancelled', error: null, usage: { estimated: true } })
+  test.equal(message.content, text, 'the text is the deltas together')
+  const { prompt_tokens = 0, completion_tokens = 0 } = message.usage ?? {}
+  const onServer = await generated()
+  test.ok(completion_tokens >= pieces * 0.8, `${completion_tokens} tokens for ${pieces} pieces`)
+  test.ok(completion_tokens <= onServer * 1.2, `the server says ${onServer}`)
+  test.equal(message.cost, prompt_tokens * price.input + completion_tokens * price.output)
+  const found = await eventually(() => chargeOf(message))
+  test.match(found, { amount: -(message.cost ?? 0), estimated: true })
+  test.comment(`${pieces} pieces read, ${onServer} generated, ${completion_tokens} charged`)
+}
+
+async function chargeOf({ id }: Message): Promise<Transaction | undefined> {
+  const path = '/api/billing/transactions'
+  const { data } = await real.json<{ data: readonly Transaction[] }>(one, path)
+  return data.find(({ message_id }) => message_id === id)
+}
+
+/** The message that is generated in the session, once it has come as far as that. */
+async function activeIn(session: string): Promise<string> {
+  return await eventually(async () => {
+    const path = `/api/chat/sessions/${session}`
+    const { active_message_id: id } = await real.json<{ active_message_id: string | null }>(
+      two,
+      path,
+    )
+    if (id === null) return undefined
+    const { content } = await real.message(two, session, id)
+    return (content ?? '').length > 2000 ? id : undefined
+  })
+}
+
+t.test('cancelled on the other gateway: the answer says so, and the slot is free', async (t) => {
+  const session = await real.create(one, {})
+  const reading = real.read(one, real.path(session), { body: { content: question, ...endless } })
+  const id = await activeIn(session)
+  const start = performance.now()
+  const cancelled = await real.json<Message>(two, real.path(session, id, 'cancel'), {})
+  const answeredMs = since(start)
+  await freeSlot()
+  const freeMs = since(start) - answeredMs
+  t.ok(freeMs < 500, 'free when the cancel is answered')
+  const read = await reading
+  const { kind, data } = read.frames.at(-1) ?? {}
+  t.equal(kind, 'error')
+  t.match(data, /"code":"message_cancelled"/)
+  await paidAsGenerated(t, cancelled, read)
+  t.same(await real.json<Message>(one, real.path(session, id, 'cancel'), {}), cancelled, 'again')
+  const next = performance.now()
+  const body = { content: 'We count.', max_tokens: 1 }
+  await real.read(two, real.path(session), { body })
+  const nextMs = since(next)
+  t.ok(nextMs < 2000, 'the session and the slot go on')
+  const { prompt } = await real.slot()
+  t.ok(prompt.includes(cancelled.content ?? '?'), 'from what was said')
+  t.comment(
+    `cancel answered in ${answeredMs} ms, the slot free ${freeMs} ms later; the next answer took ${nextMs} ms`,
+  )
+})
+
+t.test('cancelled where it is generated', async (t) => {
+  const session = await real.create(one, {})
+  const reading = real.read(one, real.path(session), { body: { content: question, ...endless } })
+  const id = await activeIn(session)
+  const start = performance.now()
+  const cancelled = await real.json<Message>(one, real.path(session, id, 'cancel'), {})
+  const answeredMs = since(start)
+  await freeSlot()
+  const freeMs = since(start)
+  t.ok(freeMs < 1000)
+  await paidAsGenerated(t, cancelled, await reading)
+  t.comment(`cancel answered in ${answeredMs} ms; the slot free in ${freeMs} ms`)
+})
+
+t.test('with on_disconnect: cancel the reader who leaves stops the server', async (t) => {
+  const session = await real.create(one, {})
+  const body = { content: question, ...endless, on_disconnect: 'cancel' }
+  const read = await real.read(one, real.path(session), { body, cutAfter: 100_000 })
+  const start = performance.now()
+  await freeSlot()
+  t.ok(since(start) < 1000)
+  t.comment(`the slot free in ${since(start)} ms`)
+  const message = await eventually(async () => {
+    const found = await real.message(two, session, read.message)
+    return found.status === 'in_progress' ? undefined : found
+  })
+  t.equal(message.status, 'cancelled')
+  t.ok(message.content?.startsWith(saidIn(read).text))
+})
+
+t.test('read here, then there, then here again: together what was sent', async (t) => {
+  const session = await real.create(one, {})
+  const asked = 6000
+  const body = { content: question, max_tokens: asked, ignore_eos: true }
+  const first = await real.read(one, real.path(session), { body, cutAfter: 200_000 })
+  const { message: id } = first
+  const on = async (gateway: typeof one, after: Read, cutAfter = Infinity) => {
+    const seq = after.frames.at(-1)?.seq ?? -1
+    const headers = { 'last-event-id': `${id}:${seq}` }
+    const path = real.path(session, id, 'stream')
+    return await real.read(gateway, path, { headers, first: seq + 1, cutAfter })
+  }
+  const second = await on(two, first, 300_000)
+  t.equal((await real.message(two, session, id)).status, 'in_progress', 'it goes on meanwhile')
+  const third = await on(one, second)
+  const replays = await Promise.all(
+    [one, two].map((gateway) => real.read(gateway, real.path(session, id, 'stream'), {})),
+  )
+  const [here, there] = replays
+  const frames = [...first.frames, ...second.frames, ...third.frames]
+  t.same(frames, here?.frames)
+  t.ok(here && there?.bytes.equals(here.bytes), 'byte for byte the same on both')
+  t.equal(frames.at(-1)?.kind, 'done')
+  const message = await real.message(two, session, id)
+  t.match(message, { status: 'completed', finish_reason: 'length' })
+  const { text, usage = { prompt_tokens: 0, completion_tokens: 0 } } = saidIn(third)
+  t.ok(message.content?.endsWith(text))
+  t.equal(usage.completion_tokens, asked)
+  const { prompt_tokens } = usage
+  t.match(message.usage, { prompt_tokens, completion_tokens: asked, estimated: false })
+  const cost = prompt_tokens * price.input + asked * price.output
+  t.match(await eventually(() => chargeOf(message)), { amount: -cost, estimated: false })
+  t.comment(
+    `${first.frames.length} + ${second.frames.length} + ${third.frames.length} frames, ` +
+      `${here?.bytes.length} bytes`,
+  )
+})
+
+t.test('nothing stays held', async (t) => {
+  const { reserved } = await real.json<{ reserved: number }>(one, '/api/billing/balance')
+  t.equal(reserved, 0)
+})
