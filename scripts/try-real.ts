@@ -1,6 +1,7 @@
 // `npm run try:real`: a real llama.cpp server, a gateway in front of it, and a short chat whose charge is held against what
-// the server says it used. Then both stay until Ctrl-C; with `--once` they end at once, with 1 where the sums differ.
-// The first run takes about 15 s and the Python package index; nothing outside the cache and a temporary folder is written.
+// the server says it used; then the journeys of sessions, each with servers of its own, for their figures. The first two stay
+// until Ctrl-C; with `--once` they end at once, with 1 where a sum differs or a journey fails. The first run takes about
+// 15 s and the Python package index; nothing outside the cache and a temporary folder is written.
 
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -37,8 +38,9 @@ say(`
   admin API     ${gateway.admin}/admin     token ${adminToken}
   key           ${key}
 `)
-const areEqual = await chat(gateway.url, key)
-process.exitCode = areEqual ? 0 : 1
+let isGood = await chat(gateway.url, key)
+for (const name of ['real-sessions', 'real-sessions-cut']) isGood = (await journey(name)) && isGood
+process.exitCode = isGood ? 0 : 1
 if (!values.once) {
   const header = `-H 'Authorization: Bearer ${key}'`
   const body = '{"model":"tiny","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
@@ -155,4 +157,20 @@ async function compare(url: string, apiKey: string, used: readonly (Usage | null
   const isEqual = spent === cost && reserved === 0
   say(`which cost ${cost}; charged were ${spent}${isEqual ? '' : ': NOT THE SAME'}`)
   return isEqual
+}
+
+/** Prints what it promises and what it measured. */
+async function journey(name: string): Promise<boolean> {
+  const file = resolve(import.meta.dirname, `../test/journeys/${name}.ts`)
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = once(child, 'exit') as Promise<[number | null]>
+  say(`\n${name}:`)
+  for await (const line of createInterface(child.stdout)) {
+    const [, figure] = /^ +# (?!Subtest)(.*)/.exec(line) ?? []
+    const [, isNot, promise] = /^(not )?ok \d+ - (.*?)(?: #.*)?$/.exec(line) ?? []
+    if (figure) say(`      ${figure}`)
+    if (promise) say(`${isNot ? '  NOT ' : '  '}${promise}`)
+  }
+  const [code] = await ended
+  return code === 0
 }
