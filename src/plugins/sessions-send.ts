@@ -35,7 +35,7 @@ export interface SendParts {
 interface Sending {
   readonly send: Send
   readonly prepared: Prepared
-  readonly begin: BeginRequest
+  readonly begin: Omit<BeginRequest, 'claim'>
   isBegun: boolean
 }
 
@@ -63,9 +63,11 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
   return {
     route,
     begin: (x) => ({
-      async identify() {
-        if (x.headers['last-event-id']) return
-        sendings.set(x, await readSend(parts, x))
+      // What the body lacks is thrown at once.
+      identify() {
+        if (x.headers['last-event-id']) return undefined
+        const send = parseSend(x.body, parts.gateway.config.limits)
+        return readSend(parts, x, send).then((sending) => void sendings.set(x, sending))
       },
       async admit() {
         const sending = sendings.get(x)
@@ -76,11 +78,13 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
   }
 }
 
-async function readSend({ gateway, scripts, lost }: SendParts, x: Exchange): Promise<Sending> {
+async function readSend(
+  { gateway, scripts, lost }: SendParts,
+  x: Exchange,
+  send: Send,
+): Promise<Sending> {
   const { session } = idsOf(x)
   const ref = refOf(x)
-  const { config } = gateway
-  const send = parseSend(x.body, config.limits)
   let context = await readContext(scripts, ref, session)
   const { active } = context
   if (active && (await lost.finish({ ref, session, message: active }))) {
@@ -96,12 +100,7 @@ async function readSend({ gateway, scripts, lost }: SendParts, x: Exchange): Pro
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
-  const claim = x.claim && {
-    key: x.claim.key,
-    running: x.claim.running,
-    kept: x.claim.keptPointer(`${draft.id} ${stored.at(-2)?.id}`),
-  }
-  const begin = { ...owned, seen: context.last, rows, ...(claim && { claim }) }
+  const begin = { ...owned, seen: context.last, rows }
   return { send, prepared, begin, isBegun: false }
 }
 
@@ -119,7 +118,7 @@ function firstOf({ models }: Config): Model | undefined {
 }
 
 async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promise<void> {
-  const begun = await rows.begin(sending.begin)
+  const begun = await rows.begin({ ...sending.begin, ...claimOf(x, sending) })
   switch (begun.word) {
     case 'ok':
       sending.isBegun = true
@@ -143,6 +142,14 @@ async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promis
   }
 }
 
+/** Taken only when all of `identify` is over: it may have been another try's before. */
+function claimOf({ claim }: Exchange, { prepared }: Sending): Pick<BeginRequest, 'claim'> {
+  if (!claim) return {}
+  const { draft, stored } = prepared
+  const kept = claim.keptPointer(`${draft.id} ${stored.at(-2)?.id}`)
+  return { claim: { key: claim.key, running: claim.running, kept } }
+}
+
 interface Serving {
   readonly sending: Sending
   readonly run: Run
@@ -161,7 +168,7 @@ async function generate(
     owned: place,
     draft,
     ids: stored.map(({ id }) => id),
-    ...(begin.claim && { claim: begin.claim }),
+    ...claimOf(x, sending),
     options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
   })
   const onLeft = () => {
@@ -198,7 +205,7 @@ function headersOf(place: Owned): Record<string, string> {
 
 /** `stream` in the body wins, then Accept. */
 function wantsStream({ stream }: Send, { headers }: Exchange): boolean {
-  const accept = headers.accept ?? ''
+  const accept = (headers.accept ?? '').toLowerCase()
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }
 

@@ -115,5 +115,5 @@ export class Log {
 
 /** A rope's pieces keep whatever they were cut from: twice the memory of its bytes. */
 function flat(text: string): string {
-  return Buffer.from(text, 'latin1').latin1Slice()
+  return Buffer.from(text, 'latin1').toString('latin1')
 }
