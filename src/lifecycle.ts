@@ -71,26 +71,34 @@ function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayErro
 
 type Phase = 'vouch' | 'identify' | 'admit'
 
-/** Starts all calls of a phase in one tick, awaits all, and throws the first refusal in their order. Undefined where nothing waits. */
+/**
+ * Starts all calls of a phase in one tick, awaits all, and throws the first refusal in their order; but what one throws at
+ * once goes first, since it needed no answer of Redis: a body at fault is said before a key that may not. Undefined where
+ * nothing waits.
+ */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
   let first: Promise<Answer | void> | undefined
   let others: Promise<Answer | void>[] | undefined
+  let atOnce: { readonly error: unknown } | undefined
   for (const hook of hooks) {
-    const started = start(hook, phase)
-    if (!started) continue
-    if (first) (others ??= []).push(started)
-    else first = started
+    try {
+      const started = hook[phase]?.()
+      if (!started) continue
+      if (first) (others ??= []).push(started)
+      else first = started
+    } catch (error) {
+      atOnce ??= { error }
+    }
   }
+  if (atOnce) return refusedAtOnce(atOnce.error, [first, ...(others ?? [])])
   // Mostly one call waits or none; allSettled is dearer.
   return first && others ? firstAnswer([first, ...others]) : first
 }
 
-function start(hook: NamedHooks, phase: Phase): Promise<Answer | void> | void {
-  try {
-    return hook[phase]?.()
-  } catch (error) {
-    return Promise.reject(error)
-  }
+/** What the others have taken they know only when they are answered. */
+async function refusedAtOnce(error: unknown, calls: readonly unknown[]): Promise<never> {
+  await Promise.allSettled(calls)
+  throw error
 }
 
 async function firstAnswer(calls: readonly Promise<Answer | void>[]): Promise<Answer | void> {
