@@ -21,7 +21,7 @@ export interface Context {
   messages(): AsyncGenerator<StoredMessage, void>
 }
 
-const chunkMessages = 64
+const chunkMessages = 256
 const chunkBytes = 1024 * 1024
 
 /** Sends in this tick. Throws `session_not_found`. */
