@@ -11,7 +11,7 @@ import type { Message, Read } from '../fixtures/real-sessions.ts'
 t.setTimeout(300_000)
 
 const contextTokens = 1024
-const answerTokens = 60
+const answerTokens = 40
 const instructions = 'We count what the model says, and we charge what we count.'
 const real = await startReal(t, contextTokens)
 const { one, two } = real
@@ -51,7 +51,8 @@ t.test(
     for (let turn = 0; turn < 10; turn++) {
       const gateway = gateways[turn % 2] ?? one
       const before = await real.list(gateway, session)
-      const content = `A gateway counts each token. The model answers ${turn} word by word, and the client reads.`
+      // Ever longer: what is dropped is cut at ever other places.
+      const content = `${turn}: ${'The model answers word by word, and the client reads. '.repeat(turn + 1)}`
       const body = { content, max_tokens: answerTokens, ignore_eos: true }
       const read = await real.read(gateway, real.path(session), { body })
       const { prompt } = await real.slot()
