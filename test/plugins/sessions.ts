@@ -1,11 +1,12 @@
 import t from 'tap'
+import type { Test } from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { plugins } from '../../src/gateway.ts'
 import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
 
 const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
 
-async function blockOf(t: Parameters<typeof startGateway>[0], block: string) {
+async function blockOf(t: Test, block: string) {
   const yaml = `${models}\nplugins: { sessions: ${block} }`
   const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
   const loaded = await loadConfig(file, plugins, { env: {} })
