@@ -1,0 +1,211 @@
+// What is refused in a session, before an answer begins: with its real status, in the contract's order, leaving no message,
+// no charge, a free session and a free Idempotency-Key.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Script } from '../fixtures/backend.ts'
+import { chat as model } from '../fixtures/backend-model.ts'
+import { failing, garbage, json, raw, reset, silent, sse } from '../fixtures/backend-scripts.ts'
+import { balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
+import { refusal, startChat } from '../fixtures/session-chat.ts'
+import type { Chat } from '../fixtures/session-chat.ts'
+
+const refused: readonly (readonly [unknown, number, string])[] = [
+  ['{', 400, 'invalid_json'],
+  ['{"content":"a","content":"b"}', 400, 'invalid_json'],
+  ['{"content":"a","Model":"x"}', 400, 'invalid_json'],
+  [`{"content":${'['.repeat(70)}${']'.repeat(70)}}`, 400, 'invalid_json'],
+  [{}, 400, 'missing_parameter'],
+  [{ content: '' }, 400, 'invalid_parameter'],
+  [{ content: 5 }, 400, 'invalid_parameter'],
+  [{ content: [] }, 400, 'invalid_parameter'],
+  [{ content: 'a', messages: [] }, 400, 'invalid_parameter'],
+  [{ messages: [] }, 400, 'invalid_parameter'],
+  [{ messages: [{ role: 'assistant', content: 'a' }] }, 400, 'invalid_parameter'],
+  [{ messages: [{ role: 'system', content: 'a' }] }, 400, 'invalid_parameter'],
+  [{ content: 'a', n: 2 }, 400, 'invalid_parameter'],
+  [{ content: 'a', max_tokens: 0 }, 400, 'invalid_parameter'],
+  [{ content: 'a', stream: 'yes' }, 400, 'invalid_parameter'],
+  [{ content: 'a', on_disconnect: 'stop' }, 400, 'invalid_parameter'],
+  [{ content: 'a', strange: 1 }, 400, 'unknown_parameter'],
+  [{ content: 'a', top_k: 1 }, 400, 'unknown_parameter'],
+  [{ content: 'a', model: 'nobody' }, 404, 'model_not_found'],
+  [{ content: 'x'.repeat(1_100_000) }, 413, 'body_too_large'],
+]
+
+t.test('what a message must not be is refused, leaves nothing, and costs nothing', async (t) => {
+  const chat = await startChat(t)
+  for (const [body, status, code] of refused) {
+    const asked = typeof body === 'string' ? { body } : {}
+    const answer = await chat.send(chat.sessionId, body, asked)
+    t.same(await refusal(answer), [status, code], JSON.stringify(body).slice(0, 80))
+  }
+  const wrongType = await chat.send(chat.sessionId, 'Hi', {
+    headers: { 'content-type': 'text/plain' },
+  })
+  t.same(await refusal(wrongType), [415, 'unsupported_media_type'])
+  const invalid = Buffer.from('{"content":"\xff"}', 'latin1')
+  t.same(await refusal(await chat.at(`/${chat.sessionId}/messages`, { body: invalid })), [
+    400,
+    'invalid_json',
+  ])
+  t.strictSame(await chat.messages(chat.sessionId), [])
+  t.match(await balanceOf(chat.gateway, chat.account), { spent: 0, reserved: 0 })
+  t.equal(chat.backend.requests.length, 0)
+})
+
+t.test('a full session takes no more, and charges nothing for it', async (t) => {
+  const chat = await startChat(t, { yaml: 'limits: { session: 4KiB }' })
+  await (await chat.send(chat.sessionId, 'x'.repeat(2000))).end()
+  const { spent } = await balanceOf(chat.gateway, chat.account)
+  const answer = await chat.send(chat.sessionId, 'y'.repeat(2000))
+  t.same(await refusal(answer), [403, 'storage_quota_exceeded'])
+  t.match(await balanceOf(chat.gateway, chat.account), { spent, reserved: 0 })
+  t.equal((await chat.messages(chat.sessionId)).length, 2)
+  t.equal(chat.backend.requests.length, 1)
+})
+
+t.test('refusals come in order: route, key, body, key, limits, balance', async (t) => {
+  const chat = await startChat(t, { tokens: 0 })
+  const path = `/${chat.sessionId}/messages`
+  const badBody = { body: '{' }
+  const nobody = { key: '' }
+  t.same(await refusal(await chat.at(`${path}/x/y`, { ...nobody, ...badBody })), [
+    404,
+    'route_not_found',
+  ])
+  const wrongMethod = await chat.at(path, { ...nobody, method: 'PUT', ...badBody })
+  t.match(wrongMethod.headers.allow, 'POST')
+  t.same(await refusal(wrongMethod), [405, 'method_not_allowed'])
+  t.same(await refusal(await chat.at(path, { ...nobody, ...badBody })), [401, 'missing_api_key'])
+  t.same(await refusal(await chat.at(path, { key: 'tg_live_x', ...badBody })), [
+    401,
+    'invalid_api_key',
+  ])
+  const unknown = `${chat.key.slice(0, 8)}${'0'.repeat(12)}`
+  t.same(await refusal(await chat.at(path, { key: unknown, ...badBody })), [401, 'invalid_api_key'])
+  t.same(await refusal(await chat.at(path, badBody)), [400, 'invalid_json'])
+  const scoped = await keyWith(chat, { scopes: ['chat', 'billing', 'files'] })
+  t.same(await refusal(await chat.at(path, { key: scoped, ...badBody })), [400, 'invalid_json'])
+  t.same(await refusal(await chat.send(chat.sessionId, 'Hi', { key: scoped })), [
+    403,
+    'insufficient_scope',
+  ])
+  const poor = await chat.send(chat.sessionId)
+  t.equal(poor.headers['x-should-retry'], 'false')
+  t.same(await refusal(poor), [402, 'insufficient_balance'])
+  const elsewhere = `sess_${'0'.repeat(32)}`
+  t.same(await refusal(await chat.send(elsewhere)), [404, 'session_not_found'])
+  const other = await keyWith(chat, { models: ['other'] })
+  t.same(await refusal(await chat.send(chat.sessionId, 'Hi', { key: other })), [
+    403,
+    'model_not_allowed',
+  ])
+  t.strictSame(await chat.messages(chat.sessionId), [])
+})
+
+async function keyWith({ gateway, account }: Chat, fields: object): Promise<string> {
+  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, fields)
+  return ((await made.json()) as { key: string }).key
+}
+
+interface Failure {
+  readonly script: Script
+  readonly model?: string
+  readonly status: number
+  readonly code: string
+  /** The backend's own words go through. */
+  readonly isRelayed?: true
+  /** Each try may have been served. */
+  readonly retryAfter?: string
+}
+
+const theirs = { error: { message: 'theirs', type: 'x', param: null, code: 'theirs' } }
+
+const failures: Readonly<Record<string, Failure>> = {
+  '400': { script: failing(400, { body: theirs }), status: 400, code: 'theirs', isRelayed: true },
+  '404': { script: failing(404, { body: theirs }), status: 404, code: 'theirs', isRelayed: true },
+  '422': { script: failing(422, { body: theirs }), status: 422, code: 'theirs', isRelayed: true },
+  '400 without an error': {
+    script: failing(400, { body: {} }),
+    status: 502,
+    code: 'upstream_error',
+  },
+  '401': { script: failing(401), status: 502, code: 'upstream_auth_error' },
+  '402': { script: failing(402, { body: theirs }), status: 502, code: 'upstream_error' },
+  '429': { script: failing(429), status: 429, code: 'upstream_rate_limited', retryAfter: '1' },
+  '500': { script: failing(500), status: 502, code: 'upstream_error' },
+  '503': { script: failing(503), status: 503, code: 'upstream_unavailable', retryAfter: '1' },
+  'a reset': { script: reset, status: 502, code: 'upstream_error' },
+  garbage: { script: garbage, status: 502, code: 'upstream_error' },
+  'nothing at all': { script: raw(''), status: 502, code: 'upstream_error' },
+  silence: {
+    script: silent,
+    model: 'timeouts: { first_token: 80ms }',
+    status: 504,
+    code: 'upstream_timeout',
+  },
+  'a role, then silence': {
+    script: sse(['data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'], {
+      end: false,
+    }),
+    model: 'timeouts: { first_token: 80ms }',
+    status: 504,
+    code: 'upstream_timeout',
+  },
+  'a stream that ends before it says anything': {
+    script: sse(['data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n']),
+    status: 502,
+    code: 'upstream_incomplete',
+  },
+  'JSON in place of a stream': { script: json({}), status: 502, code: 'upstream_incomplete' },
+}
+
+for (const [name, failure] of Object.entries(failures)) {
+  t.test(`${name} from the backend: a real status, and nothing is left`, async (t) => {
+    const chat = await startChat(t, { script: failure.script, model: failure.model })
+    for (const stream of [true, false]) await isRefused(t, chat, { failure, stream })
+    await isUntouched(t, chat)
+    // The key is free again: the same try may succeed.
+    chat.backend.on(model())
+    const headers = { 'Idempotency-Key': 'true' }
+    const live = await chat.send(chat.sessionId, { content: 'Hi', stream: true }, { headers })
+    t.equal(live.status, 200)
+    t.equal(live.headers['idempotent-replayed'], undefined)
+    await live.end()
+    t.match(await chat.messages(chat.sessionId), [{ role: 'user' }, { status: 'completed' }])
+  })
+}
+
+async function isRefused(
+  t: Test,
+  chat: Chat,
+  { failure, stream }: { readonly failure: Failure; readonly stream: boolean },
+): Promise<void> {
+  const { status, code, isRelayed, retryAfter } = failure
+  const headers = { 'Idempotency-Key': `${stream}` }
+  const answer = await chat.send(chat.sessionId, { content: 'Hi', stream }, { headers })
+  t.match(answer.headers, { 'content-type': /^application\/json/, 'x-request-id': /^req_/ })
+  t.equal(answer.headers['x-message-id'], undefined, 'no message is named')
+  t.equal(answer.headers['retry-after'], retryAfter)
+  const body = await answer.json()
+  t.equal(answer.status, status)
+  if (isRelayed) t.strictSame(body, theirs)
+  else t.match(body, { error: { code }, request_id: answer.headers['x-request-id'] })
+}
+
+async function isUntouched(t: Test, chat: Chat): Promise<void> {
+  t.strictSame(await chat.messages(chat.sessionId), [])
+  t.match(await chat.read(`/${chat.sessionId}`), { message_count: 0, active_message_id: null })
+  t.match(await balanceOf(chat.gateway, chat.account), { spent: 0, reserved: 0 })
+  t.equal((await transactionsOf(chat.gateway, chat.account)).length, 1)
+  t.strictSame(await differencesOf(chat.gateway), [])
+}
+
+t.test('a backend that is not there is a refusal too', async (t) => {
+  const chat = await startChat(t)
+  await chat.backend.stop()
+  const failure = { script: silent, status: 503, code: 'upstream_unavailable', retryAfter: '1' }
+  await isRefused(t, chat, { failure, stream: true })
+  await isUntouched(t, chat)
+})
