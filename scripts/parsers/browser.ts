@@ -1,0 +1,138 @@
+// Debian's Chromium without a window, showing one page that reads streams as it is told. The page comes from a server of
+// its own, so what it asks the gateway for is of another origin.
+
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import type { Told } from '../../test/fixtures/parsers/reconnecting.ts'
+import type { Ask } from '../../test/fixtures/parsers/stage.ts'
+
+export type PageReader = 'fetch' | 'fetchEventSource' | 'EventSource'
+
+export interface Page {
+  readonly origin: string
+  /** Once: the browser. Answers its version. */
+  open(): Promise<string>
+  read(reader: PageReader, ask: Ask): Promise<readonly Told[]>
+}
+
+const run = promisify(execFile)
+const modules = resolve(import.meta.dirname, '../../node_modules')
+const served = ['/eventsource-parser/dist/', '/@microsoft/fetch-event-source/lib/esm/']
+
+export async function startPage(undo: AsyncDisposableStack): Promise<Page> {
+  const asked = new Mailbox<object>()
+  const seen = new Mailbox<readonly Told[] | string>()
+  const server = createServer(pageListener(asked, seen))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  undo.defer(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const origin = `http://127.0.0.1:${port}`
+  return {
+    origin,
+    open: () => openBrowser(origin, undo),
+    async read(reader, ask) {
+      asked.put({ reader, ask })
+      const told = await seen.take()
+      if (typeof told === 'string') throw new Error(`in the page: ${told}`)
+      return told
+    },
+  }
+}
+
+/** What is put in is taken out in turn, by whoever waits for it. */
+class Mailbox<T> {
+  readonly #there: T[] = []
+  readonly #waiting: ((value: T) => void)[] = []
+
+  put(value: T): void {
+    const take = this.#waiting.shift()
+    if (take) take(value)
+    else this.#there.push(value)
+  }
+
+  async take(): Promise<T> {
+    const value = this.#there.shift()
+    return value ?? (await new Promise((done) => this.#waiting.push(done)))
+  }
+}
+
+function pageListener(
+  asked: Mailbox<object>,
+  seen: Mailbox<readonly Told[] | string>,
+): RequestListener {
+  return (req, res) => {
+    const { url = '' } = req
+    const answer = async () => {
+      if (url === '/next') return res.end(JSON.stringify(await asked.take()))
+      if (url === '/seen') {
+        seen.put(JSON.parse(await textOf(req)) as readonly Told[] | string)
+        return res.end()
+      }
+      const isModule = served.some((folder) => url.startsWith(folder)) && !url.includes('..')
+      if (!isModule && url !== '/') return res.writeHead(404).end()
+      res.setHeader('Content-Type', isModule ? 'text/javascript' : 'text/html')
+      // Written for bundlers, some import files without saying what they end in.
+      const file = url.endsWith('.js') ? url : `${url}.js`
+      return res.end(
+        await readFile(isModule ? modules + file : join(import.meta.dirname, 'page.html')),
+      )
+    }
+    answer().catch((error: unknown) => res.writeHead(500).end(String(error)))
+  }
+}
+
+async function textOf(req: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const piece of req.setEncoding('utf8')) text += String(piece)
+  return text
+}
+
+async function openBrowser(origin: string, undo: AsyncDisposableStack): Promise<string> {
+  const program = 'chromium'
+  const version = async () => (await run(program, ['--version'])).stdout
+  const name = await version().catch(async (cause: unknown) => {
+    await install(program, cause)
+    return await version()
+  })
+  const profile = await mkdtemp(join(tmpdir(), 'tollgate-browser-'))
+  undo.defer(() => rm(profile, { recursive: true, force: true, maxRetries: 5 }))
+  const words = ['--headless', '--disable-gpu', '--no-first-run', '--remote-debugging-pipe']
+  // Nobody but root starts it without.
+  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  const child = spawn(program, [...words, ...sandbox, `--user-data-dir=${profile}`, origin], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+  })
+  const ended = once(child, 'exit')
+  undo.defer(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  return /[\d.]+/.exec(name)?.[0] ?? name
+}
+
+async function install(program: string, cause: unknown): Promise<void> {
+  const apt = (...words: readonly string[]) => run('apt-get', ['-q', ...words])
+  try {
+    if (process.getuid?.() !== 0) throw cause
+    await apt('update')
+    await apt('install', '-y', '--no-install-recommends', program)
+  } catch {
+    throw new Error(
+      `a browser is needed (Debian: apt install --no-install-recommends ${program})`,
+      {
+        cause,
+      },
+    )
+  }
+}
