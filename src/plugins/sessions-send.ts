@@ -2,7 +2,8 @@
 // whoever reads it. With Last-Event-ID it only reads on.
 
 import type { Config, Model } from '../config/config.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, asGatewayError } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { isId } from '../ids.ts'
@@ -14,7 +15,7 @@ import type { Lost } from '../sessions/lost.ts'
 import { toPublic } from '../sessions/message.ts'
 import { prepare } from '../sessions/prepare.ts'
 import type { Prepared } from '../sessions/prepare.ts'
-import type { BeginRequest, Owned, StreamRows } from '../sessions/stream-rows.ts'
+import type { BeginRequest, Owned, Place, StreamRows } from '../sessions/stream-rows.ts'
 import { messagePath, streamHeaders } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
@@ -130,6 +131,8 @@ async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promis
       throw new GatewayError('session_busy', { messageId: begun.message })
     case 'changed':
     case 'older':
+      // Its history was read before it waited for its claim: sent again, it finds the session as it is.
+      if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
       throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
     case 'claim_lost':
       throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
@@ -209,16 +212,40 @@ function wantsStream({ stream }: Send, { headers }: Exchange): boolean {
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }
 
+const nothingThere: ReadonlySet<ErrorCode> = new Set(['message_not_found', 'stream_expired'])
+
+async function replay(parts: SendParts, x: Exchange, pointer: string): Promise<Answer> {
+  const [message = '', user = ''] = pointer.split(' ')
+  if (!isId('msg', message)) throw new GatewayError('message_not_found')
+  const place = { ref: refOf(x), session: idsOf(x).session, message }
+  try {
+    return await firstAnswer(parts, x, { place, user })
+  } catch (thrown) {
+    const error = asGatewayError(thrown)
+    if (!nothingThere.has(error.code) || (await isKept(parts, place))) throw error
+    // The first try was refused meanwhile: its key is free again.
+    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
+  }
+}
+
+async function isKept({ streams }: SendParts, place: Place): Promise<boolean> {
+  const missing = await streams.look(place).then(() => undefined, asGatewayError)
+  return missing?.code !== 'message_not_found'
+}
+
+interface FirstTry {
+  readonly place: Place
+  /** Id of what was asked. */
+  readonly user: string
+}
+
 /** The message that the first try has sent; where it is not streamed, when it is finished. */
-async function replay(
+async function firstAnswer(
   { gateway, streams }: SendParts,
   x: Exchange,
-  pointer: string,
+  { place, user }: FirstTry,
 ): Promise<Answer> {
-  const [message = '', user = ''] = pointer.split(' ')
-  const { session } = idsOf(x)
-  if (!isId('msg', message)) throw new GatewayError('message_not_found')
-  const place = { ref: refOf(x), session, message }
+  const { message, session } = place
   const headers = { 'X-User-Message-Id': user }
   if (wantsStream(parseSend(x.body, gateway.config.limits), x)) {
     const answer = await resume(streams, x, { message, isReplay: true })
