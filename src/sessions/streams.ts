@@ -50,7 +50,9 @@ export class Streams {
     await readMessage(place)
     const local = generations.recordingOf(place.message)
     // A first try that is refused before it answers leaves nothing to replay: its repetition is refused alike.
-    if (local && isReplay) await generations.find(place.message)?.opened
+    const refusal = isReplay && (await generations.find(place.message)?.opened)
+    if (refusal) return refusal
+    if (local?.log.isEnded && seq >= local.log.next) return behindTheEnd(seq, local.log)
     if (local) return await this.#answer(x, place, { source: local, seq })
     const state = isReplay ? await this.#begun(place) : await this.#stateOf(place)
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
@@ -150,10 +152,7 @@ export class Streams {
     if (isLost) {
       if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
       await rows.noteTerminal(place, Math.max(seq, next - 1))
-    } else if (seq >= next) {
-      if (seq === next) return undefined
-      throw new GatewayError('invalid_last_event_id')
-    }
+    } else if (seq >= next) return behindTheEnd(seq, state)
     const log = new Log(place.message, { next, maxBytes: replayBytes })
     log.end({ isLost })
     return await this.#answer(x, place, { source: { log }, seq })
@@ -175,7 +174,8 @@ export class Streams {
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
     // A place that is no longer kept is said before the stream begins.
-    if (!source.log.from(seq) && !(await this.#options.rows.frames(place, seq))) expired(place)
+    const kept = source.log.from(seq) ?? (await this.#options.rows.frames(place, seq))
+    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
     const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
     return { status: 200, headers: streamHeaders(place), stream }
   }
@@ -206,6 +206,11 @@ export function streamHeaders(place: Place): Record<string, string> {
     'Content-Location': path,
     Location: `${path}/stream`,
   }
+}
+
+/** Of a stream that its owner has ended: nothing follows, or the place was never there. */
+function behindTheEnd(seq: number, { next }: { readonly next: number }): undefined {
+  if (seq > next) throw new GatewayError('invalid_last_event_id')
 }
 
 function expired(place: Place): never {
