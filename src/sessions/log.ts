@@ -82,8 +82,8 @@ export class Log {
     }
   }
 
-  /** All frames from `seq` on that are here; undefined where the first of them is no longer. */
-  from(seq: number): Piece | undefined {
+  /** Frames from `seq` on that are here, `enough` bytes or a chunk more; undefined where the first of them is no longer. */
+  from(seq: number, enough = Infinity): Piece | undefined {
     if (seq >= this.#next) return { text: '', next: seq }
     let at = this.#chunks.length
     while (at > 0 && (this.#chunks[at]?.first ?? Infinity) > seq) at--
@@ -91,8 +91,12 @@ export class Log {
     if (!chunk || chunk.first > seq) return undefined
     let text = chunk.text
     if (chunk.first < seq) text = text.slice(text.indexOf(`\n\nid: ${this.message}:${seq}\n`) + 2)
-    for (let i = at + 1; i < this.#chunks.length; i++) text += this.#chunks[i]?.text ?? ''
-    return { text, next: this.#next }
+    let { next } = chunk
+    for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
+      text += this.#chunks[i]?.text ?? ''
+      next = this.#chunks[i]?.next ?? next
+    }
+    return { text, next }
   }
 
   /** Called when something was added, at the end, and when it breaks. */

@@ -21,6 +21,9 @@ export interface ReaderOptions {
 /** Glued to the first block of every response: alone it would crash a parser. */
 const retry = 'retry: 1000\n'
 
+/** What a client that takes nothing has been given is held for it in memory. */
+const enough = 64 * 1024
+
 export class Reader {
   readonly #options: ReaderOptions
   readonly #out: StreamOut
@@ -35,7 +38,7 @@ export class Reader {
     this.#out = out
     this.#options = options
     this.#seq = options.from
-    this.#heartbeat = setInterval(() => this.#out.write(heartbeat), options.heartbeatMs)
+    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs)
   }
 
   /** Resolves when there is nothing more to read; rejects when the answer has to be cut off. */
@@ -67,11 +70,17 @@ export class Reader {
     const { log } = this.#options
     while (!this.#isWaiting && !this.#isEnded) {
       if (this.#out.left) return this.stop()
-      const piece = log.from(this.#seq)
+      const piece = log.from(this.#seq, enough)
       if (!piece) return void this.#wait(this.#catchUp())
       if (piece.text === '') return this.#atTheEnd()
       if (!this.#give(piece)) return void this.#wait(this.#out.drained())
     }
+  }
+
+  /** Nothing may follow the terminal, also where the client is slow to take it. */
+  #beat(): void {
+    const { isEnded, next } = this.#options.log
+    if (!isEnded || this.#seq < next) this.#out.write(heartbeat)
   }
 
   #atTheEnd(): void {
