@@ -15,8 +15,9 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { ResumingReader } from '../fixtures/resuming-reader.ts'
 import type { Asking } from '../fixtures/resuming-reader.ts'
 import { chatOf, chatYaml } from '../fixtures/session-chat.ts'
+import { compare, sizeOf } from '../fixtures/session-talk.ts'
 import { varied, variedAnswer } from '../fixtures/varied-answer.ts'
-import type { Playing, VariedAnswer } from '../fixtures/varied-answer.ts'
+import type { Playing } from '../fixtures/varied-answer.ts'
 
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const journeys = process.env.LONG ? 200 : 20
@@ -50,7 +51,7 @@ async function journey(t: Test, { gateways, plays }: World, number: number): Pro
   const answer = variedAnswer(random, 150 + random(300))
   const gate = new Gate()
   const heldAt = Math.floor(answer.blocks.length * 0.8)
-  plays.set(name, { answer, gate, heldAt })
+  plays.set(name, { answer, holds: [{ before: heldAt, gate }] })
   plays.set(`${name}, again`, { answer: variedAnswer(random, shortEvents) })
   const [first] = gateways
   const account = await first.account(granted)
@@ -75,7 +76,8 @@ async function journey(t: Test, { gateways, plays }: World, number: number): Pro
   last.setCut(undefined)
   const end = await reader.connect({ url: last.url, ...by(random), onOpen: () => gate.open() })
   t.equal(end, 'ended')
-  compare(t, reader, answer)
+  compare(t, reader.frames, answer)
+  t.equal(reader.frames.at(-1)?.kind, 'done')
   t.equal(proxies[0].cuts + proxies[1].cuts, cuts)
 
   const message = await chat.message(session, reader.message ?? '', pick(gateways, random(2)))
@@ -96,21 +98,8 @@ async function journey(t: Test, { gateways, plays }: World, number: number): Pro
 
 const pick = <T>(two: readonly [T, T], at: number): T => (at === 0 ? two[0] : two[1])
 
-/** Of what clients get of the first blocks, at least. */
-function sizeOf({ events }: VariedAnswer, count: number): number {
-  return events.slice(0, count).reduce((sum, { data }) => sum + data.length, 0)
-}
-
 function by(random: Random): Pick<Asking, 'by'> {
   return { by: (['header', 'query', 'post'] as const)[random(3)] ?? 'header' }
-}
-
-function compare(t: Test, { frames }: ResumingReader, { events }: VariedAnswer): void {
-  const differs = events.findIndex(
-    ({ event, data }, i) =>
-      frames[i]?.seq !== i || frames[i].event !== event || frames[i].data !== data,
-  )
-  t.strictSame([differs, frames.length], [-1, events.length], 'the frames are what was sent')
 }
 
 t.test(`cut at random bytes, resumed at either of two gateways (SEED=${seed})`, async (t) => {
