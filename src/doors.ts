@@ -174,6 +174,7 @@ function exchangeOf(
     granted: undefined,
     meter: undefined,
     stop: undefined,
+    work: undefined,
     facts: {},
   }
 }

@@ -44,6 +44,8 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by a generation: stops it because the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
+  /** A generation that outlives its answer: nobody settles before it has, also where the answer was cut off. Never rejects. */
+  work?: Promise<unknown> | undefined
   /** For the log line and the metrics; filled along the way. */
   readonly facts: Facts
 }

@@ -48,6 +48,7 @@ export async function live(
     if (!('stream' in answer)) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
   } catch (thrown) {
+    if (x.work) await x.work
     if (thrown instanceof ClientLeft) return
     const error = refusal(hooks, asGatewayError(thrown))
     const status = wire.left ? 499 : error.status

@@ -174,6 +174,7 @@ async function generate(
     ...claimOf(x, sending),
     options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
   })
+  x.work = running.done.catch(() => undefined)
   const onLeft = () => {
     if (send.onDisconnect === 'cancel') running.cancel()
   }

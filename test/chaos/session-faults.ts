@@ -1,0 +1,57 @@
+// What goes wrong around a message, one fault a test: readers that are cut off, replies of Redis that never came, owners
+// that wake up too late. Each time it is charged once, for what was generated, and the session can be used again.
+
+import t from 'tap'
+import { keys } from '../../src/redis.ts'
+import type { Script } from '../fixtures/backend.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { balanceOf, refOf } from '../fixtures/money.ts'
+import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { eventually, until } from '../fixtures/until.ts'
+
+const outputOnly = 'price: { input: 0, output: 1 }, max_output_tokens: 100000'
+
+/** `count` words, each in an event of 20 kB. */
+function padded(count: number, gate: Gate): Script {
+  const padding = 'x'.repeat(20_000)
+  return async ({ res, served }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const say = (choice: object) =>
+      res.write(`data: ${JSON.stringify({ choices: [{ index: 0, ...choice }], padding })}\n\n`)
+    for (; served.completion < count; served.completion++) {
+      await gate.wait()
+      say({ delta: { content: 'a ' } })
+    }
+    say({ delta: {}, finish_reason: 'stop' })
+    res.end('data: [DONE]\n\n')
+  }
+}
+
+t.test('what is generated after its first reader was cut off is charged, too', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, {
+    yaml: 'plugins: { sessions: { replay_bytes: 64KiB } }',
+    model: outputOnly,
+    script: padded(700, gate),
+  })
+  const link = await connectLink(t, chat.gateway.redis.socket)
+  gate.next()
+  const reader = await chat.send(chat.sessionId)
+  const message = messageIdOf(reader)
+  reader.pause()
+  // More than a socket takes and more than is kept: what it was to read next is gone.
+  gate.next(599)
+  const stored = () => link.client.hget(keys.stream(refOf(chat.account), message), 'next')
+  await until(async () => Number(await stored()) === 600)
+  reader.resume()
+  await reader.cut()
+  t.match(await balanceOf(chat.gateway, chat.account), { spent: 0, reserved: 100_000 })
+  gate.open()
+  const ended = await eventually(async () => {
+    const one = await chat.message(chat.sessionId, message)
+    return one.status === 'in_progress' ? undefined : one
+  })
+  t.match(ended, { status: 'completed', cost: 701 })
+  t.match(await balanceOf(chat.gateway, chat.account), { spent: 701, reserved: 0 })
+})
