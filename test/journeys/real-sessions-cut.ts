@@ -46,22 +46,25 @@ async function paidAsGenerated(test: Test, message: Message, read: Read): Promis
 
 async function chargeOf({ id }: Message): Promise<Transaction | undefined> {
   const path = '/api/billing/transactions'
-  const { data } = await real.json<{ data: readonly Transaction[] }>(one, path)
+  const { data } = await real.json<{ data: readonly Transaction[] }>(two, path)
   return data.find(({ message_id }) => message_id === id)
 }
 
-/** The message that is generated in the session, once it has come as far as that. */
+async function waitingIn(session: string): Promise<string> {
+  interface Session {
+    readonly active_message_id: string | null
+  }
+  const path = `/api/chat/sessions/${session}`
+  return await eventually(
+    async () => (await real.json<Session>(two, path)).active_message_id ?? undefined,
+  )
+}
+
+/** The message that is generated in the session, once there is something of it. */
 async function activeIn(session: string): Promise<string> {
-  return await eventually(async () => {
-    const path = `/api/chat/sessions/${session}`
-    const { active_message_id: id } = await real.json<{ active_message_id: string | null }>(
-      two,
-      path,
-    )
-    if (id === null) return undefined
-    const { content } = await real.message(two, session, id)
-    return (content ?? '').length > 2000 ? id : undefined
-  })
+  const id = await waitingIn(session)
+  await until(async () => ((await real.message(two, session, id)).content ?? '').length > 2000)
+  return id
 }
 
 t.test('cancelled on the other gateway: the answer says so, and the slot is free', async (t) => {
@@ -106,6 +109,25 @@ t.test('cancelled where it is generated', async (t) => {
   t.comment(`cancel answered in ${answeredMs} ms; the slot free in ${freeMs} ms`)
 })
 
+t.test('cancelled while it waits for the slot: the server never begins', async (t) => {
+  const busy = await real.create(one, {})
+  const before = real.read(one, real.path(busy), { body: { content: question, ...endless } })
+  const running = await activeIn(busy)
+  const session = await real.create(one, {})
+  const reading = real.read(one, real.path(session), { body: { content: question } })
+  const id = await waitingIn(session)
+  const start = performance.now()
+  const cancelled = await real.json<Message>(two, real.path(session, id, 'cancel'), {})
+  const answeredMs = since(start)
+  t.ok(answeredMs < 2000)
+  t.match(cancelled, { status: 'cancelled', content: null, usage: { completion_tokens: 0 } })
+  t.equal((await real.slot()).is_processing, true, 'the other one goes on')
+  await real.json<Message>(one, real.path(busy, running, 'cancel'), {})
+  await before
+  t.equal((await reading).frames.length, 1, 'its reader is told, and nothing else')
+  t.comment(`cancel answered in ${answeredMs} ms, cost ${cancelled.cost}`)
+})
+
 t.test('with on_disconnect: cancel the reader who leaves stops the server', async (t) => {
   const session = await real.create(one, {})
   const body = { content: question, ...endless, on_disconnect: 'cancel' }
@@ -114,10 +136,7 @@ t.test('with on_disconnect: cancel the reader who leaves stops the server', asyn
   await freeSlot()
   t.ok(since(start) < 1000)
   t.comment(`the slot free in ${since(start)} ms`)
-  const message = await eventually(async () => {
-    const found = await real.message(two, session, read.message)
-    return found.status === 'in_progress' ? undefined : found
-  })
+  const message = await finished(session, read.message)
   t.equal(message.status, 'cancelled')
   t.ok(message.content?.startsWith(saidIn(read).text))
 })
@@ -160,7 +179,44 @@ t.test('read here, then there, then here again: together what was sent', async (
   )
 })
 
+t.test('its gateway is killed: the slot is free, the message kept and paid', async (t) => {
+  const session = await real.create(one, {})
+  const body = { content: question, ...endless }
+  const reading = real.read(one, real.path(session), { body }).catch(() => undefined)
+  const id = await activeIn(session)
+  await until(real.isCheckpointed)
+  const start = performance.now()
+  await one.kill()
+  await freeSlot()
+  const freeMs = since(start)
+  t.equal(await reading, undefined, 'its reader was cut off')
+  const onServer = await generated()
+  const message = await finished(session, id)
+  const finishedMs = since(start)
+  t.match(message, { status: 'incomplete', error: { code: 'upstream_incomplete' } })
+  const { completion_tokens = 0 } = message.usage ?? {}
+  const pieces = await real.tokensOf(message.content ?? '')
+  t.ok(completion_tokens > 0, 'paid up to its last checkpoint')
+  t.ok(completion_tokens <= onServer * 1.2)
+  t.match(await eventually(() => chargeOf(message)), { amount: -(message.cost ?? 0) })
+  const next = await real.read(two, real.path(session), {
+    body: { content: 'We', max_tokens: 2 },
+  })
+  t.equal(next.frames.at(-1)?.kind, 'done', 'the session goes on')
+  t.comment(
+    `the slot free in ${freeMs} ms, the message finished in ${finishedMs} ms: ` +
+      `${onServer} generated, ${pieces} kept, ${completion_tokens} charged`,
+  )
+})
+
+async function finished(session: string, id: string): Promise<Message> {
+  return await eventually(async () => {
+    const message = await real.message(two, session, id)
+    return message.status === 'in_progress' ? undefined : message
+  })
+}
+
 t.test('nothing stays held', async (t) => {
-  const { reserved } = await real.json<{ reserved: number }>(one, '/api/billing/balance')
+  const { reserved } = await real.json<{ reserved: number }>(two, '/api/billing/balance')
   t.equal(reserved, 0)
 })
