@@ -43,9 +43,12 @@ t.test('what is generated after its first reader was cut off is charged, too', a
   // More than a socket takes and more than is kept: what it was to read next is gone.
   gate.next(599)
   const stored = () => link.client.hget(keys.stream(refOf(chat.account), message), 'next')
-  await until(async () => Number(await stored()) === 600)
+  const isStored = async (events: number) => Number(await stored()) === events
+  await until(() => isStored(600))
   reader.resume()
   await reader.cut()
+  gate.next(50)
+  await until(() => isStored(650))
   t.match(await balanceOf(chat.gateway, chat.account), { spent: 0, reserved: 100_000 })
   gate.open()
   const ended = await eventually(async () => {
