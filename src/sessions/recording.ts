@@ -22,6 +22,8 @@ export interface RecordingOptions {
 
 const flushMs = 250
 const flushBytes = 16 * 1024
+/** So much at once, or an event: whoever reads the copy reads whole batches, and many do at a time. */
+const batchBytes = 32 * 1024
 /** A silent owner shows that it lives, and hears of a cancel. */
 const silenceMs = 1000
 
@@ -145,42 +147,58 @@ export class Recording implements StreamOut {
   #flush(): void {
     // Behind the end an append would be a stranger's.
     if (this.#sending || this.#isLost || this.#isFinishing) return
-    this.#sending = this.#send().finally(() => {
+    this.#sending = this.#send().then((isTaken) => {
       this.#sending = undefined
       if (this.#isFinishing || this.#isLost) return
+      if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
     })
   }
 
-  async #send(): Promise<void> {
+  async #send(): Promise<boolean> {
     const { rows, owned, replayBytes } = this.#options
     const said = this.said()
-    const batch = this.#batch()
-    const isSaid = batch.isAnew || this.#unsaidBytes > replayBytes / 2
+    const isSaid = this.#isAnew || this.#unsaidBytes > replayBytes / 2
+    // What is said is said by all frames.
+    const batch = isSaid ? this.#all() : this.#batch()
     try {
       const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
       if (isSaid && reply.word === 'ok') this.#unsaidBytes = 0
       this.#learn(reply, batch)
+      return reply.word === 'ok'
     } catch {
       // Redis is away, or refuses: they wait for the next turn.
+      return false
     }
   }
 
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
     // What Redis has of it may be more or less than was known; then it said how far it is.
-    for (let round = 0; round < 3 && !this.#isLost; round++) {
-      const batch = this.#batch()
-      const reply = await rows.finish(owned, batch, row)
-      if (reply.word === 'ok') return true
+    for (let misses = 0; misses < 3 && !this.#isLost;) {
+      const batch = this.#isAnew ? this.#all() : this.#batch()
+      const isLast = batch.text.length === this.#pending.length
+      const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
+      if (isLast && reply.word === 'ok') return true
+      if (reply.word !== 'ok') misses++
       this.#learn(reply, batch)
     }
     return this.#isLost
   }
 
-  #batch(): Batch {
+  #all(): Batch {
     const count = this.#next - this.#first
     return { first: this.#first, count, text: this.#pending, isAnew: this.#isAnew }
+  }
+
+  /** Whole frames, the first of those that are pending. */
+  #batch(): Batch {
+    const mark = `\n\nid: ${this.#options.owned.message}:`
+    const at = this.#pending.indexOf(mark, batchBytes)
+    if (at < 0) return this.#all()
+    const text = this.#pending.slice(0, at + 2)
+    const next = Number.parseInt(this.#pending.slice(at + mark.length, at + mark.length + 16), 10)
+    return { first: this.#first, count: next - this.#first, text }
   }
 
   #learn(reply: Appended, batch: Batch): void {

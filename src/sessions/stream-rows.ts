@@ -74,8 +74,8 @@ export interface StreamRowsOptions {
 /** For the kept claim of a send without an Idempotency-Key. */
 const noClaim = { key: 'none', running: '', kept: '' }
 
-/** Batches of at most 16 KiB and an event: one read brings 1 MiB of them at most. */
-const batchesARead = 64
+/** Batches of at most 32 KiB and an event: one read brings 1 MiB of them at most. */
+const batchesARead = 32
 /** An owner appends every second: after so long without a hold it is gone, or after its lease where that is shorter. */
 const mostSilenceMs = 5000
 
