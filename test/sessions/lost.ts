@@ -91,6 +91,7 @@ t.test('an owner that lives, or has just been heard of, is left alone', async (t
   await redis.zadd(keys.holds(ref), Date.now() + 60_000, owned.hold)
   t.equal(await lost.finish(owned), false)
   const fresh = await start()
+  await redis.zrem(keys.holds(ref), fresh.hold)
   await redis.hset(keys.stream(ref, fresh.message), 'touched', Date.now() + 60_000)
   t.equal(await lost.finish(fresh), false)
   t.match(await row(owned), { status: 'in_progress' })

@@ -255,7 +255,7 @@ t.test('withdrawn, a send leaves no key behind but its session, as free as it wa
   const { session } = request
   t.same(
     (await redis.keys('*')).toSorted(),
-    [keys.open(ref), keys.session(ref, session), keys.sessions(ref)].toSorted(),
+    [keys.open(ref), keys.holds(ref), keys.session(ref, session), keys.sessions(ref)].toSorted(),
   )
   const kept = await redis.hgetall(keys.session(ref, session))
   t.match(kept, { bytes: '0', messages: '0', active: undefined, title: 'T' })
@@ -292,6 +292,7 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   const owned = await start()
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) }
   const holds = keys.holds(ref)
+  await redis.zrem(keys.holds(ref), owned.hold)
   t.equal(await rows.finishLost(owned, end), false, 'it was heard of just now')
   await silence(owned)
   await redis.zadd(holds, Date.now() + 60_000, owned.hold)
