@@ -73,9 +73,9 @@ function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayErro
 type Phase = 'vouch' | 'identify' | 'admit'
 
 /**
- * Starts all calls of a phase in one tick, awaits all, and throws the first refusal in their order; but what one throws at
- * once goes first, since it needed no answer of Redis: a body at fault is said before a key that may not. Undefined where
- * nothing waits.
+ * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in their order: what is a
+ * replay is none of the later ones' business. But what one throws at once goes first, since it needed no answer of Redis:
+ * a body at fault is said before a key that may not. Undefined where nothing waits.
  */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
   let first: Promise<Answer | void> | undefined
@@ -103,13 +103,11 @@ async function refusedAtOnce(error: unknown, calls: readonly unknown[]): Promise
 }
 
 async function firstAnswer(calls: readonly Promise<Answer | void>[]): Promise<Answer | void> {
-  const settled = await Promise.allSettled(calls)
-  let answer: Answer | void = undefined
-  for (const one of settled) {
+  for (const one of await Promise.allSettled(calls)) {
     if (one.status === 'rejected') throw one.reason
-    answer ??= one.value
+    if (one.value) return one.value
   }
-  return answer
+  return undefined
 }
 
 function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {

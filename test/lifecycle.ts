@@ -153,6 +153,14 @@ t.test('identify may answer: nothing is admitted, nothing is served', async (t) 
   t.notMatch(seen.join(), /admit|serve/)
 })
 
+t.test('an answer goes before the refusals of later plugins, not of earlier ones', async (t) => {
+  const answers = { identify: () => later().then(() => ({ status: 410, body: '' })) }
+  const refuses = { identify: async () => refuse('invalid_parameter') }
+  t.equal((await run({ hooks: { a: answers, b: refuses } })).seen.at(-1), 'send 410')
+  const { seen } = await run({ hooks: { a: refuses, b: answers } })
+  t.equal(seen.at(-1), 'refuse invalid_parameter')
+})
+
 t.test('a done that throws keeps nobody from settling', async (t) => {
   for (const done of [() => refuse('internal_error'), async () => refuse('internal_error')]) {
     const { seen, failed } = await run({ hooks: { a: {}, b: { done }, c: {} } })
