@@ -76,7 +76,9 @@ export class HistoryBuilder {
   /** Newest first. */
   readonly #chosen: string[] = []
   #used: number
+  readonly #room: number
   #left: number
+  #hasLearned = false
   #turn = newTurn(true)
   #isStored = false
   /** Results whose call has not been met yet; newest first. */
@@ -94,7 +96,8 @@ export class HistoryBuilder {
     const others = composeBody({ model: '', messages: [], parameters }).length
     this.#used = others / model.bytesPerToken + (this.#system ? this.#tokensOf(this.#system) : 0)
     const reserve = Math.min(outputTokens, Math.floor(model.contextWindow / 2))
-    this.#left = model.contextWindow - reserve - this.#used
+    this.#room = model.contextWindow - reserve
+    this.#left = this.#room - this.#used
     for (let i = fresh.length - 1; i >= 0; i--) {
       const message = fresh[i]
       if (message) this.#see(message, i)
@@ -111,7 +114,9 @@ export class HistoryBuilder {
 
   /** The next older message. */
   add(message: StoredMessage): void {
-    if (!this.#isFull) this.#see(message, undefined)
+    if (this.#isFull) return
+    this.#learn(message)
+    this.#see(message, undefined)
   }
 
   /** Throws `invalid_parameter` for a result that no call waits for. */
@@ -121,6 +126,18 @@ export class HistoryBuilder {
     const messages = this.#chosen.toReversed()
     if (this.#system) messages.unshift(this.#system)
     return { messages, promptTokens: Math.ceil(this.#used) }
+  }
+
+  /** From the newest answer whose backend has counted: else a session of many tokens a byte is refused again and again. */
+  #learn({ guessed, usage }: StoredMessage): void {
+    if (this.#hasLearned || !guessed || !usage || usage.estimated) return
+    this.#hasLearned = true
+    const { contextWindow, bytesPerToken } = this.#model
+    // In short prompts, what a backend adds to each of them outweighs what was guessed.
+    if (usage.prompt_tokens < contextWindow / 4) return
+    // No token is less than a byte.
+    const ratio = Math.max(1, Math.min(usage.prompt_tokens / guessed, bytesPerToken))
+    this.#left = this.#room / ratio - this.#used
   }
 
   #see(message: NewMessage | StoredMessage, at: number | undefined): void {

@@ -68,6 +68,8 @@ export interface StoredMessage extends NewMessage {
   readonly completed_at: number | null
   /** The ledger's hold of who generates it; never shown. */
   readonly hold?: string
+  /** Prompt tokens as they were guessed before it was asked for; never shown. */
+  readonly guessed?: number
 }
 
 /** The contract's `chat.message`: every field is there, null where there is nothing to say. */
@@ -187,6 +189,7 @@ const isMessage = shaped({
   created_at: isCount,
   completed_at: orNull(isCount),
   hold: orAbsent(isText),
+  guessed: orAbsent(isCount),
 })
 
 function isStored(value: unknown): value is StoredMessage {

@@ -47,11 +47,11 @@ export async function prepare({ send, context, model, hold }: PrepareOptions): P
       if (!history.wantsMore) break
     }
   }
-  const { messages } = history.build()
+  const { messages, promptTokens: guessed } = history.build()
   const body = composeBody({ model: model.id, messages, parameters })
   const request = found && parseChatRequest(body, found, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
-  const stored = rowsOf(turns, { context, model, hold })
+  const stored = rowsOf(turns, { context, model, hold, guessed })
   const draft = stored.at(-1)
   if (!draft) throw new TypeError('a send without rows')
   return { request: { ...request, wantsUsage: true }, draft, stored }
@@ -59,7 +59,7 @@ export async function prepare({ send, context, model, hold }: PrepareOptions): P
 
 function rowsOf(
   turns: readonly NewMessage[],
-  { context, model, hold }: Pick<PrepareOptions, 'context' | 'model' | 'hold'>,
+  { context, model, hold, guessed }: Omit<PrepareOptions, 'send'> & { readonly guessed: number },
 ): readonly StoredMessage[] {
   const created_at = Math.floor(Date.now() / 1000)
   let last = context.last
@@ -87,6 +87,7 @@ function rowsOf(
     model: model.id,
     completed_at: null,
     hold,
+    guessed,
   })
   return rows
 }

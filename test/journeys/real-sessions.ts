@@ -109,6 +109,20 @@ const tools = [
 /** The model's own tokens that end the answer, open a call and close it, each as soon as the server's grammar lets it. */
 const callOnce = { tool_choice: 'required', logit_bias: { 2: 200, 3: 100, 31: 50 } }
 
+t.test('where texts have more tokens than was guessed, a session learns it', async (t) => {
+  const session = await real.create(one, {})
+  const prompts: (number | undefined)[] = []
+  for (let turn = 0; turn < 8; turn++) {
+    // The model has no words for it: each of its bytes is a token.
+    const body = { content: 'ÿ'.repeat(150), stream: false, max_tokens: 20 }
+    const { id, usage, cost } = await real.json<Message>(one, real.path(session), body)
+    costs.set(id, cost ?? 0)
+    prompts.push(usage?.prompt_tokens)
+  }
+  t.comment(`prompts of ${prompts.join(', ')} tokens`)
+  t.ok(prompts.every((tokens = 0) => tokens > 300 && tokens < contextTokens))
+})
+
 t.test('a tool is called, its result is sent, and the answer knows of both', async (t) => {
   const session = await real.create(one, { model: 'tiny', instructions })
   const content = 'We count what we count.'

@@ -155,6 +155,20 @@ void t.test('the oldest turns are dropped whole where the window ends', async (t
   t.equal(window(3000, 1e9), 'q4 (a) =a a4 now')
 })
 
+void t.test('the newest count of a backend says how far the guesses are off', async (t) => {
+  const usage = { completion_tokens: 1, total_tokens: 1, estimated: false }
+  const sent = (prompt_tokens: number, guessed: number, estimated = false) => {
+    const counted = answer('s', { usage: { ...usage, prompt_tokens, estimated }, guessed })
+    const turns = [user('p'), answer('r'), user(long), counted]
+    return select(turns, { model: { ...model, contextWindow: 1300 }, outputTokens: 100 }).length
+  }
+  t.equal(sent(1000, 1000), 5)
+  t.equal(sent(1200, 1000), 1)
+  t.equal(sent(1000, 2000), 5, 'they stay careful')
+  t.equal(sent(324, 100), 5, 'a short prompt says little')
+  t.equal(sent(1200, 1000, true), 5, 'our own count says nothing')
+})
+
 void t.test('questions that were sent together stay together', async (t) => {
   const turns = [user('p'), answer('r'), user(long), user('q'), answer('s')]
   const narrow = { model: { ...model, contextWindow: 1100 }, outputTokens: 100 }
