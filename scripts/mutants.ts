@@ -1,6 +1,6 @@
 // `npm run test:mutants [-- --seed N]`: does a test notice when a line of the money path is wrong? Each mutant is one line
 // changed in a copy of the tree; the tests named must fail on it. A line that is not found is an error: the table is stale.
-// The seed picks the order alone; every mutant is run.
+// The seed picks the order alone; every mutant is run, but for `--only src/sessions`.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,8 +20,11 @@ const atOnce = 2
 
 type Verdict = 'caught' | 'caught by time' | 'SURVIVED' | 'NOT FOUND'
 
-const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' } } })
-const queue = shuffled(mutants, Number(values.seed))
+const { values } = parseArgs({
+  options: { seed: { type: 'string', default: '1' }, only: { type: 'string', default: '' } },
+})
+const chosen = mutants.filter(({ file }) => file.startsWith(values.only))
+const queue = shuffled(chosen, Number(values.seed))
 const verdicts: Verdict[] = []
 const base = await mkdtemp(join(tmpdir(), 'tgm-'))
 try {
@@ -39,7 +42,7 @@ process.exitCode = bad.length === 0 ? 0 : 1
 async function assertGreen(): Promise<void> {
   const place = join(base, 'green')
   await copyTree(place)
-  const tests = [...new Set(mutants.flatMap((mutant) => mutant.tests))]
+  const tests = [...new Set(chosen.flatMap((mutant) => mutant.tests))]
   for (const test of tests) {
     if ((await fails(place, test)) !== false) throw new Error(`${test} fails without a mutant`)
   }

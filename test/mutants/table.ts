@@ -16,6 +16,13 @@ const lua = (
   tests: readonly string[] = ['ledger/ledger.ts'],
 ): Mutant => ({ file: `src/ledger/lua/${name}.lua`, line, replacement, tests })
 
+const sessionLua = (name: string, line: string, replacement: string): Mutant => ({
+  file: `src/sessions/lua/${name}.lua`,
+  line,
+  replacement,
+  tests: ['sessions/stream-rows.ts'],
+})
+
 const code = (path: string, line: string, replacement: string): Mutant => ({
   file: `src/${path}`,
   line,
@@ -105,4 +112,60 @@ export const mutants: readonly Mutant[] = [
     'return choices > 1 ? this.#ended.size >= choices : this.#finishes > 0',
     'return this.#finishes > 0',
   ),
+  sessionLua('begin', "if call('HEXISTS', open, hold) == 0 then return { 'no_hold', now } end", ''),
+  sessionLua('begin', "if (last or '-') ~= seen then return { 'changed', now } end", ''),
+  sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
+  sessionLua(
+    'append',
+    'local is_stored = next_seq >= first + count',
+    'local is_stored = next_seq > first + count',
+  ),
+  sessionLua(
+    'append',
+    'if oldest_next > number(said_next) or oldest_next == after then break end',
+    'if oldest_next == after then break end',
+  ),
+  sessionLua(
+    'finish',
+    "if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end",
+    "if ended then return { number(next_seq) == after and 'ok' or 'lost', now } end",
+  ),
+  sessionLua('withdraw', "if call('GET', claim) == kept then call('DEL', claim) end", ''),
+  sessionLua(
+    'lost',
+    "if deadline and tonumber(deadline) > now then return { 'alive', now } end",
+    '',
+  ),
+  code(
+    'sessions/recording.ts',
+    'if (this.#sending || this.#isLost || this.#isFinishing) return',
+    'if (this.#sending || this.#isLost) return',
+  ),
+  code(
+    'sessions/recording.ts',
+    'this.#numbered = new Numbered(this.#options.owned.message, this.#next)',
+    '',
+  ),
+  code(
+    'sessions/reader.ts',
+    'const wasAhead = this.#options.from >= next && (isLost || this.#options.from > next)',
+    'const wasAhead = this.#options.from > next',
+  ),
+  code('sessions/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
+  code(
+    'sessions/log.ts',
+    'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
+    '',
+  ),
+  code(
+    'sessions/streams.ts',
+    'if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined',
+    '',
+  ),
+  {
+    file: 'src/sessions/streams.ts',
+    line: 'if (refusal) return refusal',
+    replacement: '',
+    tests: ['sessions/generations.ts'],
+  },
 ]
