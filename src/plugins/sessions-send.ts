@@ -9,7 +9,7 @@ import type { Gateway } from '../gateway.ts'
 import { isId } from '../ids.ts'
 import type { Answer, Hooks, Route, Run } from '../plugin.ts'
 import { readContext } from '../sessions/context.ts'
-import type { Generations, Running } from '../sessions/generations.ts'
+import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
 import type { Lost } from '../sessions/lost.ts'
 import { toPublic } from '../sessions/message.ts'
@@ -38,6 +38,8 @@ interface Sending {
   readonly prepared: Prepared
   readonly begin: Omit<BeginRequest, 'claim'>
   isBegun: boolean
+  /** Its rows may be stored, and no generation will end them. */
+  mayBeLeft: boolean
 }
 
 export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
@@ -74,7 +76,11 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
         const sending = sendings.get(x)
         if (sending) await begin(parts, x, sending)
       },
-      done: () => void sendings.delete(x),
+      done() {
+        const sending = sendings.get(x)
+        sendings.delete(x)
+        return sending?.mayBeLeft ? parts.generations.withdraw(sentOf(x, sending)) : undefined
+      },
     }),
   }
 }
@@ -102,7 +108,7 @@ async function readSend(
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
   const begin = { ...owned, seen: context.last, rows }
-  return { send, prepared, begin, isBegun: false }
+  return { send, prepared, begin, isBegun: false, mayBeLeft: false }
 }
 
 /** The one that was asked for, the session's, or the first that can chat. */
@@ -119,7 +125,10 @@ function firstOf({ models }: Config): Model | undefined {
 }
 
 async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promise<void> {
+  // Where its reply is lost, too.
+  sending.mayBeLeft = true
   const begun = await rows.begin({ ...sending.begin, ...claimOf(x, sending) })
+  sending.mayBeLeft = begun.word === 'ok'
   switch (begun.word) {
     case 'ok':
       sending.isBegun = true
@@ -153,6 +162,13 @@ function claimOf({ claim }: Exchange, { prepared }: Sending): Pick<BeginRequest,
   return { claim: { key: claim.key, running: claim.running, kept } }
 }
 
+function sentOf(x: Exchange, sending: Sending): Sent {
+  const { begin, prepared } = sending
+  const { ref, session, message, hold } = begin
+  const ids = prepared.stored.map(({ id }) => id)
+  return { owned: { ref, session, message, hold }, ids, ...claimOf(x, sending) }
+}
+
 interface Serving {
   readonly sending: Sending
   readonly run: Run
@@ -168,12 +184,11 @@ async function generate(
   const { limits } = gateway.config
   const place: Owned = begin
   const running = generations.start(x, {
-    owned: place,
+    ...sentOf(x, sending),
     draft,
-    ids: stored.map(({ id }) => id),
-    ...claimOf(x, sending),
     options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
   })
+  sending.mayBeLeft = false
   x.work = running.done.catch(() => undefined)
   const onLeft = () => {
     if (send.onDisconnect === 'cancel') running.cancel()

@@ -14,13 +14,17 @@ import type { StoredMessage } from './message.ts'
 import { Recording } from './recording.ts'
 import type { BeginRequest, Owned, StreamRows } from './stream-rows.ts'
 
-export interface Start {
+/** What a send has stored. */
+export interface Sent {
   readonly owned: Owned
-  /** The row in progress. */
-  readonly draft: StoredMessage
-  /** Of all messages that the send has stored. */
+  /** Of all its messages. */
   readonly ids: readonly string[]
   readonly claim?: BeginRequest['claim']
+}
+
+export interface Start extends Sent {
+  /** The row in progress. */
+  readonly draft: StoredMessage
   readonly options: Omit<GenerationOptions, 'grammar'>
 }
 
@@ -48,6 +52,8 @@ export class Generations {
   readonly #running = new Map<string, Running>()
   /** Finished, and Redis has not been told. */
   readonly #untold = new Map<string, { recording: Recording; row: string }>()
+  /** To be taken back, which Redis has not been told either. */
+  readonly #unwithdrawn = new Map<string, Sent>()
   readonly #again: NodeJS.Timeout
 
   constructor(options: GenerationsOptions) {
@@ -75,6 +81,16 @@ export class Generations {
   wake(): void {
     for (const { recording } of this.#running.values()) recording.wake()
     void this.#tellAgain()
+  }
+
+  /** Leaves nothing of a send that may have been stored and was refused. Where Redis is away, as soon as it is back. */
+  async withdraw({ owned, ids, claim }: Sent): Promise<void> {
+    try {
+      await this.#options.rows.withdraw(owned, { ids, ...(claim && { claim }) })
+      this.#unwithdrawn.delete(owned.message)
+    } catch {
+      this.#unwithdrawn.set(owned.message, { owned, ids, ...(claim && { claim }) })
+    }
   }
 
   start(x: Exchange, start: Start): Running {
@@ -167,8 +183,7 @@ export class Generations {
 
   async #withdraw({ start, recording }: Live, tell: () => void): Promise<undefined> {
     recording.drop()
-    // Where Redis can't be told, the message ends as one whose owner is gone.
-    await this.#options.rows.withdraw(start.owned, start).catch(() => undefined)
+    await this.withdraw(start)
     tell()
   }
 
@@ -176,6 +191,7 @@ export class Generations {
     for (const [message, { recording, row }] of this.#untold) {
       if (await recording.finish('', row)) this.#untold.delete(message)
     }
+    for (const sent of [...this.#unwithdrawn.values()]) await this.withdraw(sent)
   }
 }
 

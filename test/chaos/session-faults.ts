@@ -3,12 +3,16 @@
 
 import t from 'tap'
 import { keys } from '../../src/redis.ts'
+import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { sse } from '../fixtures/backend-scripts.ts'
+import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { balanceOf, refOf } from '../fixtures/money.ts'
-import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { chatOf, chatYaml, messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
 import { eventually, until } from '../fixtures/until.ts'
 
 const outputOnly = 'price: { input: 0, output: 1 }, max_output_tokens: 100000'
@@ -62,3 +66,36 @@ t.test('what is generated after its first reader was cut off is charged, too', a
   t.match(ended, { status: 'completed', cost: 701 })
   t.match(await balanceOf(chat.gateway, chat.account), { spent: 702, reserved: 0 })
 })
+
+t.test(
+  'a send whose rows were stored, and whose reply was lost, leaves nothing behind',
+  async (t) => {
+    const backend = await startBackend(t)
+    const redis = await startRedis(t)
+    const proxy = await startDelayProxy(t, redis.socket)
+    const yaml = chatYaml(backend.url)
+    const gateway = await startGateway(t, { redis, redisUrl: `unix://${proxy.socket}`, yaml })
+    const account = await gateway.account(1000)
+    const { client } = await connectLink(t, redis.socket)
+    const chat = chatOf(t, gateway, account)
+    const session = await chat.session()
+    const headers = { 'Idempotency-Key': 'once' }
+    proxy.setDelay(200)
+    const first = chat.send(session, 'Hi', { headers })
+    await until(async () => (await client.keys('*:stream:*')).length > 0)
+    proxy.stall()
+    proxy.cut()
+    proxy.setDelay(0)
+    proxy.resume()
+    t.same(await refusal(await first), [503, 'ledger_unavailable'])
+    await until(async () => (await client.keys('*:stream:*')).length === 0)
+    const isFree = { message_count: 0, active_message_id: null }
+    t.match(await eventually(() => chat.read(`/${session}`).then(orAgain)), isFree)
+    const second = await (await chat.send(session, 'Hi', { headers })).end()
+    t.match(second.toString(), /data: \[DONE\]\n\n$/, 'the same key serves the next try')
+    t.equal(backend.requests.length, 1)
+    t.match(await balanceOf(gateway, account), { reserved: 0, spent: 9 })
+  },
+)
+
+const orAgain = (body: Record<string, unknown>) => ('error' in body ? undefined : body)
