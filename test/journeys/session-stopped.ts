@@ -4,8 +4,9 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { sse, silent } from '../fixtures/backend-scripts.ts'
+import { Gate } from '../fixtures/gate.ts'
 import { balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
-import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
 import type { Chat } from '../fixtures/session-chat.ts'
 import { parseStream } from '../fixtures/sse-grammar.ts'
 import { eventually, until } from '../fixtures/until.ts'
@@ -13,6 +14,7 @@ import { eventually, until } from '../fixtures/until.ts'
 const tokens = 1_000_000
 const chunk = (text: string) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: text } }] })}\n\n`
+const finish = `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}\n\n`
 const talking = sse([chunk('a'), chunk('b')], { end: false })
 
 const activeOf = (chat: Chat) =>
@@ -193,4 +195,41 @@ t.test('a suspended account pays for what came, and hears why no more does', asy
   const read = await chat.message(chat.sessionId, message)
   t.match(read, { status: 'failed', content: 'ab', error: { code: 'account_suspended' } })
   t.equal(await isPaidOnce(t, chat, message), read.cost)
+})
+
+t.test('a gateway that is stopped before anything came refuses, and leaves nothing', async (t) => {
+  const chat = await startChat(t, { script: silent, yaml: 'drain: 50ms' })
+  const other = await chat.another()
+  const headers = { 'Idempotency-Key': 'k' }
+  const answering = chat.send(chat.sessionId, 'Hi', { headers })
+  await chat.backend.request(0)
+  await chat.gateway.close()
+  const refused = await answering
+  t.ok(refused.headers['retry-after'])
+  t.same(await refusal(refused), [503, 'server_draining'])
+  t.match(await chat.read(`/${chat.sessionId}`, other), {
+    message_count: 0,
+    active_message_id: null,
+  })
+  t.match(await balanceOf(other, chat.account), { spent: 0, reserved: 0 })
+  chat.backend.on(sse([chunk('a'), finish]))
+  const again = await chat.send(chat.sessionId, 'Hi', { headers }, other)
+  t.equal(again.status, 200)
+  t.equal(again.headers['idempotent-replayed'], undefined, 'its key is free')
+})
+
+t.test('one who waits for a whole answer and leaves finds it later', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, { script: sse([chunk('a'), finish], { gate }) })
+  const controller = new AbortController()
+  const path = `/api/chat/sessions/${chat.sessionId}/messages`
+  const body = { content: 'Hi', stream: false }
+  const sending = chat.gateway.call(path, chat.key, body, controller.signal)
+  const message = await activeOf(chat)
+  controller.abort()
+  await t.rejects(sending)
+  gate.open()
+  await until(async () => (await chat.message(chat.sessionId, message)).status === 'completed')
+  t.match(await chat.message(chat.sessionId, message), { content: 'a', finish_reason: 'stop' })
+  await isPaidOnce(t, chat, message)
 })
