@@ -5,8 +5,7 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
-import { isDeepStrictEqual } from 'node:util'
+import { isDeepStrictEqual, promisify } from 'node:util'
 import { readWithEventSource } from '../test/fixtures/parsers/event-source.ts'
 import { nodeReaders } from '../test/fixtures/parsers/readers.ts'
 import type { Reader } from '../test/fixtures/parsers/readers.ts'
@@ -144,11 +143,16 @@ async function counted(
 ): Promise<string> {
   let count = 0
   for (const ending of endings) {
-    const problem = await attempt(ending).catch(String)
+    const problem = await attempt(ending).catch(lastLine)
     if (problem === undefined) count++
     else problems.push(`${what}, ${ending}: ${problem}`)
   }
   return `${count} of ${endings.length}`
+}
+
+/** Of a traceback that is what happened. */
+function lastLine(error: unknown): string {
+  return String(error).trimEnd().split('\n').at(-1) ?? ''
 }
 
 function difference(seen: unknown, expected: unknown): string | undefined {
