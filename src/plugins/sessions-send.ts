@@ -59,7 +59,10 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       // Its hold took more than one flight.
       if (!sending.isBegun) await begin(parts, x, sending)
       if (!sending.isBegun) throw new GatewayError('ledger_unavailable')
-      return await generate(parts, x, { sending, run })
+      const answer = generate(parts, x, { sending, run })
+      // Bodies have megabytes, and an answer may take half an hour: what was sent is let go.
+      if (!sending.mayBeLeft) sendings.delete(x)
+      return await answer
     },
     replay: (x, pointer) => replay(parts, x, pointer),
   }
@@ -169,6 +172,8 @@ function sentOf(x: Exchange, sending: Sending): Sent {
   return { owned: { ref, session, message, hold }, ids, ...claimOf(x, sending) }
 }
 
+const nothing = Buffer.alloc(0)
+
 interface Serving {
   readonly sending: Sending
   readonly run: Run
@@ -179,27 +184,30 @@ async function generate(
   x: Exchange,
   { sending, run }: Serving,
 ): Promise<Answer> {
-  const { send, prepared, begin } = sending
-  const { request, draft, stored } = prepared
+  const { request, draft, stored } = sending.prepared
   const { limits } = gateway.config
-  const place: Owned = begin
+  const sent = sentOf(x, sending)
+  const { owned: place } = sent
   const running = generations.start(x, {
-    ...sentOf(x, sending),
+    ...sent,
     draft,
     options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
   })
   sending.mayBeLeft = false
   x.work = running.done.catch(() => undefined)
+  const isStream = wantsStream(sending.send, x)
+  const isLeavingCancel = sending.send.onDisconnect === 'cancel'
+  x.body = nothing
   const onLeft = () => {
-    if (send.onDisconnect === 'cancel') running.cancel()
+    if (isLeavingCancel) running.cancel()
   }
   x.onLeave = onLeft
   if (x.hasLeft) onLeft()
   const refusal = await running.opened
   if (refusal) return refusal
   const user = { 'X-User-Message-Id': stored.at(-2)?.id ?? '' }
-  x.facts.stream = wantsStream(send, x)
-  if (!x.facts.stream) return await whole(running, user)
+  x.facts.stream = isStream
+  if (!isStream) return await whole(running, user)
   return {
     status: 200,
     headers: { ...streamHeaders(place), ...user },
