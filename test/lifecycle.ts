@@ -133,6 +133,22 @@ t.test(
   },
 )
 
+t.test('what is refused at once goes first: no answer of Redis was needed for it', async (t) => {
+  const order: string[] = []
+  const { seen } = await run({
+    hooks: {
+      a: {
+        identify: () => later().then(() => refuse('insufficient_scope')),
+        done: () => void order.push('done'),
+      },
+      b: { identify: () => refuse('invalid_parameter') },
+      c: { identify: () => later().then(() => void order.push('taken')) },
+    },
+  })
+  t.same(order, ['taken', 'done'], 'the others are still awaited')
+  t.equal(seen.at(-1), 'refuse invalid_parameter')
+})
+
 t.test('nobody is let go before all have answered', async (t) => {
   const order: string[] = []
   const { seen } = await run({

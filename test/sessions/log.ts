@@ -34,6 +34,26 @@ t.test('whatever the batches, from any frame on exactly what follows is given', 
   }
 })
 
+t.test(
+  'one who takes little is given little: whole frames, and the rest when asked again',
+  async (t) => {
+    const frames = framesOf(
+      message,
+      Array.from({ length: 50 }, (_, i) => `${i}`.padEnd(100, '.')),
+    )
+    const log = logOf()
+    for (let next = 5; next <= 50; next += 5) batch(log, frames, next)
+    let text = ''
+    for (let seq = 7; seq < 50;) {
+      const piece = log.from(seq, 1000)
+      t.ok(piece && piece.text.length < 2000 && piece.next > seq)
+      text += piece?.text ?? ''
+      seq = piece?.next ?? 50
+    }
+    t.equal(text, frames.slice(7).join(''))
+  },
+)
+
 t.test('a reader ahead of it is given nothing, and keeps its place', async (t) => {
   const log = logOf()
   log.add(framesOf(message, ['a']).join(''), 1)

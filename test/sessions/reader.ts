@@ -162,6 +162,22 @@ t.test('a silent stream is given comments, one that speaks is not', async (t) =>
   t.equal(client.text.slice(length), `${retry}a`)
 })
 
+t.test('nothing follows the terminal, however long a slow client takes for it', async (t) => {
+  const log = logOf()
+  const { client, how } = read(t, { log, heartbeatMs: 5 })
+  const fast = read(t, { log, heartbeatMs: 5 })
+  client.room = 3
+  log.add('terminal', 1)
+  log.end()
+  t.equal(await fast.how, 'ended')
+  const other = read(t, { log: logOf(), heartbeatMs: 5 })
+  await until(() => other.client.text.length > 20)
+  t.equal(client.text, `${retry}terminal`)
+  client.take()
+  t.equal(await how, 'ended')
+  t.equal(client.text, `${retry}terminal`)
+})
+
 t.test('a client that left is given nothing more, and its reader ends', async (t) => {
   const log = logOf()
   const { client, how } = read(t, { log })
