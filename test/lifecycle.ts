@@ -284,6 +284,13 @@ t.test('route, key, body, key again, balance: refused in this order', async (t) 
     ['/v1/chat', revoked, good, 'api_key_revoked'],
     ['/v1/chat', poor, { ...good, model: 'none' }, 'model_not_found'],
     ['/v1/chat', poor, good, 'insufficient_balance'],
+    ['/api/chat/sessions', revoked, bad, 'invalid_json'],
+    ['/api/chat/sessions', revoked, { strange: 1 }, 'unknown_parameter'],
+    ['/api/chat/sessions', revoked, {}, 'api_key_revoked'],
+    ['/api/chat/sessions/x/messages', revoked, bad, 'invalid_json'],
+    ['/api/chat/sessions/x/messages', revoked, {}, 'missing_parameter'],
+    ['/api/chat/sessions/x/messages', revoked, { content: 'a' }, 'api_key_revoked'],
+    ['/api/chat/sessions/x/messages', poor, { content: 'a' }, 'session_not_found'],
   ] as const) {
     const answer = await gateway.call(path, key, body)
     t.match(await answer.json(), { error: { code } }, `${path} ${code}`)

@@ -121,6 +121,11 @@ function created(session: Session): KeptAnswer {
   return { status: 201, headers, body: JSON.stringify(session) }
 }
 
+/** A body at fault is said before the key that sent it is looked at. */
+export function checkFields({ body }: Exchange): void {
+  parseFields(body, schema)
+}
+
 /** An alias is kept as what it stands for. */
 function fieldsOf({ config, findModel }: Gateway, { body, caller }: Exchange): SessionFields {
   const fields = parseFields(body, schema)

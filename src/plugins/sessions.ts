@@ -12,7 +12,7 @@ import { createSessionBook } from '../sessions/sessions.ts'
 import { StreamRows } from '../sessions/stream-rows.ts'
 import { Streams } from '../sessions/streams.ts'
 import { messageRoutes } from './sessions-messages.ts'
-import { resourceRoutes } from './sessions-resource.ts'
+import { checkFields, resourceRoutes } from './sessions-resource.ts'
 import { sendRoute } from './sessions-send.ts'
 import { streamRoutes } from './sessions-stream.ts'
 
@@ -81,7 +81,10 @@ export const sessions: Plugin<SessionsConfig> = {
         ...streamRoutes(streams, book),
         send.route,
       ],
-      begin: (x) => (x.route === send.route ? send.begin(x) : undefined),
+      begin(x) {
+        if (x.route === send.route) return send.begin(x)
+        return x.route.body === 'json' ? { identify: () => checkFields(x) } : undefined
+      },
       close: () => generations.close(),
     }
   },
