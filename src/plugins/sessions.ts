@@ -83,7 +83,7 @@ export const sessions: Plugin<SessionsConfig> = {
       ],
       begin(x) {
         if (x.route === send.route) return send.begin(x)
-        return x.route.body === 'json' ? { identify: () => checkFields(x) } : undefined
+        return withFields.has(x.route) ? { identify: () => checkFields(x) } : undefined
       },
       close: () => generations.close(),
     }
