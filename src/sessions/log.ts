@@ -33,6 +33,11 @@ export class Log {
     this.#maxBytes = maxBytes
   }
 
+  /** Seq of the oldest frame that is here. */
+  get first(): number {
+    return this.#chunks[0]?.first ?? this.#next
+  }
+
   /** Seq that the next frame has. */
   get next(): number {
     return this.#next

@@ -83,6 +83,11 @@ export class Recording implements StreamOut {
 
   async drained(): Promise<void> {}
 
+  /** Withdrawn, or ended by others. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
   /** What was generated so far. */
   said(): Assembly {
     for (const data of this.#unread) this.#assembly.add(data)
@@ -227,11 +232,14 @@ export class Recording implements StreamOut {
       this.#first = seq
       return
     }
-    const forgotten = seq < this.#first ? this.log.from(seq) : undefined
+    // All that memory has of them, also where nothing more is said.
+    const from = Math.max(seq, this.log.first)
+    const forgotten = from < this.#first ? this.log.from(from) : undefined
     const end = forgotten?.text.indexOf(`\n\nid: ${message}:${this.#first}\n`) ?? -1
     if (forgotten && (end >= 0 || this.#first === this.log.next)) {
       this.#pending = (end < 0 ? forgotten.text : forgotten.text.slice(0, end + 2)) + this.#pending
-      this.#first = seq
-    } else this.#isAnew = true
+      this.#first = from
+    }
+    this.#isAnew = this.#first !== seq
   }
 }

@@ -4,8 +4,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { keys } from '../../src/redis.ts'
 import { Assembly } from '../../src/sessions/assembly.ts'
+import { Lost } from '../../src/sessions/lost.ts'
 import { Recording } from '../../src/sessions/recording.ts'
 import type { BeginRequest } from '../../src/sessions/stream-rows.ts'
+import { seeded } from '../fixtures/random.ts'
 import { openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Opened, Setup } from '../fixtures/stream.ts'
 import { until } from '../fixtures/until.ts'
@@ -77,11 +79,13 @@ async function remember({ redis, ref }: Opened, { message }: BeginRequest) {
   const names = [keys.stream(ref, message), keys.frames(ref, message)]
   const dumps = await Promise.all(names.map((name) => redis.dumpBuffer(name)))
   return async () => {
+    const all = redis.multi()
     for (const [i, name] of names.entries()) {
       const dump = dumps[i]
-      if (dump) await redis.restore(name, 0, dump, 'REPLACE')
-      else await redis.del(name)
+      if (dump) all.restore(name, 0, dump, 'REPLACE')
+      else all.del(name)
     }
+    await all.exec()
   }
 }
 
@@ -161,17 +165,21 @@ t.test('what memory has no more is begun anew, with all that was said', async (t
   }
   t.equal(it.recording.log.from(1), undefined, 'memory has forgotten it')
   await back()
+  await until(it.isStored(401))
+  const [message, seq] = [it.owned.message, 401]
+  const kept = await firstStored(it, it.owned)
+  t.ok(kept.length > 10_000 && it.text.endsWith(kept), 'all that memory has, in silence too')
   it.say('z')
   await until(it.isStored(402))
   t.equal(await storedText(it, it.owned), undefined)
-  const [message, seq] = [it.owned.message, 401]
   t.equal(
     await storedText(it, it.owned, seq),
     it.text.slice(it.text.indexOf(`id: ${message}:${seq}`)),
   )
   const state = await it.rows.state(it.owned)
-  t.equal(state?.saidNext, 402)
-  t.same(Assembly.from(state?.said ?? '').result(), it.recording.said().result())
+  t.equal(state?.saidNext, 401)
+  const heir = await new Lost({ redis: it.redis, rows: it.rows }).said(it.owned, state)
+  t.ok(heir.result().content === it.recording.said().result().content)
   await back()
   t.equal(await it.end(), true)
   t.match(
@@ -324,3 +332,40 @@ t.test('where the end can not be told, readers get it, and Redis later, once', a
   t.equal(it.recording.log.from(0)?.text, it.text)
   t.match(await it.row(it.owned), { status: 'completed' })
 })
+
+t.test(
+  'whatever Redis forgets and whenever, what it has in the end is whole from some frame on',
+  async (t) => {
+    const random = seeded(Number(process.env.SEED ?? 5))
+    const it = await openStreams(t, { replayBytes: 30_000 })
+    const sayings = await Promise.all(
+      Array.from({ length: 12 }, async (_, i) => {
+        const one = await record(t, { server: it.server, replayBytes: 30_000 })
+        const forgets = [await remember(one, one.owned)]
+        for (let step = 0; step < 25; step++) {
+          one.say(...words(1 + random(20), 1 + random(400)))
+          if (random(4) === 0) forgets.push(await remember(one, one.owned))
+          if (random(4) === 0) await forgets[random(forgets.length)]?.()
+          if (random(4) === 0) one.recording.wake()
+          if (random(3) === 0) await new Promise((resolve) => setTimeout(resolve, random(300)))
+        }
+        const { next } = one.recording.log
+        await until(one.isStored(next))
+        const lost = new Lost({ redis: one.redis, rows: one.rows })
+        const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
+        t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
+        const isTold = await one.end()
+        return { one, isTold, i }
+      }),
+    )
+    for (const { one, isTold, i } of sayings) {
+      t.ok(isTold, `${i} is told`)
+      t.same(one.heard, [], `${i} kept its owner`)
+      const kept = await firstStored(one, one.owned)
+      t.ok(kept.startsWith(`id: ${one.owned.message}:`) && one.text.endsWith(kept), `${i} is whole`)
+      const { next } = one.recording.log
+      t.match(await one.rows.state(one.owned), { next, isEnded: true })
+      t.match(await one.row(one.owned), { status: 'completed' })
+    }
+  },
+)
