@@ -74,9 +74,11 @@ export const sessions: Plugin<SessionsConfig> = {
       readMessage: ({ ref, session, message }) => messages.read(ref, session, message),
     })
     const send = sendRoute({ gateway, scripts, rows, lost, generations, streams })
+    const resources = resourceRoutes({ gateway, book, lost, generations })
+    const withFields = new Set(resources.filter(({ body }) => body === 'json'))
     return {
       routes: [
-        ...resourceRoutes({ gateway, book, lost, generations }),
+        ...resources,
         ...messageRoutes(messages, streams),
         ...streamRoutes(streams, book),
         send.route,
