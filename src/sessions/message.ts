@@ -73,26 +73,14 @@ export interface StoredMessage extends NewMessage {
 }
 
 /** The contract's `chat.message`: every field is there, null where there is nothing to say. */
-export interface PublicMessage {
-  readonly id: string
+export interface PublicMessage extends Omit<
+  StoredMessage,
+  'tool_calls' | 'reasoning' | 'hold' | 'guessed'
+> {
   readonly object: 'chat.message'
   readonly session_id: string
-  readonly role: Role
-  readonly content: Content
   readonly tool_calls: readonly ToolCall[] | null
-  /** Only of role `tool`. */
-  readonly tool_call_id?: string
-  /** Only where the client gave one. */
-  readonly name?: string
   readonly reasoning: string | null
-  readonly status: MessageStatus
-  readonly finish_reason: string | null
-  readonly model: string | null
-  readonly usage: MessageUsage | null
-  readonly cost: number | null
-  readonly error: MessageError | null
-  readonly created_at: number
-  readonly completed_at: number | null
 }
 
 export function toPublic(message: StoredMessage, sessionId: string): PublicMessage {
