@@ -29,16 +29,6 @@ export interface History {
   readonly promptTokens: number
 }
 
-/** Of all stored messages, oldest first. Throws `invalid_parameter` for a result that no call waits for. */
-export function selectHistory(stored: readonly StoredMessage[], options: HistoryOptions): History {
-  const builder = new HistoryBuilder(options)
-  for (let i = stored.length - 1; i >= 0 && builder.wantsMore; i--) {
-    const message = stored[i]
-    if (message) builder.add(message)
-  }
-  return builder.build()
-}
-
 /** The request for a backend: parameters byte for byte. */
 export function composeBody(request: {
   readonly model: string

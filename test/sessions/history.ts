@@ -1,6 +1,6 @@
 import t from 'tap'
 import { estimatePrompt } from '../../src/ledger/estimate.ts'
-import { HistoryBuilder, composeBody, selectHistory } from '../../src/sessions/history.ts'
+import { HistoryBuilder, composeBody } from '../../src/sessions/history.ts'
 import type { HistoryOptions } from '../../src/sessions/history.ts'
 import type { NewMessage, StoredMessage } from '../../src/sessions/message.ts'
 import { seeded } from '../fixtures/random.ts'
@@ -39,6 +39,13 @@ const call = (id: string) => ({
 })
 const calling = (...ids: string[]) => answer(null, { tool_calls: ids.map(call) })
 const result = (id: string): NewMessage => ({ role: 'tool', content: 'done', tool_call_id: id })
+
+/** Of all stored messages, oldest first. */
+function selectHistory(messages: readonly StoredMessage[], given: HistoryOptions) {
+  const builder = new HistoryBuilder(given)
+  for (const message of messages.toReversed()) if (builder.wantsMore) builder.add(message)
+  return builder.build()
+}
 
 const select = (messages: readonly StoredMessage[], more: Partial<HistoryOptions> = {}) =>
   selectHistory(messages, { ...options, ...more }).messages.map(
