@@ -51,7 +51,7 @@ export class Generations {
   readonly #options: GenerationsOptions
   readonly #running = new Map<string, Running>()
   /** Finished, and Redis has not been told. */
-  readonly #untold = new Map<string, { recording: Recording; row: string }>()
+  readonly #untold = new Map<string, Told>()
   /** To be taken back, which Redis has not been told either. */
   readonly #unwithdrawn = new Map<string, Sent>()
   readonly #again: NodeJS.Timeout
@@ -175,10 +175,16 @@ export class Generations {
       ...usedBy(generation.x.facts),
       said: recording.said(),
     })
-    const row = JSON.stringify(message)
-    const isTold = await recording.finish(frames, row)
-    if (!isTold) this.#untold.set(start.owned.message, { recording, row })
+    const told = { recording, owned: start.owned, message }
+    if (!(await this.#tell(told, frames))) this.#untold.set(message.id, told)
     return message
+  }
+
+  async #tell({ recording, owned, message }: Told, frames: string): Promise<boolean> {
+    const isTold = await recording.finish(frames, JSON.stringify(message))
+    // Others have ended it. Its charge is right, also where its row can't be told of it.
+    if (recording.isLost) await this.#options.rows.amend(owned, message).catch(() => undefined)
+    return isTold
   }
 
   async #withdraw({ start, recording }: Live, tell: () => void): Promise<undefined> {
@@ -188,11 +194,18 @@ export class Generations {
   }
 
   async #tellAgain(): Promise<void> {
-    for (const [message, { recording, row }] of this.#untold) {
-      if (await recording.finish('', row)) this.#untold.delete(message)
+    for (const [message, told] of this.#untold) {
+      if (await this.#tell(told, '')) this.#untold.delete(message)
     }
     for (const sent of [...this.#unwithdrawn.values()]) await this.withdraw(sent)
   }
+}
+
+interface Told {
+  readonly recording: Recording
+  readonly owned: Owned
+  /** As it ended. */
+  readonly message: StoredMessage
 }
 
 interface Live {

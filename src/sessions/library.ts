@@ -14,6 +14,7 @@ export const sessionScripts = {
     finish: ['keep', 'ending'],
     withdraw: [],
     lost: ['keep', 'ending'],
+    amend: [],
     cancel: [],
   },
 } satisfies ScriptLibrary<string>

@@ -7,6 +7,8 @@ import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
 import type { Argument, Reply } from '../scripts.ts'
 import type { SessionScripts } from './library.ts'
+import { parseStored } from './message.ts'
+import type { StoredMessage } from './message.ts'
 
 /** Where a message lies. */
 export interface Place {
@@ -59,6 +61,8 @@ export interface StoredFrames {
   /** The last is the terminal. */
   readonly isEnd: boolean
 }
+
+type Paid = Pick<StoredMessage, 'cost' | 'usage'>
 
 export interface StreamRowsOptions {
   readonly redis: Redis
@@ -155,6 +159,15 @@ export class StreamRows {
     const words = [head, bytes(terminal), this.#tail(owned), row]
     const { word } = await this.#run('lost', names, words)
     return word === 'ok' || word === 'ended'
+  }
+
+  /** What a message cost that others ended: its owner woke, and charged for what its readers had beyond that. */
+  async amend({ ref, session, message }: Place, { cost, usage }: Paid): Promise<void> {
+    const names = [keys.session(ref, session), keys.messages(ref, session)]
+    const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
+    const stored = parseStored(before)
+    if (!before || stored?.status !== 'incomplete' || stored.cost === cost) return
+    await this.#run('amend', names, [message, before, JSON.stringify({ ...stored, cost, usage })])
   }
 
   /** False where it has ended. */
