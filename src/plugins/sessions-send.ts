@@ -207,7 +207,7 @@ async function generate(
   if (refusal) return refusal
   const user = { 'X-User-Message-Id': stored.at(-2)?.id ?? '' }
   x.facts.stream = isStream
-  if (!isStream) return await whole(running, user)
+  if (!isStream) return await whole(streams, running, user)
   return {
     status: 200,
     headers: { ...streamHeaders(place), ...user },
@@ -218,10 +218,16 @@ async function generate(
   }
 }
 
-async function whole({ start, done }: Running, user: Record<string, string>): Promise<Answer> {
-  const message = await done
-  if (!message) throw new GatewayError('upstream_error')
+async function whole(
+  streams: Streams,
+  { start, recording, done }: Running,
+  user: Record<string, string>,
+): Promise<Answer> {
   const { session } = start.owned
+  const own = await done
+  if (!own) throw new GatewayError('upstream_error')
+  // Others may have ended it: then it is as they did.
+  const message = recording.isLost ? await streams.look(start.owned) : own
   const headers = { ...headersOf(start.owned), ...user }
   return { ...json(toPublic(message, session)), headers }
 }

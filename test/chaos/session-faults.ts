@@ -5,12 +5,13 @@ import t from 'tap'
 import { keys } from '../../src/redis.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
+import { chat as model } from '../fixtures/backend-model.ts'
 import { sse } from '../fixtures/backend-scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
-import { balanceOf, refOf } from '../fixtures/money.ts'
+import { balanceOf, openHold, refOf } from '../fixtures/money.ts'
 import { chatOf, chatYaml, messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { eventually, until } from '../fixtures/until.ts'
@@ -99,3 +100,30 @@ t.test(
 )
 
 const orAgain = (body: Record<string, unknown>) => ('error' in body ? undefined : body)
+
+t.test(
+  'an owner that was given up, and wakes, says what its message cost in the end',
+  async (t) => {
+    const gate = new Gate()
+    const script = model({ chunks: 20, gate })
+    const yaml = 'plugins: { metering: { lease: 2s } }'
+    const chat = await startChat(t, { script, yaml, model: outputOnly })
+    const { redis } = chat.gateway
+    const link = await connectLink(t, redis.socket)
+    const victim = await spawnGateway(t, { redis, yaml: chat.yaml })
+    gate.next(4)
+    const whole = chat.send(chat.sessionId, { content: 'Hi', stream: false }, {}, victim)
+    await until(async () => (await openHold(link, chat.account)).charged === 3)
+    victim.child.kill('SIGSTOP')
+    const last = async () => (await chat.messages(chat.sessionId)).at(-1)
+    await until(async () => (await last())?.status === 'incomplete')
+    t.match(await last(), { cost: 3 })
+    gate.open()
+    victim.child.kill('SIGCONT')
+    await until(async () => (await balanceOf(chat.gateway, chat.account)).reserved === 0)
+    const answer = await (await whole).json()
+    const { balance } = await balanceOf(chat.gateway, chat.account)
+    t.match(answer, { status: 'incomplete', cost: 1_000_000 - balance })
+    t.strictSame(await last(), answer)
+  },
+)
