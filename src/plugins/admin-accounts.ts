@@ -2,12 +2,12 @@
 
 import { z } from '../config/schema.ts'
 import type { Gateway } from '../gateway.ts'
-import { invalid } from '../http/fields.ts'
+import { invalid, parseFields } from '../http/fields.ts'
 import { parsePage } from '../http/page.ts'
 import { newAccountSeed } from '../ledger/accounts.ts'
 import type { AccountFields } from '../ledger/accounts.ts'
 import type { Route } from '../plugin.ts'
-import { parseBody, printable } from './admin-body.ts'
+import { printable } from './admin-body.ts'
 import { once } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
 
@@ -39,7 +39,7 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
   }
   return [
     route('POST', 'accounts', async (x) => {
-      const given = toFields(parseBody(x, creation))
+      const given = toFields(parseFields(x.body, creation))
       return once(gateway, x, {
         seed: newAccountSeed(),
         create: async (seed) => (await accounts.createAccount(given, seed)).account,
@@ -48,7 +48,7 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
     route('GET', 'accounts', async (x) => ok(await accounts.listAccounts(parsePage(x.query)))),
     route('GET', 'accounts/:id', async (x) => ok((await accounts.getAccount(idOf(x))).account)),
     route('PATCH', 'accounts/:id', async (x) => {
-      const { account } = await accounts.setAccount(idOf(x), toFields(parseBody(x, change)))
+      const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
       return ok(account)
     }),
   ]

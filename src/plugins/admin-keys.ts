@@ -3,13 +3,13 @@
 import { z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
 import type { Gateway } from '../gateway.ts'
-import { invalid } from '../http/fields.ts'
+import { invalid, parseFields } from '../http/fields.ts'
 import { listOf, parsePage } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { allScopes, newKeySeed } from '../ledger/account-keys.ts'
 import type { ApiKey } from '../ledger/account-keys.ts'
 import type { Route } from '../plugin.ts'
-import { parseBody, printable } from './admin-body.ts'
+import { printable } from './admin-body.ts'
 import { once } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
 
@@ -45,7 +45,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway
   return [
     route('POST', 'accounts/:id/keys', async (x) => {
-      const { name, scopes, models, expires_at: expiresAt, limits } = parseBody(x, creation)
+      const { name, scopes, models, expires_at: expiresAt, limits } = parseFields(x.body, creation)
       if (expiresAt && expiresAt * 1000 <= Date.now())
         throw invalid('expires_at', 'it lies in the past')
       const given = {
@@ -67,7 +67,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
     }),
     route('DELETE', 'keys/:id', async (x) => ok(await accounts.revokeKey(idOf(x)))),
     route('POST', 'keys/:id/rotate', async (x) => {
-      const { grace } = parseBody(x, rotation)
+      const { grace } = parseFields(x.body, rotation)
       const ref = await accounts.getKeyRef(idOf(x))
       return once(gateway, x, {
         seed: newKeySeed(ref),

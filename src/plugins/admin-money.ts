@@ -3,11 +3,12 @@
 import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
+import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
 import { parsePage } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import type { Route } from '../plugin.ts'
-import { parseBody, printable } from './admin-body.ts'
+import { printable } from './admin-body.ts'
 import { idOf, ok, route } from './admin-route.ts'
 import { parseUsageQuery } from '../http/usage-query.ts'
 
@@ -27,7 +28,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, ledger } = gateway
   const refOf = async (x: Exchange) => (await accounts.getAccount(idOf(x))).ref
   const credit = async (x: Exchange, type: 'topup' | 'adjustment') => {
-    const { amount, note } = parseBody(x, type === 'topup' ? topup : adjustment)
+    const { amount, note } = parseFields(x.body, type === 'topup' ? topup : adjustment)
     const ref = await refOf(x)
     const idempotencyId = idempotencyKey(x.headers) ?? newId('req')
     const made = await ledger.credit({ ref, idempotencyId, amount, type, note })
