@@ -6,11 +6,11 @@ import { field } from '../json-field.ts'
 import type { ImagePart, Part, TextPart, ToolCall } from './message.ts'
 import { invalid, isObject, missing, refuseStrangers } from './refusals.ts'
 
-export const imageBytes = 1024 * 1024
+const imageBytes = 1024 * 1024
 /** Of calls in one message; also what an answer may have (assembly.ts). */
 export const maxToolCalls = 128
 
-export interface Place {
+export interface Spot {
   /** The path of the value, such as `messages[0].content`. */
   readonly at: string
   /** How many images there may be. */
@@ -18,7 +18,7 @@ export interface Place {
 }
 
 /** Text or a list of parts that are not empty. */
-export function readParts(value: unknown, { at, attachments }: Place): string | readonly Part[] {
+export function readParts(value: unknown, { at, attachments }: Spot): string | readonly Part[] {
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') {
     if (value === '') throw invalid(at, 'must not be empty')

@@ -7,6 +7,7 @@ import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
+import type { Spot } from './content.ts'
 import type { NewMessage } from './message.ts'
 import { checkExtras, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
@@ -22,7 +23,7 @@ export interface Send extends Parameters {
   readonly onDisconnect: 'continue' | 'cancel'
 }
 
-export type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
+type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
 
 /** Each is a row, written by one script. */
 const maxTurns = 256
@@ -78,11 +79,6 @@ function readTurns(scan: JsonScan, attachments: number): readonly NewMessage[] {
   return turns
 }
 
-interface Place {
-  readonly at: string
-  readonly attachments: number
-}
-
 const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`
 const otherRoles: ReadonlyMap<unknown, string> = new Map([
   ['system', session],
@@ -90,7 +86,7 @@ const otherRoles: ReadonlyMap<unknown, string> = new Map([
   ['function', 'is of the old interface. Use "tool"'],
 ])
 
-function readTurn(message: unknown, { at, attachments }: Place): NewMessage {
+function readTurn(message: unknown, { at, attachments }: Spot): NewMessage {
   if (!isObject(message)) throw invalid(at, 'must be an object')
   const role = field(message, 'role')
   if (role === 'user') {
