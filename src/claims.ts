@@ -31,7 +31,7 @@ export type Found =
   | { readonly is: 'pointing'; readonly pointer: string }
 
 /** One key of one caller, as one try sees it. */
-export interface Place {
+export interface KeyPlace {
   /** Sends in this tick. Throws `idempotency_key_reused` where the key came with another body. */
   take(): Promise<Found>
   /** The same for who creates nothing. */
@@ -49,7 +49,7 @@ const library = {
 
 type ClaimsOptions = Pick<ScriptsOptions<'release'>, 'link' | 'onReply'>
 
-export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => Place {
+export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => KeyPlace {
   const scripts = createScripts({ link, library, onReply })
   return (one) => {
     const key = keyOf(one)

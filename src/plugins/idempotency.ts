@@ -4,7 +4,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { claimLeaseMs, createClaims } from '../claims.ts'
-import type { Found, Place, Try } from '../claims.ts'
+import type { Found, KeyPlace, Try } from '../claims.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
@@ -30,9 +30,9 @@ export const idempotency: Plugin<z.infer<typeof schema>> = {
   },
 }
 
-function hooksOf(x: Exchange, placeOf: (one: Try) => Place): Hooks {
+function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
   let key = ''
-  let place: Place | undefined
+  let place: KeyPlace | undefined
   return {
     check() {
       key = idempotencyKey(x.headers) ?? ''
@@ -63,7 +63,7 @@ const pollMs = 40
 const patienceMs = claimLeaseMs + 1000
 
 /** Where the route can replay a stream, the first try is waited for: until its stream exists, or it let go. */
-async function decided(x: Exchange, place: Place): Promise<Found> {
+async function decided(x: Exchange, place: KeyPlace): Promise<Found> {
   const ask = () => (resumes(x) ? place.look() : place.take())
   const until = performance.now() + patienceMs
   let found = await ask()
