@@ -329,6 +329,33 @@ t.test('an owner that wakes too late is told so, also with as many frames', asyn
   t.match(await row(owned), { status: 'incomplete' })
 })
 
+t.test(
+  'an owner that wakes too late corrects what the message cost, and nothing else',
+  async (t) => {
+    const { rows, start, silence, row, redis, scripts, ref } = await openStreams(t)
+    const owned = await start()
+    const usage = { prompt_tokens: 1, completion_tokens: 20, total_tokens: 21, estimated: true }
+    await rows.amend(owned, { cost: 21, usage })
+    t.match(await row(owned), { status: 'in_progress', cost: null }, 'not one that goes on')
+    await silence(owned)
+    const incomplete = rowOf({ id: owned.message, status: 'incomplete', content: 'é', cost: 3 })
+    const end = { reached: 0, terminal: 'data: {}\n\n', row: JSON.stringify(incomplete) }
+    await rows.finishLost(owned, end)
+    const names = [keys.session(ref, owned.session), keys.messages(ref, owned.session)] as const
+    const bytes = async () => Number(await redis.hget(names[0], 'bytes'))
+    const size = async () => Buffer.byteLength((await redis.hvals(names[1])).join(''))
+    t.equal(await bytes(), await size())
+    await rows.amend(owned, { cost: 21, usage })
+    t.same(await row(owned), { ...incomplete, cost: 21, usage })
+    t.equal(await bytes(), await size())
+    const stale = await scripts.run('amend', names, [owned.message, '{}', '{"x":1}'])
+    t.equal(stale.word, 'changed', 'it has moved')
+    await redis.del(...names)
+    await rows.amend(owned, { cost: 22, usage })
+    t.same(await redis.exists(...names), 0, 'it is gone')
+  },
+)
+
 t.test('a message whose session was deleted stays deleted', async (t) => {
   const { rows, start, redis, ref, silence } = await openStreams(t)
   const [one, two] = [await start(), await start()]
