@@ -18,7 +18,7 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
       async serve(x) {
         const { session } = idsOf(x)
         const ref = refOf(x)
-        const list = await messages.list(ref, session, pageOf(x, 'msg', 'asc'))
+        const list = await messages.list({ ref, session }, pageOf(x, 'msg', 'asc'))
         const shown = list.data.map(async (message) =>
           message.status === 'in_progress' ? look({ ref, session, message: message.id }) : message,
         )

@@ -71,7 +71,7 @@ export const sessions: Plugin<SessionsConfig> = {
       generations,
       replayBytes,
       heartbeatMs: limits.heartbeatMs,
-      readMessage: ({ ref, session, message }) => messages.read(ref, session, message),
+      readMessage: messages.read,
     })
     const send = sendRoute({ gateway, scripts, rows, lost, generations, streams })
     const resources = resourceRoutes({ gateway, book, lost, generations })

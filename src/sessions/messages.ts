@@ -10,29 +10,27 @@ import { readPage } from './listing.ts'
 import type { Row } from './listing.ts'
 import { parseStored, toPublic } from './message.ts'
 import type { PublicMessage, StoredMessage } from './message.ts'
+import type { Place } from './stream-rows.ts'
+
+type SessionPlace = Omit<Place, 'message'>
 
 export interface MessageBook {
   /** Throws `session_not_found`. */
-  list(ref: string, session: string, page: Page): Promise<List<PublicMessage>>
+  list(place: SessionPlace, page: Page): Promise<List<PublicMessage>>
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
-  read(ref: string, session: string, id: string): Promise<StoredMessage>
+  read(place: Place): Promise<StoredMessage>
 }
 
 export function createMessageBook(redis: Redis): MessageBook {
   return {
-    list: (ref, session, page) => asked(list(redis, { ref, session }, page)),
-    read: (ref, session, id) => asked(read(redis, { ref, session }, id)),
+    list: (place, page) => asked(list(redis, place, page)),
+    read: (place) => asked(read(redis, place)),
   }
-}
-
-interface Place {
-  readonly ref: string
-  readonly session: string
 }
 
 async function list(
   redis: Redis,
-  { ref, session }: Place,
+  { ref, session }: SessionPlace,
   page: Page,
 ): Promise<List<PublicMessage>> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')
@@ -57,7 +55,7 @@ function rowOf(text: string | null, session: string): Row<PublicMessage> {
   return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
 }
 
-async function read(redis: Redis, { ref, session }: Place, id: string): Promise<StoredMessage> {
+async function read(redis: Redis, { ref, session, message: id }: Place): Promise<StoredMessage> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')
   const [isThere, text] = await Promise.all([
     redis.exists(keys.session(ref, session)),

@@ -43,8 +43,10 @@ t.test("sessions live on a Cluster's node, where foreign slots are refused", asy
   await addMessage(redis, { ref, session })
   await addMessage(redis, { ref, session }, { status: 'in_progress' })
   const page = { limit: 20, order: 'asc' } as const
-  t.match(await messages.list(ref, session, page), { data: { length: 2 } })
+  t.match(await messages.list({ ref, session }, page), { data: { length: 2 } })
   t.match(await book.list(ref, page), { first_id: session })
   await book.remove(ref, session)
-  await t.rejects(messages.read(ref, session, newId('msg')), { code: 'session_not_found' })
+  await t.rejects(messages.read({ ref, session, message: newId('msg') }), {
+    code: 'session_not_found',
+  })
 })

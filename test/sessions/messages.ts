@@ -9,10 +9,10 @@ const oldest = { limit: 20, order: 'asc' } as const
 t.test('messages are listed as they are shown, in the order asked for', async (t) => {
   const { book, messages, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
-  t.match(await messages.list(ref, session, oldest), { data: [], has_more: false })
+  t.match(await messages.list({ ref, session }, oldest), { data: [], has_more: false })
   const first = await addMessage(redis, { ref, session }, { role: 'user', hold: 'hidden' })
   const second = await addMessage(redis, { ref, session })
-  const list = await messages.list(ref, session, oldest)
+  const list = await messages.list({ ref, session }, oldest)
   t.match(list, {
     object: 'list',
     first_id: first.id,
@@ -24,9 +24,9 @@ t.test('messages are listed as they are shown, in the order asked for', async (t
     ],
   })
   t.notMatch(JSON.stringify(list), /hidden/)
-  const down = await messages.list(ref, session, { limit: 1, order: 'desc' })
+  const down = await messages.list({ ref, session }, { limit: 1, order: 'desc' })
   t.match(down, { first_id: second.id, has_more: true })
-  const rest = await messages.list(ref, session, { ...oldest, after: first.id })
+  const rest = await messages.list({ ref, session }, { ...oldest, after: first.id })
   t.match(rest, { first_id: second.id, has_more: false })
 })
 
@@ -34,7 +34,7 @@ t.test('one message is read as it is kept', async (t) => {
   const { book, messages, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
   const message = await addMessage(redis, { ref, session }, { hold: 'h' })
-  t.strictSame(await messages.read(ref, session, message.id), message)
+  t.strictSame(await messages.read({ ref, session, message: message.id }), message)
 })
 
 t.test("nobody's, somebody else's and another session's messages are not found", async (t) => {
@@ -44,9 +44,9 @@ t.test("nobody's, somebody else's and another session's messages are not found",
   const { id } = await addMessage(redis, { ref, session })
   const none = { code: 'message_not_found' }
   for (const wrong of [newId('msg'), 'msg_', '', '*', session, `${id}0`]) {
-    await t.rejects(messages.read(ref, session, wrong), none, wrong)
+    await t.rejects(messages.read({ ref, session, message: wrong }), none, wrong)
   }
-  await t.rejects(messages.read(ref, other, id), none)
+  await t.rejects(messages.read({ ref, session: other, message: id }), none)
   const nobody = { code: 'session_not_found' }
   for (const [whose, which] of [
     [newRef(), session],
@@ -54,9 +54,9 @@ t.test("nobody's, somebody else's and another session's messages are not found",
     [ref, 'sess_'],
     [ref, ''],
   ] as const) {
-    await t.rejects(messages.read(whose, which, id), nobody)
-    await t.rejects(messages.read(whose, which, 'msg_'), nobody)
-    await t.rejects(messages.list(whose, which, oldest), nobody)
+    await t.rejects(messages.read({ ref: whose, session: which, message: id }), nobody)
+    await t.rejects(messages.read({ ref: whose, session: which, message: 'msg_' }), nobody)
+    await t.rejects(messages.list({ ref: whose, session: which }, oldest), nobody)
   }
 })
 
@@ -66,7 +66,7 @@ t.test('a row that is none of ours is passed over, and stays', async (t) => {
   const good = await addMessage(redis, { ref, session })
   const bad = await addMessage(redis, { ref, session })
   await redis.hset(keys.messages(ref, session), bad.id, '{"id":1}')
-  t.match(await messages.list(ref, session, oldest), { last_id: good.id, has_more: false })
-  await t.rejects(messages.read(ref, session, bad.id), { code: 'message_not_found' })
+  t.match(await messages.list({ ref, session }, oldest), { last_id: good.id, has_more: false })
+  await t.rejects(messages.read({ ref, session, message: bad.id }), { code: 'message_not_found' })
   t.equal(await redis.zcard(keys.messageIds(ref, session)), 2)
 })

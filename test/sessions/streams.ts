@@ -33,7 +33,7 @@ async function open(t: Test, setup: Setup = {}) {
     generations,
     replayBytes,
     heartbeatMs: 60_000,
-    readMessage: ({ ref, session, message }) => messages.read(ref, session, message),
+    readMessage: messages.read,
   })
   /** With so many frames of an owner elsewhere. */
   const speak = async (count: number) => {
