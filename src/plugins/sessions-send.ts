@@ -110,7 +110,7 @@ async function readSend(
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
-  const begin = { ...owned, seen: context.last, rows }
+  const begin = { ...owned, seen: context.last, rows, lastsMs: model.timeouts.totalMs }
   return { send, prepared, begin, isBegun: false, mayBeLeft: false }
 }
 

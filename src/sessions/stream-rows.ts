@@ -92,6 +92,8 @@ export interface BeginRequest extends Owned {
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
   readonly claim?: { readonly key: string; readonly running: string; readonly kept: string }
+  /** The answer may take so long; nothing expires meanwhile. */
+  readonly lastsMs?: number
 }
 
 export class StreamRows {
@@ -102,7 +104,7 @@ export class StreamRows {
   }
 
   /** Sends in this tick. */
-  async begin({ seen, rows, claim, ...owned }: BeginRequest): Promise<Begun> {
+  async begin({ seen, rows, claim, lastsMs = 0, ...owned }: BeginRequest): Promise<Begun> {
     const { sessionBytes, retentionS } = this.#options
     const { ref, session, message, hold } = owned
     const { key, running, kept } = claim ?? { ...noClaim, key: keys.claim(ref, noClaim.key) }
@@ -114,7 +116,8 @@ export class StreamRows {
       keys.open(ref),
       key,
     ]
-    const head = [`${hold} ${seen ?? '-'} ${sessionBytes}`, `${seconds()} ${retentionS}`]
+    const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
+    const head = [`${hold} ${seen ?? '-'} ${sessionBytes}`, `${seconds()} ${keptS}`]
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }

@@ -127,3 +127,17 @@ t.test(
     t.strictSame(await last(), answer)
   },
 )
+
+t.test('a session does not expire while it is answered', async (t) => {
+  const gate = new Gate()
+  const yaml = 'plugins: { sessions: { retention: 1s } }'
+  const chat = await startChat(t, { yaml, script: model({ chunks: 2, gate }) })
+  const { client } = await connectLink(t, chat.gateway.redis.socket)
+  gate.next(2)
+  const reader = await chat.send(chat.sessionId)
+  const other = await chat.session()
+  await until(async () => (await client.exists(keys.session(refOf(chat.account), other))) === 0)
+  gate.open()
+  t.match(String(await reader.end()), /data: \[DONE\]\n\n$/)
+  t.match(await chat.message(chat.sessionId, messageIdOf(reader)), { status: 'completed' })
+})
