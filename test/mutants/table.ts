@@ -136,6 +136,11 @@ export const mutants: readonly Mutant[] = [
     "if deadline and tonumber(deadline) > now then return { 'alive', now } end",
     '',
   ),
+  sessionLua(
+    'amend',
+    "if call('HGET', messages, message) ~= before then return { 'changed', now } end",
+    '',
+  ),
   code(
     'sessions/recording.ts',
     'if (this.#sending || this.#isLost || this.#isFinishing) return',

@@ -415,6 +415,8 @@ t.test("every script runs on a Cluster's node, where foreign slots are refused",
     ['', '9', '9'],
   )
   t.equal(recent.word, 'ok')
+  const spot = [keys.session(ref, session), keys.messages(ref, session)]
+  t.match(await scripts.run('amend', spot, [owned.message, 'x', 'y']), { word: 'changed' })
 })
 
 t.test('with Redis away each of them says so, and nothing else', async (t) => {
