@@ -225,7 +225,11 @@ export class StreamRows {
 
   /** They have it from now on. */
   async noteTerminal({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<void> {
-    await asked(this.#options.redis.hset(keys.stream(ref, message), `to:${seq}`, '1'))
+    const { redis, replayKeepMs } = this.#options
+    const key = keys.stream(ref, message)
+    const noted = redis.hset(key, `to:${seq}`, '1')
+    // It may have gone since it was read: what comes back goes too.
+    await asked(Promise.all([noted, redis.pexpire(key, replayKeepMs)]))
   }
 
   #rowNames({ ref, session, message }: Place): string[] {

@@ -370,7 +370,7 @@ t.test('a message whose session was deleted stays deleted', async (t) => {
 })
 
 t.test('a terminal is given once a number to those who were ahead', async (t) => {
-  const { rows, start } = await openStreams(t)
+  const { rows, start, redis, ref } = await openStreams(t)
   const owned = await start()
   t.equal(await rows.wasTerminalGiven(owned, 7), false)
   t.equal(await rows.wasTerminalGiven(owned, 7), false, 'asking gives none')
@@ -379,6 +379,9 @@ t.test('a terminal is given once a number to those who were ahead', async (t) =>
   t.equal(await rows.wasTerminalGiven(owned, 8), false)
   for (let seq = 100; seq < 200; seq++) await rows.noteTerminal(owned, seq)
   t.equal(await rows.wasTerminalGiven(owned, 8), true, 'no more than a few')
+  const deleted = newId('msg')
+  await rows.noteTerminal({ ref, message: deleted }, 7)
+  t.ok((await redis.pttl(keys.stream(ref, deleted))) > 0, 'nothing stays for ever')
 })
 
 t.test('where sessions expire, the frames of a message that nobody ends do too', async (t) => {
