@@ -2,9 +2,9 @@
 // gets for it: the client's bytes, with only the gateway's own fields spliced.
 
 import type { Model, Target } from '../config/config.ts'
-import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
+import { invalid, missing } from '../http/refusals.ts'
 import { spliceJson, withMember } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
@@ -147,12 +147,4 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit)
     edits.set('stream_options', withMember(scan.text('stream_options'), 'include_usage', 'true'))
   }
   return edits
-}
-
-function missing(param: string): GatewayError {
-  return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
-}
-
-function invalid(param: string, what: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
 }

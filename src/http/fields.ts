@@ -3,6 +3,7 @@
 import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from './json-scan.ts'
+import { missing } from './refusals.ts'
 
 /** No body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
 export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.output<S> {
@@ -32,9 +33,7 @@ function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayErr
     })
   }
   const param = issue?.path.join('.') ?? ''
-  if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) {
-    return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
-  }
+  if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) return missing(param)
   return invalid(param, issue?.message ?? 'has a value that is not allowed')
 }
 

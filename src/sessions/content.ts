@@ -2,9 +2,9 @@
 // the backend again with every later turn. Fetches nothing: an image is a data URL. Refusals name the value by its path.
 
 import { GatewayError } from '../errors.ts'
+import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
 import { field } from '../json-field.ts'
 import type { ImagePart, Part, TextPart, ToolCall } from './message.ts'
-import { invalid, isObject, missing, refuseStrangers } from './refusals.ts'
 
 const imageBytes = 1024 * 1024
 /** Of calls in one message; also what an answer may have (assembly.ts). */

@@ -8,7 +8,7 @@
 //     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
 
 import type { Model } from '../config/config.ts'
-import { invalid } from './refusals.ts'
+import { invalid } from '../http/refusals.ts'
 import type { Content, NewMessage, StoredMessage, ToolCall } from './message.ts'
 
 export interface HistoryOptions {

@@ -2,7 +2,7 @@
 // backend as they were written, those that a session can't have, and what only some models know.
 
 import type { JsonScan } from '../http/json-scan.ts'
-import { invalid, isObject, unknown } from './refusals.ts'
+import { invalid, isObject, unknown } from '../http/refusals.ts'
 
 export interface Parameters {
   /** Name → JSON text, byte for byte; in the order of the body. */

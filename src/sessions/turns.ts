@@ -5,13 +5,13 @@ import type { Limits, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
+import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import type { NewMessage } from './message.ts'
 import { checkExtras, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
-import { invalid, isObject, missing, refuseStrangers } from './refusals.ts'
 
 export interface Send extends Parameters {
   /** At least one; the last one is of `user` or `tool`. */

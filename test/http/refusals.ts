@@ -1,12 +1,6 @@
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
-import {
-  invalid,
-  isObject,
-  missing,
-  refuseStrangers,
-  unknown,
-} from '../../src/sessions/refusals.ts'
+import { invalid, isObject, missing, refuseStrangers, unknown } from '../../src/http/refusals.ts'
 
 void t.test('a refusal names the value at fault', async (t) => {
   t.match(invalid('a[0].b', 'must be a string'), {

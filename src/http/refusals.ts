@@ -11,8 +11,8 @@ export function missing(param: string): GatewayError {
   return new GatewayError('missing_parameter', { param, message: `"${param}" is required.` })
 }
 
-export function unknown(param: string, hint = 'Remove it.'): GatewayError {
-  const message = `"${param}" is not known here. ${hint}`
+export function unknown(param: string): GatewayError {
+  const message = `"${param}" is not known here. Remove it.`
   return new GatewayError('unknown_parameter', { param, message })
 }
 
