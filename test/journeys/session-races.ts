@@ -132,6 +132,28 @@ t.test('a repeated send reads from where it was, also while the answer is genera
   await chargedOnce(t, chat)
 })
 
+t.test('a repeated send is looked up before the session, limits and balance are', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, {
+    script: model({ gate, chunks: 20 }),
+    tokens: 20,
+    model: 'price: { input: 0, output: 1 }',
+  })
+  const headers = { 'Idempotency-Key': 'k' }
+  gate.next(4)
+  const live = await chat.send(chat.sessionId, 'Hi', { headers })
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.equal(again.status, 200, 'not session_busy')
+  gate.open()
+  const whole = await live.end()
+  t.ok((await again.end()).equals(whole))
+  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0 })
+  t.same(await refusal(await chat.send(chat.sessionId)), [402, 'insufficient_balance'])
+  const last = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.ok((await last.end()).equals(whole), 'not insufficient_balance')
+  await chargedOnce(t, chat)
+})
+
 t.test('a stream that ended in an error is kept as it is: a new try needs a new key', async (t) => {
   const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
   const chat = await startChat(t, { script: sse([chunk]) })
