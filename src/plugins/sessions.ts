@@ -6,6 +6,7 @@ import type { Plugin } from '../plugin.ts'
 import { createScripts } from '../scripts.ts'
 import { Generations } from '../sessions/generations.ts'
 import { sessionScripts } from '../sessions/library.ts'
+import type { SessionScripts } from '../sessions/library.ts'
 import { Lost } from '../sessions/lost.ts'
 import { createMessageBook } from '../sessions/messages.ts'
 import { createSessionBook } from '../sessions/sessions.ts'
@@ -30,7 +31,7 @@ const schema = z.strictObject({
     .describe("The most that is kept of a message's stream; its oldest events go first."),
 })
 
-export type SessionsConfig = z.infer<typeof schema>
+type SessionsConfig = z.infer<typeof schema>
 
 export const sessions: Plugin<SessionsConfig> = {
   name: 'sessions',
@@ -43,38 +44,11 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const scripts = scriptsOf(gateway)
     await scripts.load()
-    const redis = gateway.redis.client
-    const times = { retentionMs: config.retention, replayKeepMs: config.replay_keep }
-    const book = createSessionBook({ redis, scripts, ...times })
-    const messages = createMessageBook(redis)
-    const { limits } = gateway.config
-    const replayBytes = config.replay_bytes
-    const rows = new StreamRows({
-      redis,
-      scripts,
-      replayBytes,
-      replayKeepMs: config.replay_keep,
-      retentionS: Math.ceil(config.retention / 1000),
-      sessionBytes: limits.sessionBytes,
-      leaseMs: gateway.ledger.leaseMs,
-    })
-    const lost = new Lost({ redis, rows })
-    const generations = new Generations({
-      rows,
-      replayBytes,
-      firstEventMs: limits.sessionFirstEventMs,
-    })
+    const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
+    const { book, messages, generations, streams } = parts
     gateway.redis.onReady(() => generations.wake())
-    const streams = new Streams({
-      rows,
-      lost,
-      generations,
-      replayBytes,
-      heartbeatMs: limits.heartbeatMs,
-      readMessage: messages.read,
-    })
-    const send = sendRoute({ gateway, scripts, rows, lost, generations, streams })
-    const resources = resourceRoutes({ gateway, book, lost, generations })
+    const send = sendRoute(parts)
+    const resources = resourceRoutes(parts)
     const withFields = new Set(resources.filter(({ body }) => body === 'json'))
     return {
       routes: [
@@ -92,7 +66,29 @@ export const sessions: Plugin<SessionsConfig> = {
   },
 }
 
-function scriptsOf({ redis, metrics }: Gateway) {
+function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScripts) {
+  const redis = gateway.redis.client
+  const { sessionBytes, sessionFirstEventMs: firstEventMs, heartbeatMs } = gateway.config.limits
+  const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
+  const book = createSessionBook({ redis, scripts, retentionMs, replayKeepMs })
+  const messages = createMessageBook(redis)
+  const rows = new StreamRows({
+    redis,
+    scripts,
+    replayBytes,
+    replayKeepMs,
+    retentionS: Math.ceil(retentionMs / 1000),
+    sessionBytes,
+    leaseMs: gateway.ledger.leaseMs,
+  })
+  const lost = new Lost({ redis, rows })
+  const generations = new Generations({ rows, replayBytes, firstEventMs })
+  const readMessage = messages.read
+  const streams = new Streams({ rows, lost, generations, replayBytes, heartbeatMs, readMessage })
+  return { book, messages, rows, lost, generations, streams }
+}
+
+function scriptsOf({ redis, metrics }: Gateway): SessionScripts {
   return createScripts({
     link: redis,
     library: sessionScripts,
