@@ -80,7 +80,10 @@ export class Streams {
     }
     if (x.hasLeft) reader.stop()
     const onAbort = () => reader.cut()
-    if (source instanceof Follower) x.signal.addEventListener('abort', onAbort)
+    if (source instanceof Follower) {
+      x.signal.addEventListener('abort', onAbort)
+      if (x.signal.aborted) onAbort()
+    }
     source.join?.()
     try {
       await reader.run()

@@ -58,8 +58,7 @@ async function open(t: Test, setup: Setup = {}) {
     t.ok(reading.client.text.startsWith(retry))
     return reading.client.text.slice(retry.length)
   }
-  const begin = async (owned: BeginRequest, seq: number) => {
-    const abort = new AbortController()
+  const begin = async (owned: BeginRequest, seq: number, abort = new AbortController()) => {
     const x = { signal: abort.signal, hasLeft: false } as unknown as Exchange
     const answer = await streams
       .open(x, owned, { seq, isReplay: false })
@@ -167,6 +166,19 @@ t.test('many readers cost one follower, which goes with the last', async (t) => 
   }
   await until(quiet)
 })
+
+t.test('who comes when the drain is over is cut off, too', async (t) => {
+  const { speak, begin } = await open(t)
+  const { owned } = await speak(1)
+  const reading = await begin(owned, 1, aborted())
+  t.equal(typeof reading === 'object' && (await reading.how), 'cut')
+})
+
+function aborted(): AbortController {
+  const abort = new AbortController()
+  abort.abort(new Error('drain'))
+  return abort
+}
 
 t.test('what is not kept any more is 410, what is not there 404', async (t) => {
   const { speak, finish, read, redis, ref, rows, start } = await open(t, { replayBytes: 300 })
