@@ -197,7 +197,7 @@ export class Generations {
     for (const [message, told] of this.#untold) {
       if (await this.#tell(told, '')) this.#untold.delete(message)
     }
-    for (const sent of [...this.#unwithdrawn.values()]) await this.withdraw(sent)
+    for (const sent of this.#unwithdrawn.values()) await this.withdraw(sent)
   }
 }
 
