@@ -253,6 +253,20 @@ t.test('what memory and Redis keep of a long answer stays within the bound', asy
   await it.end()
 })
 
+t.test('however fast it is said, Redis has it in small batches, to the end', async (t) => {
+  const it = await record(t)
+  const saying = words(500, 500)
+  it.say(...saying)
+  await until(it.isStored(500))
+  it.say(...saying)
+  t.ok(await it.end())
+  const batches = await it.redis.xrange(keys.frames(it.owned.ref, it.owned.message), '-', '+')
+  const longest = Math.max(...batches.map(([, fields]) => fields[1]?.length ?? 0))
+  t.ok(longest < 34 * 1024, `${longest} bytes in one`)
+  t.ok(batches.length > 10)
+  t.equal(await storedText(it, it.owned), it.text)
+})
+
 t.test('a cancel from elsewhere is heard of within a second, also in silence', async (t) => {
   const it = await record(t)
   it.say('a')
