@@ -1,5 +1,6 @@
 // A message whose owner is gone gets an end from whoever meets it: with its words, and what they cost.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../src/ids.ts'
@@ -96,6 +97,16 @@ t.test('an owner that lives, or has just been heard of, is left alone', async (t
   t.equal(await lost.finish(fresh), false)
   t.match(await row(owned), { status: 'in_progress' })
   t.equal((await rows.state(fresh))?.isEnded, false)
+})
+
+t.test('a clock that is behind keeps nobody waiting', async (t) => {
+  const { lost, startGone, row, redis, ref } = await open(t)
+  const owned = await startGone()
+  await redis.zadd(keys.holds(ref), Date.now() - 2000, owned.hold)
+  mock.timers.enable({ apis: ['Date'], now: Date.now() - 3_600_000 })
+  t.teardown(() => mock.timers.reset())
+  t.equal(await lost.finish(owned), true)
+  t.match(await row(owned), { status: 'incomplete' })
 })
 
 t.test('many who meet it at once give it one terminal', async (t) => {
