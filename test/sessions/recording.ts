@@ -123,7 +123,7 @@ t.test('frames that were numbered and not written leave no hole before the last 
 })
 
 t.test('a batch whose reply was lost is stored once', async (t) => {
-  const it = await record(t)
+  const it = await record(t, { commandTimeoutMs: 500 })
   it.say('a')
   await until(it.isStored(1))
   // Longer than a command is waited for: it runs all the same.
