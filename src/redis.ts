@@ -38,7 +38,7 @@ export const keys = {
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
   /** hash: message id → the message as JSON */
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
-  /** hash: session, hold (of its owner), next (seq), bytes, touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (what the frames before that seq said), `to:<seq>` (terminals that lost readers got); EXPIRE when ended */
+  /** hash: hold (of its owner), next (seq), bytes, touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (what the frames before that seq said), `to:<seq>` (terminals that lost readers got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`; EXPIRE when ended */
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,

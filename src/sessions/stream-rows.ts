@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis'
 import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
-import type { Argument, Reply } from '../scripts.ts'
+import type { Reply } from '../scripts.ts'
 import type { SessionScripts } from './library.ts'
 import { parseStored } from './message.ts'
 import type { StoredMessage } from './message.ts'
@@ -44,7 +44,6 @@ export type Appended =
   | { readonly word: 'behind'; readonly next: number }
 
 export interface StreamState {
-  readonly session: string
   readonly hold: string
   readonly next: number
   readonly isEnded: boolean
@@ -75,9 +74,6 @@ export interface StreamRowsOptions {
   readonly leaseMs: number
 }
 
-/** For the kept claim of a send without an Idempotency-Key. */
-const noClaim = { key: 'none', running: '', kept: '' }
-
 /** Batches of at most 32 KiB and an event: one read brings 1 MiB of them at most. */
 const batchesARead = 32
 /** An owner appends every second: after so long without a hold it is gone, or after its lease where that is shorter. */
@@ -98,25 +94,27 @@ export interface BeginRequest extends Owned {
 
 export class StreamRows {
   readonly #options: StreamRowsOptions
+  readonly #run: SessionScripts['run']
 
   constructor(options: StreamRowsOptions) {
     this.#options = options
+    this.#run = options.scripts.run
   }
 
   /** Sends in this tick. */
   async begin({ seen, rows, claim, lastsMs = 0, ...owned }: BeginRequest): Promise<Begun> {
     const { sessionBytes, retentionS } = this.#options
     const { ref, session, message, hold } = owned
-    const { key, running, kept } = claim ?? { ...noClaim, key: keys.claim(ref, noClaim.key) }
     const names = [
       keys.session(ref, session),
       keys.messageIds(ref, session),
       keys.messages(ref, session),
       keys.stream(ref, message),
       keys.open(ref),
-      key,
+      ...(claim ? [claim.key] : []),
     ]
     const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
+    const { running = '', kept = '' } = claim ?? {}
     const head = [`${hold} ${seen ?? '-'} ${sessionBytes}`, `${seconds()} ${keptS}`]
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
@@ -147,8 +145,8 @@ export class StreamRows {
     { ids, claim }: { readonly ids: readonly string[]; readonly claim?: BeginRequest['claim'] },
   ): Promise<void> {
     const names = this.#rowNames({ ref, session, message })
-    names.push(claim?.key ?? keys.claim(ref, noClaim.key))
-    await this.#run('withdraw', names, [hold, claim?.kept ?? '-', ...ids])
+    if (claim) names.push(claim.key)
+    await this.#run('withdraw', names, [hold, claim?.kept ?? '', ...ids])
   }
 
   /** Ends a message whose owner is gone: `terminal` is the data of its last frame. True when it has an end now. */
@@ -179,13 +177,12 @@ export class StreamRows {
   }
 
   /** Undefined where nothing is kept (any more). */
-  async state({ ref, message }: Omit<Place, 'session'>): Promise<StreamState | undefined> {
-    const names = ['session', 'hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
+  async state({ ref, message }: Place): Promise<StreamState | undefined> {
+    const names = ['hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
-    const [session, hold, next, ended, lost, said, saidNext] = found
+    const [hold, next, ended, lost, said, saidNext] = found
     if (!hold) return undefined
     return {
-      session: session ?? '',
       hold,
       next: Number(next ?? 0),
       isEnded: Boolean(ended),
@@ -196,10 +193,7 @@ export class StreamRows {
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
-  async frames(
-    { ref, message }: Omit<Place, 'session'>,
-    seq: number,
-  ): Promise<StoredFrames | undefined> {
+  async frames({ ref, message }: Place, seq: number): Promise<StoredFrames | undefined> {
     const { redis } = this.#options
     const key = keys.frames(ref, message)
     const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batchesARead)
@@ -216,7 +210,7 @@ export class StreamRows {
   }
 
   /** Whether readers of a lost stream have had the terminal of this number. */
-  async wasTerminalGiven({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<boolean> {
+  async wasTerminalGiven({ ref, message }: Place, seq: number): Promise<boolean> {
     const { redis } = this.#options
     const key = keys.stream(ref, message)
     if ((await asked(redis.hlen(key))) > mostTerminals) return true
@@ -224,7 +218,7 @@ export class StreamRows {
   }
 
   /** They have it from now on. */
-  async noteTerminal({ ref, message }: Omit<Place, 'session'>, seq: number): Promise<void> {
+  async noteTerminal({ ref, message }: Place, seq: number): Promise<void> {
     const { redis, replayKeepMs } = this.#options
     const key = keys.stream(ref, message)
     const noted = redis.hset(key, `to:${seq}`, '1')
@@ -244,14 +238,6 @@ export class StreamRows {
 
   #tail({ message }: Place): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
-  }
-
-  #run(
-    name: Parameters<SessionScripts['run']>[0],
-    names: readonly string[],
-    words: readonly Argument[],
-  ): Promise<Reply> {
-    return this.#options.scripts.run(name, names, words)
   }
 }
 

@@ -1,5 +1,5 @@
 -- Purpose: a send that failed before it was answered leaves nothing behind.
--- KEYS: stream, frames, session, message ids, messages, claim of an Idempotency-Key or of none
+-- KEYS: stream, frames, session, message ids, messages, claim of an Idempotency-Key (not given where none came)
 -- ARGV: 1 hold; 2 kept claim; 3… the ids of its messages, the answer last
 -- Reply: ok, now | lost, now
 
@@ -11,7 +11,7 @@ local owner, ended = unpack(call('HMGET', stream, 'hold', 'ended'))
 if owner ~= hold or ended then return { 'lost', now } end
 
 call('DEL', stream, frames)
-if call('GET', claim) == kept then call('DEL', claim) end
+if claim and call('GET', claim) == kept then call('DEL', claim) end
 local active, bytes, count = unpack(call('HMGET', session, 'active', 'bytes', 'messages'))
 if not bytes then return { 'ok', now } end
 local size, gone = 0, 0
