@@ -38,10 +38,8 @@ export interface Route {
   readonly body: 'none' | 'json'
   /** Bytes; needed with a body. */
   readonly maxBytes?: number
-  /** Holds money: identified, limited and held in one script instead of `identify`, but where `identifyFirst`. */
+  /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
   readonly metered?: boolean
-  /** Something of the account's is read before anything is held: the key is looked at first. */
-  readonly identifyFirst?: boolean
   /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
   readonly creates?: boolean
   /** What a claim's pointer stands for, answered again. Needed where a claim can hold one. */

@@ -68,8 +68,8 @@ function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
 
 /** Not where an earlier try's answer may be replayed: it never comes to the hold. */
 function isLeftToMetering(route: Route, { config }: Gateway): boolean {
-  const { metered, identifyFirst, creates } = route
-  return metered === true && !identifyFirst && !creates && config.plugins.has('metering')
+  const { metered, creates } = route
+  return metered === true && !creates && config.plugins.has('metering')
 }
 
 function scopeOf(route: Route): Scope | '' {

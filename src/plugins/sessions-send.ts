@@ -51,7 +51,6 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
     body: 'json',
     maxBytes: parts.gateway.config.limits.jsonMessageBytes,
     metered: true,
-    identifyFirst: true,
     creates: true,
     async serve(x, run) {
       const sending = sendings.get(x)
