@@ -13,6 +13,7 @@ import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
 import type { Lost } from '../sessions/lost.ts'
 import { toPublic } from '../sessions/message.ts'
+import type { StoredMessage } from '../sessions/message.ts'
 import { prepare } from '../sessions/prepare.ts'
 import type { Prepared } from '../sessions/prepare.ts'
 import type { BeginRequest, Owned, Place, StreamRows } from '../sessions/stream-rows.ts'
@@ -65,25 +66,26 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
     },
     replay: (x, pointer) => replay(parts, x, pointer),
   }
+  return { route, begin: (x) => hooksOf(x, parts, sendings) }
+}
+
+function hooksOf(x: Exchange, parts: SendParts, sendings: Map<Exchange, Sending>): Hooks {
   return {
-    route,
-    begin: (x) => ({
-      // What the body lacks is thrown at once.
-      identify() {
-        if (x.headers['last-event-id']) return undefined
-        const send = parseSend(x.body, parts.gateway.config.limits)
-        return readSend(parts, x, send).then((sending) => void sendings.set(x, sending))
-      },
-      async admit() {
-        const sending = sendings.get(x)
-        if (sending) await begin(parts, x, sending)
-      },
-      done() {
-        const sending = sendings.get(x)
-        sendings.delete(x)
-        return sending?.mayBeLeft ? parts.generations.withdraw(sentOf(x, sending)) : undefined
-      },
-    }),
+    // What the body lacks is thrown at once.
+    identify() {
+      if (x.headers['last-event-id']) return undefined
+      const send = parseSend(x.body, parts.gateway.config.limits)
+      return readSend(parts, x, send).then((sending) => void sendings.set(x, sending))
+    },
+    async admit() {
+      const sending = sendings.get(x)
+      if (sending) await begin(parts, x, sending)
+    },
+    done() {
+      const sending = sendings.get(x)
+      sendings.delete(x)
+      return sending?.mayBeLeft ? parts.generations.withdraw(sentOf(x, sending)) : undefined
+    },
   }
 }
 
@@ -204,12 +206,12 @@ async function generate(
   if (x.hasLeft) onLeft()
   const refusal = await running.opened
   if (refusal) return refusal
-  const user = { 'X-User-Message-Id': stored.at(-2)?.id ?? '' }
+  const asked = { place, user: stored.at(-2)?.id ?? '' }
   x.facts.stream = isStream
-  if (!isStream) return await whole(streams, running, user)
+  if (!isStream) return await whole(streams, running, asked)
   return {
     status: 200,
-    headers: { ...streamHeaders(place), ...user },
+    headers: { ...streamHeaders(place), ...userHeader(asked) },
     async stream(out) {
       await streams.write(out, x, { place, source: running.recording, seq: 0, onLeft })
       await running.done
@@ -217,22 +219,31 @@ async function generate(
   }
 }
 
+interface Asked {
+  readonly place: Place
+  /** Id of what was asked. */
+  readonly user: string
+}
+
 async function whole(
   streams: Streams,
-  { start, recording, done }: Running,
-  user: Record<string, string>,
+  { recording, done }: Running,
+  asked: Asked,
 ): Promise<Answer> {
-  const { session } = start.owned
   const own = await done
   if (!own) throw new GatewayError('upstream_error')
   // Others may have ended it: then it is as they did.
-  const message = recording.isLost ? await streams.look(start.owned) : own
-  const headers = { ...headersOf(start.owned), ...user }
-  return { ...json(toPublic(message, session)), headers }
+  return shown(recording.isLost ? await streams.look(asked.place) : own, asked)
 }
 
-function headersOf(place: Owned): Record<string, string> {
-  return { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
+function shown(message: StoredMessage, asked: Asked): Answer {
+  const { place } = asked
+  const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
+  return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(asked) } }
+}
+
+function userHeader({ user }: Asked): Record<string, string> {
+  return { 'X-User-Message-Id': user }
 }
 
 /** `stream` in the body wins, then Accept. */
@@ -262,28 +273,20 @@ async function isKept({ streams }: SendParts, place: Place): Promise<boolean> {
   return missing?.code !== 'message_not_found'
 }
 
-interface FirstTry {
-  readonly place: Place
-  /** Id of what was asked. */
-  readonly user: string
-}
-
 /** The message that the first try has sent; where it is not streamed, when it is finished. */
 async function firstAnswer(
   { gateway, streams }: SendParts,
   x: Exchange,
-  { place, user }: FirstTry,
+  asked: Asked,
 ): Promise<Answer> {
-  const { message, session } = place
-  const headers = { 'X-User-Message-Id': user }
+  const { place } = asked
   if (wantsStream(parseSend(x.body, gateway.config.limits), x)) {
-    const answer = await resume(streams, x, { message, isReplay: true })
-    return { ...answer, headers: { ...answer.headers, ...headers } }
+    const answer = await resume(streams, x, { message: place.message, isReplay: true })
+    return { ...answer, headers: { ...answer.headers, ...userHeader(asked) } }
   }
   const found = await streams.look(place)
   if (found.status === 'in_progress') {
     throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
   }
-  const own = { 'X-Message-Id': message, 'Content-Location': messagePath(place) }
-  return { ...json(toPublic(found, session)), headers: { ...own, ...headers } }
+  return shown(found, asked)
 }
