@@ -79,10 +79,10 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const held = hold
       const settle = (used: Used | undefined) => {
         const ending = endingOf(x, want, { used, outcome })
+        // Only the ledger knows what was charged: of a hold that was reaped, too, there may have been less left.
         const settled = ledger.settle(held, ending)
-        // More than was held may be more than the account has: only the ledger knows what it was charged.
-        if (ending.charge <= held.amount) return undefined
-        return settled.then(({ charge }) => void (x.facts.cost = charge))
+        const isKnown = settled.then(({ charge }) => void (x.facts.cost = charge))
+        return ending.charge > held.amount ? isKnown : undefined
       }
       const giveUp = (error: unknown) => {
         // Whatever went wrong: a hold that nobody settles would be renewed for ever.

@@ -162,12 +162,13 @@ export class StreamRows {
     return word === 'ok' || word === 'ended'
   }
 
-  /** What a message cost that others ended: its owner woke, and charged for what its readers had beyond that. */
-  async amend({ ref, session, message }: Place, { cost, usage }: Paid): Promise<void> {
+  /** What a message cost in the end; asked for a flight later, behind the answer to its settlement. */
+  async amend({ ref, session, message }: Place, paid: () => Paid): Promise<void> {
     const names = [keys.session(ref, session), keys.messages(ref, session)]
     const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
     const stored = parseStored(before)
-    if (!before || stored?.status !== 'incomplete' || stored.cost === cost) return
+    const { cost, usage } = paid()
+    if (!before || !stored || stored.status === 'in_progress' || stored.cost === cost) return
     await this.#run('amend', names, [message, before, JSON.stringify({ ...stored, cost, usage })])
   }
 

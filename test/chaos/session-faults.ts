@@ -128,6 +128,35 @@ t.test(
   },
 )
 
+t.test('a message costs what was charged, where less was left', async (t) => {
+  const gate = new Gate()
+  const script = model({ chunks: 10, gate })
+  const yaml = 'plugins: { metering: { lease: 2s } }'
+  const chat = await startChat(t, { script, yaml, model: outputOnly, tokens: 10 })
+  const { redis } = chat.gateway
+  const link = await connectLink(t, redis.socket)
+  const victim = await spawnGateway(t, { redis, yaml: chat.yaml })
+  gate.next(4)
+  const whole = chat.send(
+    chat.sessionId,
+    { content: 'Hi', stream: false, max_tokens: 10 },
+    {},
+    victim,
+  )
+  await until(async () => (await openHold(link, chat.account)).charged === 3)
+  victim.child.kill('SIGSTOP')
+  const isLeft = async () => (await balanceOf(chat.gateway, chat.account)).available === 7
+  await until(isLeft)
+  await chat.gateway.admin('POST', `accounts/${chat.account.id}/adjust`, {
+    amount: -7,
+    note: 'spent',
+  })
+  gate.open()
+  victim.child.kill('SIGCONT')
+  t.match(await (await whole).json(), { cost: 3 })
+  t.match((await chat.messages(chat.sessionId)).at(-1), { cost: 3 })
+})
+
 t.test('a session does not expire while it is answered', async (t) => {
   const gate = new Gate()
   const yaml = 'plugins: { sessions: { retention: 1s } }'
