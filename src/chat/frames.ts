@@ -1,4 +1,4 @@
-// How events are written, one grammar a mount. Data values stay byte for byte as they came (latin1, one char a byte); one
+// How events are written, one grammar a mount (sessions' is sessions/frames.ts). Data values stay byte for byte as they came (latin1, one char a byte); one
 // of several lines stays so.
 
 import type { SseEvent } from '../plugin.ts'
@@ -13,26 +13,6 @@ export const plain: Grammar = {
   frame({ event, data }) {
     return event === undefined ? fields(data) : `event: ${event}\n${fields(data)}`
   },
-}
-
-/** Of session streams: each frame has an id, by which a reader goes on where it was. */
-export class Numbered implements Grammar {
-  readonly #message: string
-  #next: number
-
-  constructor(message: string, next = 0) {
-    this.#message = message
-    this.#next = next
-  }
-
-  /** The number that the next frame gets. */
-  get next(): number {
-    return this.#next
-  }
-
-  frame(event: SseEvent): string {
-    return `id: ${this.#message}:${this.#next++}\n${plain.frame(event)}`
-  }
 }
 
 function fields(data: string): string {

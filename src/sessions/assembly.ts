@@ -147,23 +147,6 @@ export class Assembly {
   }
 }
 
-/** The data values of stored frames (`id: …`, `event: …`, `data: …`, a blank line), a char a byte, in their order. */
-export function* framesToData(frames: string): Generator<string, void> {
-  let data: string | undefined
-  for (let from = 0; from < frames.length;) {
-    const found = frames.indexOf('\n', from)
-    const end = found < 0 ? frames.length : found
-    if (end === from) {
-      if (data !== undefined) yield data
-      data = undefined
-    } else if (frames.startsWith('data: ', from)) {
-      const line = frames.slice(from + 'data: '.length, end)
-      data = data === undefined ? line : `${data}\n${line}`
-    }
-    from = end + 1
-  }
-}
-
 /** Ropes of slices take 50 bytes a token: joined to flat strings of this length they don't. */
 const flatChars = 1024
 

@@ -1,6 +1,8 @@
 // The end of a message's stream in this process' memory: fed by its owner's backend, or from Redis, and read by any number
 // of readers, each at its own place. Keeps little: what has been stored elsewhere goes. Waits for nobody.
 
+import { startOf } from './frames.ts'
+
 export interface Piece {
   /** Frames, latin1; '' where there are none yet. */
   readonly text: string
@@ -95,7 +97,7 @@ export class Log {
     const chunk = this.#chunks[at]
     if (!chunk || chunk.first > seq) return undefined
     let text = chunk.text
-    if (chunk.first < seq) text = text.slice(text.indexOf(`\n\nid: ${this.message}:${seq}\n`) + 2)
+    if (chunk.first < seq) text = text.slice(startOf(text, this.message, seq))
     let { next } = chunk
     for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
       text += this.#chunks[i]?.text ?? ''

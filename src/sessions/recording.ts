@@ -4,8 +4,8 @@
 
 import type { SseEvent } from '../plugin.ts'
 import type { StreamOut } from '../http/stream-out.ts'
-import { Numbered } from '../chat/frames.ts'
 import { Assembly } from './assembly.ts'
+import { Numbered, frameBehind, startOf } from './frames.ts'
 import { Log } from './log.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
@@ -135,11 +135,11 @@ export class Recording implements StreamOut {
     this.#unsaidBytes += text.length
     if (this.#pending.length <= replayBytes) return
     // Redis has been away for long: what is kept begins anew, at the first frame that leaves room for more.
-    const mark = `\n\nid: ${owned.message}:`
-    const at = this.#pending.indexOf(mark, this.#pending.length - replayBytes / 2)
-    if (at < 0) return
-    this.#pending = this.#pending.slice(at + 2)
-    this.#first = Number.parseInt(this.#pending.slice(mark.length - 2), 10)
+    const place = this.#pending.length - replayBytes / 2
+    const frame = frameBehind(this.#pending, owned.message, place)
+    if (!frame) return
+    this.#pending = this.#pending.slice(frame.start)
+    this.#first = frame.seq
     this.#isAnew = true
   }
 
@@ -198,12 +198,10 @@ export class Recording implements StreamOut {
 
   /** Whole frames, the first of those that are pending. */
   #batch(): Batch {
-    const mark = `\n\nid: ${this.#options.owned.message}:`
-    const at = this.#pending.indexOf(mark, batchBytes)
-    if (at < 0) return this.#all()
-    const text = this.#pending.slice(0, at + 2)
-    const next = Number.parseInt(this.#pending.slice(at + mark.length, at + mark.length + 16), 10)
-    return { first: this.#first, count: next - this.#first, text }
+    const next = frameBehind(this.#pending, this.#options.owned.message, batchBytes)
+    if (!next) return this.#all()
+    const text = this.#pending.slice(0, next.start)
+    return { first: this.#first, count: next.seq - this.#first, text }
   }
 
   #learn(reply: Appended, batch: Batch): void {
@@ -227,17 +225,17 @@ export class Recording implements StreamOut {
   #meet(seq: number): void {
     const { message } = this.#options.owned
     if (seq > this.#first && seq <= this.#next) {
-      const at = this.#pending.indexOf(`\n\nid: ${message}:${seq}\n`)
-      this.#pending = at < 0 ? '' : this.#pending.slice(at + 2)
+      const start = startOf(this.#pending, message, seq)
+      this.#pending = start === undefined ? '' : this.#pending.slice(start)
       this.#first = seq
       return
     }
     // All that memory has of them, also where nothing more is said.
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
-    const end = forgotten?.text.indexOf(`\n\nid: ${message}:${this.#first}\n`) ?? -1
-    if (forgotten && (end >= 0 || this.#first === this.log.next)) {
-      this.#pending = (end < 0 ? forgotten.text : forgotten.text.slice(0, end + 2)) + this.#pending
+    const end = forgotten && startOf(forgotten.text, message, this.#first)
+    if (forgotten && (end !== undefined || this.#first === this.log.next)) {
+      this.#pending = forgotten.text.slice(0, end) + this.#pending
       this.#first = from
     }
     this.#isAnew = this.#first !== seq

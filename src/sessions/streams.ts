@@ -7,6 +7,7 @@ import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { Answer } from '../plugin.ts'
 import { Follower } from './follower.ts'
+import { Numbered } from './frames.ts'
 import type { Generations } from './generations.ts'
 import { Log } from './log.ts'
 import type { Lost } from './lost.ts'
@@ -222,5 +223,5 @@ function expired(place: Place): never {
 
 function lostTerminal({ message }: Place, seq: number): string {
   const data = errorBody(new GatewayError('upstream_incomplete'), `req_${message.slice(4)}`)
-  return `id: ${message}:${seq}\ndata: ${latin1(data)}\n\n`
+  return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
 }

@@ -1,18 +1,11 @@
 // The grammar of both mounts, byte for byte.
 
 import t from 'tap'
-import { Numbered, latin1, lengthChunk, plain } from '../../src/chat/frames.ts'
+import { latin1, lengthChunk, plain } from '../../src/chat/frames.ts'
 
 t.test('a plain frame is the data alone, of one line or of several, under its name', async (t) => {
   t.equal(plain.frame({ event: undefined, data: '{"a":1.0}' }), 'data: {"a":1.0}\n\n')
   t.equal(plain.frame({ event: 'error', data: 'a\nb' }), 'event: error\ndata: a\ndata: b\n\n')
-})
-
-t.test('numbered frames count from 0, whoever they come from', async (t) => {
-  const frames = new Numbered('msg_1')
-  t.equal(frames.frame({ event: undefined, data: 'x' }), 'id: msg_1:0\ndata: x\n\n')
-  t.equal(frames.frame({ event: 'n', data: 'y\n' }), 'id: msg_1:1\nevent: n\ndata: y\ndata: \n\n')
-  t.equal(frames.next, 2)
 })
 
 t.test('our own last chunk ends by length, its name in bytes', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Assembly, framesToData } from '../../src/sessions/assembly.ts'
+import { Assembly } from '../../src/sessions/assembly.ts'
 import { seeded } from '../fixtures/random.ts'
 import { randomObject } from '../fixtures/random-json.ts'
 import { eventsOf } from '../fixtures/sse-events.ts'
@@ -176,17 +176,4 @@ void t.test('what real servers sent is put together as they meant it', async (t)
     t.equal(content, plain, capture)
     t.type(finish_reason, 'string', capture)
   }
-})
-
-void t.test('frames give back the data they were made of', async (t) => {
-  const frames = [
-    'id: msg_1:0\ndata: {"a":1}\n\n',
-    'id: msg_1:1\nevent: x\ndata: {"b":\ndata: 2}\n\n',
-    'id: msg_1:2\ndata: \xc3\xa9\n\n',
-    'id: msg_1:3\ndata: [DONE]\n\n',
-  ].join('')
-  t.strictSame([...framesToData(frames)], ['{"a":1}', '{"b":\n2}', '\xc3\xa9', '[DONE]'])
-  t.strictSame([...framesToData('')], [])
-  t.strictSame([...framesToData('id: msg_1:0\ndata: cut')], [])
-  t.strictSame([...framesToData(':\nretry: 1000\nid: msg_1:0\ndata: x\n\n')], ['x'])
 })
