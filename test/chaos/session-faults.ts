@@ -3,10 +3,11 @@
 
 import t from 'tap'
 import { keys } from '../../src/redis.ts'
+import { durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat as model } from '../fixtures/backend-model.ts'
-import { sse } from '../fixtures/backend-scripts.ts'
+import { failing, sse } from '../fixtures/backend-scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
@@ -98,6 +99,27 @@ t.test(
     t.match(await balanceOf(gateway, account), { reserved: 0, spent: 9 })
   },
 )
+
+t.test('a send that fails while Redis is away leaves nothing behind when it is back', async (t) => {
+  const gate = new Gate()
+  const redis = await startRedis(t, { args: durable })
+  const script: Script = (call) => gate.wait().then(() => failing(500)(call))
+  const chat = await startChat(t, { redis, script })
+  const headers = { 'Idempotency-Key': 'once' }
+  const first = chat.send(chat.sessionId, 'Hi', { headers })
+  await chat.backend.request(0)
+  await redis.kill()
+  gate.open()
+  t.same(await refusal(await first), [502, 'upstream_error'])
+  await redis.restart()
+  const { client } = await connectLink(t, redis.socket)
+  await until(async () => (await client.keys('*:stream:*')).length === 0)
+  await until(async () => (await chat.read(`/${chat.sessionId}`))['message_count'] === 0)
+  chat.backend.on(model())
+  const second = await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
+  t.match(second.toString(), /data: \[DONE\]\n\n$/)
+  t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0, spent: 9 })
+})
 
 const orAgain = (body: Record<string, unknown>) => ('error' in body ? undefined : body)
 
