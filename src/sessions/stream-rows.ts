@@ -6,6 +6,7 @@ import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
+import { startOf } from './frames.ts'
 import type { SessionScripts } from './library.ts'
 import { parseStored } from './message.ts'
 import type { StoredMessage } from './message.ts'
@@ -206,7 +207,7 @@ export class StreamRows {
       next = Number.parseInt(id.toString(), 10)
       isEnd = fields.length > 2
     }
-    const from = startOf(text, message, seq)
+    const from = text === '' ? 0 : startOf(text, message, seq)
     return from === undefined ? undefined : { text: text.slice(from), next, isEnd }
   }
 
@@ -243,14 +244,6 @@ export class StreamRows {
 }
 
 const mostTerminals = 64
-
-/** Where the frame `seq` begins; the end where there is nothing yet; undefined where it is missing. */
-function startOf(text: string, message: string, seq: number): number | undefined {
-  const mark = `id: ${message}:${seq}\n`
-  if (text === '' || text.startsWith(mark)) return 0
-  const found = text.indexOf(`\n\n${mark}`)
-  return found < 0 ? undefined : found + 2
-}
 
 function toAppended(reply: Reply): Appended {
   if (reply.word === 'ok') return { word: 'ok', isCancelled: reply.values[2] === 1 }
