@@ -3,9 +3,9 @@
 
 import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
-import { keys } from '../redis.ts'
 import { textAt } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
+import { sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { parseStored } from './message.ts'
 import type { StoredMessage } from './message.ts'
@@ -31,11 +31,7 @@ export async function readContext(
   session: string,
 ): Promise<Context> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')
-  const names = [
-    keys.session(ref, session),
-    keys.messageIds(ref, session),
-    keys.messages(ref, session),
-  ]
+  const names = sessionKeys(ref, session)
   const read = async (before: string): Promise<Reply> => {
     const reply = await scripts.run('recent', names, [before, `${chunkMessages}`, `${chunkBytes}`])
     if (reply.word !== 'ok') throw new GatewayError('session_not_found')

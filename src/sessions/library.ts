@@ -1,5 +1,6 @@
-// The Lua scripts that keep sessions and their messages, as scripts.ts loads them.
+// The Lua scripts that keep sessions and their messages, as scripts.ts loads them, and the keys that most of them take.
 
+import { keys } from '../redis.ts'
 import type { ScriptLibrary, Scripts } from '../scripts.ts'
 
 export const sessionScripts = {
@@ -21,3 +22,11 @@ export const sessionScripts = {
 
 export type SessionScript = keyof typeof sessionScripts.scripts
 export type SessionScripts = Scripts<SessionScript>
+
+export function sessionKeys(ref: string, session: string): readonly string[] {
+  return [keys.session(ref, session), keys.messageIds(ref, session), keys.messages(ref, session)]
+}
+
+export function streamKeys(ref: string, message: string): readonly string[] {
+  return [keys.stream(ref, message), keys.frames(ref, message)]
+}

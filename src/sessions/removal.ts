@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
 import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
+import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 
 export interface RemovalOptions {
@@ -20,12 +21,11 @@ export async function removeSession(
   ref: string,
   id: string,
 ): Promise<void> {
-  const own = [keys.session(ref, id), keys.messageIds(ref, id), keys.messages(ref, id)]
   for (;;) {
     const { last, active, ids } = await lookAt(redis, ref, id)
     const reply = await scripts.run(
       'remove',
-      [keys.sessions(ref), ...own, ...(active ? streamKeys(ref, active) : [])],
+      [keys.sessions(ref), ...sessionKeys(ref, id), ...(active ? streamKeys(ref, active) : [])],
       [id, last, active, String(Math.ceil(replayKeepMs / 1000))],
     )
     if (reply.word === 'session_not_found') throw new GatewayError('session_not_found')
@@ -43,10 +43,6 @@ async function lookAt(redis: Redis, ref: string, id: string) {
     ]),
   )
   return { last: last ?? '', active: active ?? '', ids }
-}
-
-function streamKeys(ref: string, message: string): readonly string[] {
-  return [keys.stream(ref, message), keys.frames(ref, message)]
 }
 
 const forgottenAtOnce = 500

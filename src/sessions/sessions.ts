@@ -10,6 +10,7 @@ import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
+import { sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from './listing.ts'
 import type { Row } from './listing.ts'
@@ -187,11 +188,10 @@ async function patch(
   const changes = Object.entries(textsOf(fields)).flat()
   if (changes.length === 0) return asked(read(options.redis, ref, id))
   checkId(id)
-  const reply = await options.scripts.run(
-    'patch',
-    [keys.session(ref, id), keys.messageIds(ref, id), keys.messages(ref, id)],
-    [retentionS(options), ...changes],
-  )
+  const reply = await options.scripts.run('patch', sessionKeys(ref, id), [
+    retentionS(options),
+    ...changes,
+  ])
   if (reply.word !== 'ok') throw new GatewayError('session_not_found')
   return found(sessionOf(rowIn(reply)))
 }

@@ -7,6 +7,7 @@ import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 import { startOf } from './frames.ts'
+import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { parseStored } from './message.ts'
 import type { StoredMessage } from './message.ts'
@@ -107,9 +108,7 @@ export class StreamRows {
     const { sessionBytes, retentionS } = this.#options
     const { ref, session, message, hold } = owned
     const names = [
-      keys.session(ref, session),
-      keys.messageIds(ref, session),
-      keys.messages(ref, session),
+      ...sessionKeys(ref, session),
       keys.stream(ref, message),
       keys.open(ref),
       ...(claim ? [claim.key] : []),
@@ -126,7 +125,7 @@ export class StreamRows {
   /** A batch without frames keeps the stream's owner known. */
   async append({ ref, message, hold }: Owned, batch: Batch): Promise<Appended> {
     const { first, count, text, said = '', isAnew = false } = batch
-    const names = [keys.stream(ref, message), keys.frames(ref, message)]
+    const names = streamKeys(ref, message)
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
     return toAppended(await this.#run('append', names, [head, bytes(text), said]))
   }
@@ -229,13 +228,7 @@ export class StreamRows {
   }
 
   #rowNames({ ref, session, message }: Place): string[] {
-    return [
-      keys.stream(ref, message),
-      keys.frames(ref, message),
-      keys.session(ref, session),
-      keys.messageIds(ref, session),
-      keys.messages(ref, session),
-    ]
+    return [...streamKeys(ref, message), ...sessionKeys(ref, session)]
   }
 
   #tail({ message }: Place): string {
