@@ -3,9 +3,9 @@
 // died before that blocks its key for `claimLeaseMs` at most. Needs Redis 7 (SET with NX and GET).
 
 import { hash } from 'node:crypto'
+import { asked } from './asked.ts'
 import { GatewayError } from './errors.ts'
 import type { Claim, KeptAnswer } from './exchange.ts'
-import { asked } from './ledger/asked.ts'
 import { keys } from './redis.ts'
 import { createScripts } from './scripts.ts'
 import type { ScriptLibrary, ScriptsOptions } from './scripts.ts'

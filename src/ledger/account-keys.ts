@@ -2,12 +2,12 @@
 // the answer of its creation and nowhere else. Scripts read the row at each request, so a revoked key is refused at once.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { Scope } from '../plugin.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
 import { hmacKey, keyHint, newKey } from './api-key.ts'
-import { asked } from './asked.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {

@@ -3,6 +3,7 @@
 // is cut short, at most rows that nobody finds.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
@@ -12,7 +13,6 @@ import { keys } from '../redis.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
 import { newRef } from './api-key.ts'
-import { asked } from './asked.ts'
 
 /** As the admin API shows it. */
 export interface Account {

@@ -2,9 +2,9 @@
 // Redis after its object was written and read back. A crash in between leaves an object that the next run finds and uses.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { keys } from '../redis.ts'
 import type { ObjectStore } from '../store/disk.ts'
-import { asked } from './asked.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from '../scripts.ts'

@@ -2,10 +2,10 @@
 // A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { keys } from '../redis.ts'
-import { asked } from './asked.ts'
 import type { CreditOrder } from './orders.ts'
 import { numberAt, textAt } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'

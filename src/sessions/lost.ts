@@ -2,9 +2,9 @@
 // the words that its frames had said and the usage of its hold's last checkpoint. Nobody waits for ever.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { latin1 } from '../chat/frames.ts'
 import { GatewayError, errorBody } from '../errors.ts'
-import { asked } from '../ledger/asked.ts'
 import { hourOfHold } from '../ledger/orders.ts'
 import { keys } from '../redis.ts'
 import { Assembly } from './assembly.ts'

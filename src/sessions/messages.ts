@@ -1,10 +1,10 @@
 // The messages of a session as they are kept: one, or a page of them. Whose session it is is known by where it lies.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
-import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { readPage } from './listing.ts'
 import type { Row } from './listing.ts'

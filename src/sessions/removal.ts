@@ -2,8 +2,8 @@
 // script does nothing where that has changed since.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
-import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'

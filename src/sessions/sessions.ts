@@ -2,11 +2,11 @@
 // the next request on every other. What is generated into a session is not this file's.
 
 import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { Claim, KeptAnswer } from '../exchange.ts'
 import type { List, Page } from '../http/page.ts'
 import { idAfter, isId, newId, secondsOf } from '../ids.ts'
-import { asked } from '../ledger/asked.ts'
 import { keys } from '../redis.ts'
 import { textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'

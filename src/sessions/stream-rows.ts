@@ -2,7 +2,7 @@
 // change is one script, which makes sure that it comes from the owner, once, and in order.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../ledger/asked.ts'
+import { asked } from '../asked.ts'
 import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'

@@ -1,6 +1,6 @@
 // What Redis refuses or leaves unanswered is `ledger_unavailable`, with the cause kept; our own errors pass.
 
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from './errors.ts'
 
 export async function asked<T>(answer: Promise<T>): Promise<T> {
   try {

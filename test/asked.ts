@@ -1,6 +1,6 @@
 import t from 'tap'
-import { GatewayError } from '../../src/errors.ts'
-import { asked } from '../../src/ledger/asked.ts'
+import { GatewayError } from '../src/errors.ts'
+import { asked } from '../src/asked.ts'
 
 t.test('an answer passes', async (t) => {
   t.equal(await asked(Promise.resolve(1)), 1)
