@@ -6,10 +6,13 @@ import type { Facts } from '../exchange.ts'
 import type { Assembly } from './assembly.ts'
 import type { MessageStatus, StoredMessage } from './message.ts'
 
-export interface HowEnded {
-  readonly said: Assembly
+export interface Fate {
   readonly status: MessageStatus
   readonly error?: GatewayError | undefined
+}
+
+interface HowEnded extends Fate {
+  readonly said: Assembly
   /** Balance tokens. */
   readonly cost: number
   readonly usage?: Used | undefined
@@ -46,7 +49,7 @@ export function usedBy(facts: Facts): Pick<HowEnded, 'cost' | 'usage'> {
   return { cost, usage: basis === undefined || basis === 'none' ? undefined : usage }
 }
 
-export function statusOf(ending: Ending): Pick<HowEnded, 'status' | 'error'> {
+export function statusOf(ending: Ending): Fate {
   if (ending.kind === 'complete' || ending.kind === 'length') return { status: 'completed' }
   if (ending.kind === 'relayed-error') {
     return { status: 'failed', error: new GatewayError('upstream_error', { source: 'backend' }) }

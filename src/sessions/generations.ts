@@ -9,7 +9,7 @@ import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
 import type { Exchange, Facts } from '../exchange.ts'
 import type { Answer } from '../plugin.ts'
 import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
-import type { HowEnded } from './ended.ts'
+import type { Fate } from './ended.ts'
 import type { StoredMessage } from './message.ts'
 import { Recording } from './recording.ts'
 import type { BeginRequest, Owned, StreamRows } from './stream-rows.ts'
@@ -85,11 +85,12 @@ export class Generations {
 
   /** Leaves nothing of a send that may have been stored and was refused. Where Redis is away, as soon as it is back. */
   async withdraw({ owned, ids, claim }: Sent): Promise<void> {
+    const sent = { owned, ids, ...(claim && { claim }) }
     try {
-      await this.#options.rows.withdraw(owned, { ids, ...(claim && { claim }) })
+      await this.#options.rows.withdraw(owned, sent)
       this.#unwithdrawn.delete(owned.message)
     } catch {
-      this.#unwithdrawn.set(owned.message, { owned, ids, ...(claim && { claim }) })
+      this.#unwithdrawn.set(owned.message, sent)
     }
   }
 
@@ -161,17 +162,17 @@ export class Generations {
     return await this.#fail(live, data, { status: 'failed', error })
   }
 
-  #fail(live: Live, data: string, how: Pick<HowEnded, 'status' | 'error'>): Promise<StoredMessage> {
-    return this.#finish(live, live.recording.lastFrame(data), how)
+  #fail(live: Live, data: string, fate: Fate): Promise<StoredMessage> {
+    return this.#finish(live, live.recording.lastFrame(data), fate)
   }
 
   async #finish(
     { recording, generation, start }: Live,
     frames: string,
-    how: Pick<HowEnded, 'status' | 'error'>,
+    fate: Fate,
   ): Promise<StoredMessage> {
     const message = ended(start.draft, {
-      ...how,
+      ...fate,
       ...usedBy(generation.x.facts),
       said: recording.said(),
     })
