@@ -4,8 +4,9 @@ import type { Route } from '../plugin.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { Place } from '../sessions/stream-rows.ts'
+import { sessionsPath } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, pageOf, refOf, sessionsPath } from './sessions-route.ts'
+import { idsOf, json, pageOf, refOf } from './sessions-route.ts'
 
 export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
   const look = async (place: Place) => toPublic(await streams.look(place), place.session)

@@ -10,7 +10,8 @@ import type { Answer, Route } from '../plugin.ts'
 import type { Generations } from '../sessions/generations.ts'
 import type { Lost } from '../sessions/lost.ts'
 import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
-import { idsOf, json, pageOf, refOf, sessionsPath } from './sessions-route.ts'
+import { sessionsPath } from '../sessions/streams.ts'
+import { idsOf, json, pageOf, refOf } from './sessions-route.ts'
 
 /** Half of a surrogate pair would come back from Redis as another character. */
 const anyText = z

@@ -8,8 +8,6 @@ import { isId } from '../ids.ts'
 import type { IdPrefix } from '../ids.ts'
 import type { Answer } from '../plugin.ts'
 
-export const sessionsPath = '/api/chat/sessions'
-
 export function json(body: object): Answer {
   return { status: 200, body: JSON.stringify(body) }
 }

@@ -17,11 +17,11 @@ import type { StoredMessage } from '../sessions/message.ts'
 import { prepare } from '../sessions/prepare.ts'
 import type { Prepared } from '../sessions/prepare.ts'
 import type { BeginRequest, Owned, Place, StreamRows } from '../sessions/stream-rows.ts'
-import { messagePath, streamHeaders } from '../sessions/streams.ts'
+import { messagePath, sessionsPath, streamHeaders } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
 import type { Send } from '../sessions/turns.ts'
-import { idsOf, json, refOf, sessionsPath } from './sessions-route.ts'
+import { idsOf, json, refOf } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {

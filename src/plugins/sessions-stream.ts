@@ -5,8 +5,9 @@ import type { Exchange } from '../exchange.ts'
 import type { Answer, Route } from '../plugin.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { SessionBook } from '../sessions/sessions.ts'
+import { sessionsPath } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, refOf, sessionsPath } from './sessions-route.ts'
+import { idsOf, json, refOf } from './sessions-route.ts'
 
 export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
   const access = 'sessions'

@@ -1,5 +1,6 @@
 // The streams of messages, wherever they are generated: read from any place on, cancelled, and looked at in the middle.
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { GatewayError, errorBody } from '../errors.ts'
 import { latin1 } from '../chat/frames.ts'
 import type { Exchange } from '../exchange.ts'
@@ -105,7 +106,7 @@ export class Streams {
       if (message.status !== 'in_progress') return message
       if (poll === 0) await rows.cancel(place)
       if (poll % 10 === 0) await lost.finish(place)
-      await new Promise((resolve) => setTimeout(resolve, pollMs))
+      await pause(pollMs)
     }
     return await this.look(place)
   }
@@ -132,7 +133,7 @@ export class Streams {
     for (let poll = 0; poll < begunPolls; poll++) {
       const state = await this.#stateOf(place)
       if (state.next > 0) return state
-      await new Promise((resolve) => setTimeout(resolve, pollMs))
+      await pause(pollMs)
     }
     return await this.#stateOf(place)
   }
@@ -198,8 +199,10 @@ interface From {
   readonly isReplay: boolean
 }
 
+export const sessionsPath = '/api/chat/sessions'
+
 export function messagePath({ session, message }: Place): string {
-  return `/api/chat/sessions/${session}/messages/${message}`
+  return `${sessionsPath}/${session}/messages/${message}`
 }
 
 export function streamHeaders(place: Place): Record<string, string> {
