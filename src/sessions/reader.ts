@@ -3,6 +3,7 @@
 //
 // What ends it: the terminal was written · the client left · its place is no longer kept · the log broke
 
+import { GatewayError } from '../errors.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { Log, Piece } from './log.ts'
@@ -63,7 +64,7 @@ export class Reader {
 
   /** The client is to ask again, elsewhere. */
   cut(): void {
-    this.#ended.reject(new Error('this instance shuts down'))
+    this.#ended.reject(new GatewayError('server_draining'))
   }
 
   readonly #pump = (): void => {
@@ -84,12 +85,16 @@ export class Reader {
   }
 
   #atTheEnd(): void {
-    const { log } = this.#options
+    const { log, from, afterLost } = this.#options
     const { isEnded, isBroken, isLost, next } = log
-    const wasAhead = this.#options.from >= next && (isLost || this.#options.from > next)
-    if (isEnded && wasAhead) this.#give(this.#options.afterLost(this.#seq))
-    if (isEnded) this.stop()
-    else if (isBroken) this.#ended.reject(new Error('the stream is followed no longer'))
+    if (!isEnded) {
+      if (isBroken) this.#ended.reject(new GatewayError('upstream_unavailable'))
+      return
+    }
+    // A place that never was.
+    if (from > next && !isLost) return this.#ended.reject(new GatewayError('invalid_last_event_id'))
+    if (from >= next && isLost) this.#give(afterLost(this.#seq))
+    this.stop()
   }
 
   /** False when the client is slow. */
@@ -103,7 +108,7 @@ export class Reader {
 
   async #catchUp(): Promise<void> {
     const piece = await this.#options.stored(this.#seq)
-    if (!piece || piece.text === '') throw new Error('what comes next is no longer kept')
+    if (!piece || piece.text === '') throw new GatewayError('stream_expired')
     if (!this.#isEnded && !this.#give(piece)) await this.#out.drained()
   }
 

@@ -167,8 +167,18 @@ export class Streams {
     const { rows, lost, replayBytes } = this.#options
     const known = this.#followers.get(place.message)
     if (known) return known
-    const onEnd = () => void this.#followers.delete(place.message)
-    const follower = new Follower({ place, next, rows, lost, maxBytes: replayBytes, onEnd })
+    const onEnd = () => {
+      // It may have been followed anew.
+      if (this.#followers.get(place.message) === follower) this.#followers.delete(place.message)
+    }
+    const follower: Follower = new Follower({
+      place,
+      next,
+      rows,
+      lost,
+      maxBytes: replayBytes,
+      onEnd,
+    })
     this.#followers.set(place.message, follower)
     return follower
   }
