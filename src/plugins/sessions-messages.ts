@@ -4,18 +4,13 @@ import type { Route } from '../plugin.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { Place } from '../sessions/stream-rows.ts'
-import { sessionsPath } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, pageOf, refOf } from './sessions-route.ts'
+import { idsOf, json, pageOf, refOf, route } from './sessions-route.ts'
 
 export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
   const look = async (place: Place) => toPublic(await streams.look(place), place.session)
   return [
-    {
-      method: 'GET',
-      path: `${sessionsPath}/:id/messages`,
-      access: 'sessions',
-      body: 'none',
+    route('GET', '/:id/messages', {
       async serve(x) {
         const { session } = idsOf(x)
         const ref = refOf(x)
@@ -25,15 +20,9 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
         )
         return json({ ...list, data: await Promise.all(shown) })
       },
-    },
-    {
-      method: 'GET',
-      path: `${sessionsPath}/:id/messages/:mid`,
-      access: 'sessions',
-      body: 'none',
-      async serve(x) {
-        return json(await look({ ref: refOf(x), ...idsOf(x) }))
-      },
-    },
+    }),
+    route('GET', '/:id/messages/:mid', {
+      serve: async (x) => json(await look({ ref: refOf(x), ...idsOf(x) })),
+    }),
   ]
 }

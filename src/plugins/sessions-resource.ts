@@ -6,12 +6,12 @@ import type { Exchange, KeptAnswer } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
 import { mayUse } from '../model-access.ts'
-import type { Answer, Route } from '../plugin.ts'
+import type { Route } from '../plugin.ts'
 import type { Generations } from '../sessions/generations.ts'
 import type { Lost } from '../sessions/lost.ts'
 import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
 import { sessionsPath } from '../sessions/streams.ts'
-import { idsOf, json, pageOf, refOf } from './sessions-route.ts'
+import { idsOf, json, pageOf, refOf, route } from './sessions-route.ts'
 
 /** Half of a surrogate pair would come back from Redis as another character. */
 const anyText = z
@@ -51,61 +51,39 @@ export interface ResourceParts {
 
 export function resourceRoutes(parts: ResourceParts): readonly Route[] {
   const { gateway, book, generations } = parts
-  const access = 'sessions'
   const maxBytes = gateway.config.limits.jsonApiBytes
-  const one = `${sessionsPath}/:id`
   return [
-    {
-      method: 'POST',
-      path: sessionsPath,
-      access,
-      body: 'json',
+    route('POST', '', {
       maxBytes,
       creates: true,
       async serve(x) {
         const claimed = x.claim && { claim: x.claim, answerTo: created }
         return created(await book.create(refOf(x), fieldsOf(gateway, x), claimed))
       },
-    },
-    {
-      method: 'GET',
-      path: sessionsPath,
-      access,
-      body: 'none',
+    }),
+    route('GET', '', {
       async serve(x) {
         const list = await book.list(refOf(x), pageOf(x, 'sess', 'desc'))
         const data = await Promise.all(list.data.map((session) => freed(parts, x, session)))
         return json({ ...list, data })
       },
-    },
-    {
-      method: 'GET',
-      path: one,
-      access,
-      body: 'none',
+    }),
+    route('GET', '/:id', {
       serve: async (x) => json(await freed(parts, x, await book.read(refOf(x), idsOf(x).session))),
-    },
-    {
-      method: 'PATCH',
-      path: one,
-      access,
-      body: 'json',
+    }),
+    route('PATCH', '/:id', {
       maxBytes,
       serve: async (x) => json(await book.patch(refOf(x), idsOf(x).session, fieldsOf(gateway, x))),
-    },
-    {
-      method: 'DELETE',
-      path: one,
-      access,
-      body: 'none',
-      async serve(x): Promise<Answer> {
+    }),
+    route('DELETE', '/:id', {
+      async serve(x) {
         const { session } = idsOf(x)
         await book.remove(refOf(x), session)
         // Elsewhere its owner hears of it by itself.
         generations.cancelIn(session)
         return { status: 204, body: '' }
       },
-    },
+    }),
   ]
 }
 

@@ -6,7 +6,18 @@ import { parsePage } from '../http/page.ts'
 import type { Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import type { IdPrefix } from '../ids.ts'
-import type { Answer } from '../plugin.ts'
+import type { Answer, Route } from '../plugin.ts'
+import { sessionsPath } from '../sessions/streams.ts'
+
+/** `path` is below that of sessions; a body is read where `maxBytes` is given. */
+export function route(
+  method: Route['method'],
+  path: string,
+  more: Pick<Route, 'serve'> & Partial<Route>,
+): Route {
+  const body = more.maxBytes === undefined ? 'none' : 'json'
+  return { method, path: sessionsPath + path, access: 'sessions', body, ...more }
+}
 
 export function json(body: object): Answer {
   return { status: 200, body: JSON.stringify(body) }

@@ -17,11 +17,11 @@ import type { StoredMessage } from '../sessions/message.ts'
 import { prepare } from '../sessions/prepare.ts'
 import type { Prepared } from '../sessions/prepare.ts'
 import type { BeginRequest, Owned, Place, StreamRows } from '../sessions/stream-rows.ts'
-import { messagePath, sessionsPath, streamHeaders } from '../sessions/streams.ts'
+import { messagePath, streamHeaders } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
 import type { Send } from '../sessions/turns.ts'
-import { idsOf, json, refOf } from './sessions-route.ts'
+import { idsOf, json, refOf, route } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {
@@ -45,11 +45,7 @@ interface Sending {
 
 export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
   const sendings = new Map<Exchange, Sending>()
-  const route: Route = {
-    method: 'POST',
-    path: `${sessionsPath}/:id/messages`,
-    access: 'sessions',
-    body: 'json',
+  const own = route('POST', '/:id/messages', {
     maxBytes: parts.gateway.config.limits.jsonMessageBytes,
     metered: true,
     creates: true,
@@ -65,8 +61,8 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       return await answer
     },
     replay: (x, pointer) => replay(parts, x, pointer),
-  }
-  return { route, begin: (x) => hooksOf(x, parts, sendings) }
+  })
+  return { route: own, begin: (x) => hooksOf(x, parts, sendings) }
 }
 
 function hooksOf(x: Exchange, parts: SendParts, sendings: Map<Exchange, Sending>): Hooks {

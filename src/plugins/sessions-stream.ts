@@ -5,44 +5,29 @@ import type { Exchange } from '../exchange.ts'
 import type { Answer, Route } from '../plugin.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { SessionBook } from '../sessions/sessions.ts'
-import { sessionsPath } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, refOf } from './sessions-route.ts'
+import { idsOf, json, refOf, route } from './sessions-route.ts'
 
 export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
-  const access = 'sessions'
-  const one = `${sessionsPath}/:id/messages/:mid`
   return [
-    {
-      method: 'GET',
-      path: `${one}/stream`,
-      access,
-      body: 'none',
+    route('GET', '/:id/messages/:mid/stream', {
       abortOnLeave: true,
       serve: (x) => resume(streams, x, { message: idsOf(x).message }),
-    },
-    {
-      method: 'GET',
-      path: `${sessionsPath}/:id/stream`,
-      access,
-      body: 'none',
+    }),
+    route('GET', '/:id/stream', {
       abortOnLeave: true,
       async serve(x) {
         const { active_message_id } = await book.read(refOf(x), idsOf(x).session)
         if (active_message_id === null) return nothing
         return await resume(streams, x, { message: active_message_id })
       },
-    },
-    {
-      method: 'POST',
-      path: `${one}/cancel`,
-      access,
-      body: 'none',
+    }),
+    route('POST', '/:id/messages/:mid/cancel', {
       async serve(x) {
         const { session, message } = idsOf(x)
         return json(toPublic(await streams.cancel({ ref: refOf(x), session, message }), session))
       },
-    },
+    }),
   ]
 }
 
