@@ -149,14 +149,17 @@ t.test(
   },
 )
 
-t.test('a place that an honest stream never came to is cut off, not told a false end', async (t) => {
-  const log = logOf(5)
-  const { client, how } = read(t, { log, from: 7 })
-  log.add('the terminal', 6)
-  log.end()
-  t.equal(await how, 'cut')
-  t.equal(client.text, '')
-})
+t.test(
+  'a place that an honest stream never came to is cut off, not told a false end',
+  async (t) => {
+    const log = logOf(5)
+    const { client, how } = read(t, { log, from: 7 })
+    log.add('the terminal', 6)
+    log.end()
+    t.equal(await how, 'cut')
+    t.equal(client.text, '')
+  },
+)
 
 t.test('a silent stream is given comments, one that speaks is not', async (t) => {
   const log = logOf()
