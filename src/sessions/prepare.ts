@@ -28,7 +28,7 @@ export interface PrepareOptions {
   readonly hold: string
 }
 
-const found = endpoints.find(({ endpoint }) => endpoint === 'chat')
+const chat = endpoints.find(({ endpoint }) => endpoint === 'chat')
 
 /** Throws invalid_parameter, unknown_parameter, unsupported_attachment. */
 export async function prepare({ send, context, model, hold }: PrepareOptions): Promise<Prepared> {
@@ -49,7 +49,7 @@ export async function prepare({ send, context, model, hold }: PrepareOptions): P
   }
   const { messages, promptTokens: guessed } = history.build()
   const body = composeBody({ model: model.id, messages, parameters })
-  const request = found && parseChatRequest(body, found, () => model)
+  const request = chat && parseChatRequest(body, chat, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
   const stored = rowsOf(turns, { context, model, hold, guessed })
   const draft = stored.at(-1)
