@@ -76,6 +76,16 @@ async function isBack({ one, live }: Scene): Promise<void> {
   await until(async () => (await one.chat.at(path)).status === 200)
 }
 
+/** Its readers got all of it, the message is complete, and the session goes on. */
+async function isWhole(t: Test, { world, one }: Scene, talks: readonly Talk[]): Promise<void> {
+  for (const { reader } of talks) {
+    compare(t, reader.frames, one.answer)
+    t.equal(reader.frames.at(-1)?.kind, 'done')
+  }
+  t.equal((await audit(t, world, one)).status, 'completed')
+  await goesOn(t, one)
+}
+
 t.test(`Redis is away in the middle of an answer (SEED=${seed})`, async (t) => {
   const scene = await midAnswer(t, [0.3, 0.6])
   const { world, one, reading, live } = scene
@@ -93,12 +103,7 @@ t.test(`Redis is away in the middle of an answer (SEED=${seed})`, async (t) => {
   one.holds[1]?.gate.open()
   t.equal(await reading, 'ended')
   await elsewhere
-  for (const { reader } of [one, other]) {
-    compare(t, reader.frames, one.answer)
-    t.equal(reader.frames.at(-1)?.kind, 'done')
-  }
-  t.equal((await audit(t, world, one)).status, 'completed')
-  await goesOn(t, one)
+  await isWhole(t, scene, [one, other])
   t.same(await differencesOf(world.witness), [])
 })
 
@@ -115,9 +120,7 @@ t.test(`Redis is away at the end of an answer (SEED=${seed})`, async (t) => {
   await isBack(scene)
   const other = another(t, scene)
   await readOn(other, world.witness)
-  compare(t, other.reader.frames, one.answer)
-  t.equal((await audit(t, world, one)).status, 'completed')
-  await goesOn(t, one)
+  await isWhole(t, scene, [other])
   t.same(await differencesOf(world.witness), [])
 })
 
@@ -140,12 +143,7 @@ t.test(`Redis comes back without the last frames that it had (SEED=${seed})`, as
   one.holds[2]?.gate.open()
   t.equal(await reading, 'ended')
   await elsewhere
-  for (const { reader } of [one, other]) {
-    compare(t, reader.frames, one.answer)
-    t.equal(reader.frames.at(-1)?.kind, 'done')
-  }
-  t.equal((await audit(t, world, one)).status, 'completed')
-  await goesOn(t, one)
+  await isWhole(t, scene, [one, other])
 })
 
 t.test(`the owner dies while Redis is away (SEED=${seed})`, async (t) => {
