@@ -153,8 +153,8 @@ export const mutants: readonly Mutant[] = [
   ),
   code(
     'sessions/reader.ts',
-    'const wasAhead = this.#options.from >= next && (isLost || this.#options.from > next)',
-    'const wasAhead = this.#options.from > next',
+    'if (from >= next && isLost) this.#give(afterLost(this.#seq))',
+    'if (from > next && isLost) this.#give(afterLost(this.#seq))',
   ),
   code('sessions/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
   code(
