@@ -73,7 +73,7 @@ export class Streams {
       afterLost: (from) => {
         // Should it not be noted, it is given once more.
         rows.noteTerminal(place, from).catch(() => undefined)
-        return { text: lostTerminal(place, from), next: from + 1 }
+        return { text: lostTerminal(x, place, from), next: from + 1 }
       },
     })
     x.onLeave = () => {
@@ -234,7 +234,7 @@ function expired(place: Place): never {
   throw new GatewayError('stream_expired', { headers: { Location: messagePath(place) } })
 }
 
-function lostTerminal({ message }: Place, seq: number): string {
-  const data = errorBody(new GatewayError('upstream_incomplete'), `req_${message.slice(4)}`)
+function lostTerminal({ id }: Exchange, { message }: Place, seq: number): string {
+  const data = errorBody(new GatewayError('upstream_incomplete'), id)
   return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
 }
