@@ -2,26 +2,24 @@
 // whoever reads it. With Last-Event-ID it only reads on.
 
 import type { Config, Model } from '../config/config.ts'
-import { GatewayError, asGatewayError } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
-import { isId } from '../ids.ts'
 import type { Answer, Hooks, Route, Run } from '../plugin.ts'
 import { readContext } from '../sessions/context.ts'
 import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
 import type { Lost } from '../sessions/lost.ts'
-import { toPublic } from '../sessions/message.ts'
-import type { StoredMessage } from '../sessions/message.ts'
 import { prepare } from '../sessions/prepare.ts'
 import type { Prepared } from '../sessions/prepare.ts'
-import type { BeginRequest, Owned, Place, StreamRows } from '../sessions/stream-rows.ts'
-import { messagePath, streamHeaders } from '../sessions/streams.ts'
+import type { BeginRequest, Owned, StreamRows } from '../sessions/stream-rows.ts'
+import { streamHeaders } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
 import type { Send } from '../sessions/turns.ts'
-import { idsOf, json, refOf, route } from './sessions-route.ts'
+import { replay, shown, userHeader, wantsStream } from './sessions-replay.ts'
+import type { Asked } from './sessions-replay.ts'
+import { idsOf, refOf, route } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {
@@ -45,8 +43,9 @@ interface Sending {
 
 export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
   const sendings = new Map<Exchange, Sending>()
+  const { limits } = parts.gateway.config
   const own = route('POST', '/:id/messages', {
-    maxBytes: parts.gateway.config.limits.jsonMessageBytes,
+    maxBytes: limits.jsonMessageBytes,
     metered: true,
     creates: true,
     async serve(x, run) {
@@ -60,7 +59,7 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       if (!sending.mayBeLeft) sendings.delete(x)
       return await answer
     },
-    replay: (x, pointer) => replay(parts, x, pointer),
+    replay: (x, pointer) => replay(parts.streams, x, { pointer, limits }),
   })
   return { route: own, begin: (x) => hooksOf(x, parts, sendings) }
 }
@@ -215,12 +214,6 @@ async function generate(
   }
 }
 
-interface Asked {
-  readonly place: Place
-  /** Id of what was asked. */
-  readonly user: string
-}
-
 async function whole(
   streams: Streams,
   { recording, done }: Running,
@@ -230,59 +223,4 @@ async function whole(
   if (!own) throw new GatewayError('upstream_error')
   // Others may have ended it: then it is as they did.
   return shown(recording.isLost ? await streams.look(asked.place) : own, asked)
-}
-
-function shown(message: StoredMessage, asked: Asked): Answer {
-  const { place } = asked
-  const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
-  return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(asked) } }
-}
-
-function userHeader({ user }: Asked): Record<string, string> {
-  return { 'X-User-Message-Id': user }
-}
-
-/** `stream` in the body wins, then Accept. */
-function wantsStream({ stream }: Send, { headers }: Exchange): boolean {
-  const accept = (headers.accept ?? '').toLowerCase()
-  return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
-}
-
-const nothingThere: ReadonlySet<ErrorCode> = new Set(['message_not_found', 'stream_expired'])
-
-async function replay(parts: SendParts, x: Exchange, pointer: string): Promise<Answer> {
-  const [message = '', user = ''] = pointer.split(' ')
-  if (!isId('msg', message)) throw new GatewayError('message_not_found')
-  const place = { ref: refOf(x), session: idsOf(x).session, message }
-  try {
-    return await firstAnswer(parts, x, { place, user })
-  } catch (thrown) {
-    const error = asGatewayError(thrown)
-    if (!nothingThere.has(error.code) || (await isKept(parts, place))) throw error
-    // The first try was refused meanwhile: its key is free again.
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
-  }
-}
-
-async function isKept({ streams }: SendParts, place: Place): Promise<boolean> {
-  const missing = await streams.look(place).then(() => undefined, asGatewayError)
-  return missing?.code !== 'message_not_found'
-}
-
-/** The message that the first try has sent; where it is not streamed, when it is finished. */
-async function firstAnswer(
-  { gateway, streams }: SendParts,
-  x: Exchange,
-  asked: Asked,
-): Promise<Answer> {
-  const { place } = asked
-  if (wantsStream(parseSend(x.body, gateway.config.limits), x)) {
-    const answer = await resume(streams, x, { message: place.message, isReplay: true })
-    return { ...answer, headers: { ...answer.headers, ...userHeader(asked) } }
-  }
-  const found = await streams.look(place)
-  if (found.status === 'in_progress') {
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
-  }
-  return shown(found, asked)
 }

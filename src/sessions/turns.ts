@@ -23,7 +23,7 @@ export interface Send extends Parameters {
   readonly onDisconnect: 'continue' | 'cancel'
 }
 
-type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
+export type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
 
 /** Each is a row, written by one script. */
 const maxTurns = 256

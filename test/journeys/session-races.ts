@@ -2,24 +2,14 @@
 // first and refuses the others.
 
 import t from 'tap'
-import type { Test } from 'tap'
 import { chat as model } from '../fixtures/backend-model.ts'
-import { failing, sse } from '../fixtures/backend-scripts.ts'
+import { failing } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
-import { messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
-import type { Chat } from '../fixtures/session-chat.ts'
+import { balanceOf, differencesOf } from '../fixtures/money.ts'
+import { chargedOnce, messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
 import { parseStream } from '../fixtures/sse-grammar.ts'
 
 const tries = 50
-
-async function chargedOnce(t: Test, chat: Chat): Promise<void> {
-  t.equal(chat.backend.requests.length, 1, 'the backend was asked once')
-  t.equal((await chat.messages(chat.sessionId)).length, 2, 'one question, one answer')
-  t.equal((await transactionsOf(chat.gateway, chat.account)).length, 2, 'one charge')
-  t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0 })
-  t.strictSame(await differencesOf(chat.gateway), [])
-}
 
 t.test(
   '50 sends with one key on two gateways: one message, one charge, 50 equal answers',
@@ -90,79 +80,6 @@ t.test('50 sends without a key: one is taken, 49 are told which', async (t) => {
   }
   gate.open()
   await taken[0]?.end()
-  await chargedOnce(t, chat)
-})
-
-t.test('one key for another body is refused, and is free for other sessions', async (t) => {
-  const chat = await startChat(t)
-  const headers = { 'Idempotency-Key': 'k' }
-  await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
-  const other = await chat.send(chat.sessionId, 'Ho', { headers })
-  t.same(await refusal(other), [422, 'idempotency_key_reused'])
-  t.equal(chat.backend.requests.length, 1)
-  const session = await chat.session()
-  const elsewhere = await chat.send(session, 'Hi', { headers })
-  t.equal(elsewhere.status, 200)
-  t.equal(elsewhere.headers['idempotent-replayed'], undefined)
-})
-
-t.test('a repeated send reads from where it was, also while the answer is generated', async (t) => {
-  const gate = new Gate()
-  const chat = await startChat(t, { script: model({ gate, chunks: 6 }) })
-  const other = await chat.another()
-  gate.next(4)
-  const headers = { 'Idempotency-Key': 'k' }
-  const live = await chat.send(chat.sessionId, 'Hi', { headers })
-  const message = messageIdOf(live)
-  await live.until(`${message}:2\n`)
-  live.leave()
-  const cursor = { ...headers, 'Last-Event-ID': `${message}:1` }
-  const readers = [
-    { first: 0, live: await chat.send(chat.sessionId, 'Hi', { headers }) },
-    { first: 0, live: await chat.send(chat.sessionId, 'Hi', { headers }, other) },
-    { first: 2, live: await chat.send(chat.sessionId, 'Hi', { headers: cursor }) },
-    { first: 2, live: await chat.send(chat.sessionId, 'Hi', { headers: cursor }, other) },
-  ]
-  gate.open()
-  for (const { first, live } of readers) {
-    const { frames } = parseStream(await live.end(), { first, message })
-    t.equal(frames.length, 10 - first)
-    t.equal(frames.at(-1)?.kind, 'done')
-  }
-  await chargedOnce(t, chat)
-})
-
-t.test('a repeated send is looked up before the session, limits and balance are', async (t) => {
-  const gate = new Gate()
-  const chat = await startChat(t, {
-    script: model({ gate, chunks: 20 }),
-    tokens: 20,
-    model: 'price: { input: 0, output: 1 }',
-  })
-  const headers = { 'Idempotency-Key': 'k' }
-  gate.next(4)
-  const live = await chat.send(chat.sessionId, 'Hi', { headers })
-  const again = await chat.send(chat.sessionId, 'Hi', { headers })
-  t.equal(again.status, 200, 'not session_busy')
-  gate.open()
-  const whole = await live.end()
-  t.ok((await again.end()).equals(whole))
-  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0 })
-  t.same(await refusal(await chat.send(chat.sessionId)), [402, 'insufficient_balance'])
-  const last = await chat.send(chat.sessionId, 'Hi', { headers })
-  t.ok((await last.end()).equals(whole), 'not insufficient_balance')
-  await chargedOnce(t, chat)
-})
-
-t.test('a stream that ended in an error is kept as it is: a new try needs a new key', async (t) => {
-  const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
-  const chat = await startChat(t, { script: sse([chunk]) })
-  const headers = { 'Idempotency-Key': 'k' }
-  const whole = await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
-  const again = await chat.send(chat.sessionId, 'Hi', { headers })
-  t.equal(again.headers['idempotent-replayed'], 'true')
-  t.ok((await again.end()).equals(whole))
-  t.equal(parseStream(whole).frames.at(-1)?.kind, 'error')
   await chargedOnce(t, chat)
 })
 

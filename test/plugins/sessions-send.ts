@@ -151,21 +151,6 @@ t.test('a tool is called, answered, and the conversation goes on with both', asy
   t.match((await chat.messages(chat.sessionId))[2], { role: 'tool', tool_call_id: 'call_1' })
 })
 
-t.test('results that are sent again are a repetition, though no call waits any more', async (t) => {
-  const tool_calls = [{ id: 'c', type: 'function', function: { name: 'now', arguments: '{}' } }]
-  const chat = await startChat(t)
-  chat.backend.once(sse([delta({ tool_calls }), finish('tool_calls')]))
-  await (await chat.send(chat.sessionId)).end()
-  const results = { messages: [{ role: 'tool', tool_call_id: 'c', content: 'noon' }] }
-  const headers = { 'Idempotency-Key': 'results' }
-  const [first, second] = [
-    await (await chat.send(chat.sessionId, results, { headers })).end(),
-    await (await chat.send(chat.sessionId, results, { headers })).end(),
-  ]
-  t.strictSame(second, first)
-  t.same(await refusal(await chat.send(chat.sessionId, results)), [400, 'invalid_parameter'])
-})
-
 t.test('images reach a model that takes them, and another is not asked', async (t) => {
   const content = [
     { type: 'text', text: 'What?' },
