@@ -1,0 +1,78 @@
+// Where bytes live: the face of the drivers (disk, S3), what is a name, and the error for what is not there. Metadata
+// lives in Redis, not here. Nothing is locked: the last put of a name wins.
+
+import type { Readable } from 'node:stream'
+
+export interface ObjectStore {
+  /**
+   * There whole or not at all when it settles; acknowledged means durable. A stream may be of any length and takes
+   * bounded memory. Rejects with the stream's own error or the signal's reason, where these ended it; every other failure
+   * is GatewayError storage_unavailable. Nothing is left after a rejection that the store could still be told of.
+   */
+  put(name: string, content: Uint8Array | Readable, options?: PutOptions): Promise<void>
+  /** Small objects, whole. Throws NoSuchObject. */
+  get(name: string): Promise<Buffer>
+  /** Opened when it resolves; throws NoSuchObject. Destroying it frees what it holds. */
+  read(name: string, range?: ByteRange): Promise<Readable>
+  /** No error where there is none. */
+  remove(name: string): Promise<void>
+  /** The object, and whatever a put of it that was cut short (kill -9) has left. */
+  abandon(name: string): Promise<void>
+  /** Names that begin with the prefix, sorted by their UTF-16 units. */
+  list(prefix: string): Promise<string[]>
+  /** Names of puts that are under way or were cut short, once for each of them, sorted. */
+  unfinished(prefix: string): Promise<string[]>
+  /** S3 only: a URL that serves the object, with these headers, to whoever has it. */
+  presign?(name: string, options: PresignOptions): Promise<string>
+  close(): Promise<void>
+}
+
+export interface PutOptions {
+  readonly signal?: AbortSignal
+}
+
+export interface ByteRange {
+  readonly start: number
+  /** Inclusive. */
+  readonly end: number
+}
+
+export interface PresignOptions {
+  readonly expiresS: number
+  readonly contentType: string
+  /** The whole header Content-Disposition. */
+  readonly disposition: string
+}
+
+export class NoSuchObject extends Error {
+  override readonly name = 'NoSuchObject'
+
+  constructor(object: string, options?: ErrorOptions) {
+    super(`there is no object ${object}`, options)
+  }
+}
+
+// Letters that mean the same in every file system and every S3 server, parts that are never `.`, `..` or hidden.
+const goodPart = /^[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,199}$/
+
+export function isNamePart(part: string): boolean {
+  return goodPart.test(part)
+}
+
+/** The parts between the slashes; throws TypeError on a name that could lead elsewhere. */
+export function partsOfName(name: string): readonly string[] {
+  const parts = name.split('/')
+  if (name.length > 1000 || !parts.every(isNamePart)) {
+    throw new TypeError(`not a name for an object: ${JSON.stringify(name.slice(0, 100))}`)
+  }
+  return parts
+}
+
+/** The folders that a prefix names in full; throws TypeError on one that could lead elsewhere. */
+export function foldersOfPrefix(prefix: string): readonly string[] {
+  const parts = prefix.split('/').slice(0, -1)
+  if (!parts.every(isNamePart)) {
+    throw new TypeError(`not a prefix of objects: ${JSON.stringify(prefix.slice(0, 100))}`)
+  }
+  return parts
+}
