@@ -165,6 +165,7 @@ function exchangeOf(
     signal,
     replyHeaders: {},
     body: nothing,
+    incoming: route.body === 'stream' ? req : undefined,
     // Named now, so that all exchanges are of one shape for the engine.
     caller: undefined,
     claim: undefined,

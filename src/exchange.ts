@@ -1,7 +1,7 @@
 // One request from arrival to settlement: what every plugin may know of it. What only one plugin needs
 // is a local variable of that plugin's `begin`, not a field here.
 
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
@@ -28,6 +28,8 @@ export interface Exchange {
   readonly replyHeaders: Record<string, string>
   /** The whole body, once read; empty where the route takes none. */
   body: Buffer
+  /** The request with its body unread, where the route takes a stream. */
+  readonly incoming?: IncomingMessage | undefined
   /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */
   caller?: Caller | undefined
   /** The Idempotency-Key of a creating call, claimed by this exchange; written with what it creates. */

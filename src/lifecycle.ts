@@ -45,8 +45,9 @@ export async function live(
       if (admitting) await admitting
       answer = await x.route.serve(x, run)
     }
-    if (!('stream' in answer)) await run.finish(plainOutcome(answer.status, wire.left))
+    if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
+    if ('content' in answer) await run.finish(plainOutcome(answer.status, wire.left))
   } catch (thrown) {
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return

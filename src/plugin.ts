@@ -1,6 +1,7 @@
 // The door that every feature goes through, built in or an operator's own: declared once (Plugin), running once
 // a configuration (Running), hooked once an exchange (Hooks). lifecycle.ts calls them in the order written here.
 
+import type { Readable } from 'node:stream'
 import type { ZodType } from 'zod'
 import type { GatewayError } from './errors.ts'
 import type { Exchange, Outcome } from './exchange.ts'
@@ -35,7 +36,8 @@ export interface Route {
   readonly listener?: 'public' | 'admin'
   /** Who may call: a key with this scope, any key, the admin token, or anybody. */
   readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
-  readonly body: 'none' | 'json'
+  /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
+  readonly body: 'none' | 'json' | 'stream'
   /** Bytes; needed with a body. */
   readonly maxBytes?: number
   /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
@@ -70,6 +72,12 @@ export type Answer =
       readonly headers: Readonly<Record<string, string>>
       /** Writes the body and resolves when the work has ended, not when the client has left. */
       stream(out: StreamOut): Promise<void>
+    }
+  | {
+      readonly status: number
+      readonly headers: Readonly<Record<string, string>>
+      /** Sent as it comes, with back-pressure; destroyed when the client leaves or takes nothing. Its length is in the headers. */
+      readonly content: Readable
     }
 
 /** One event of a backend's stream, or a whole JSON answer as one. `data` is latin1: one char a byte, never decoded. */

@@ -42,6 +42,16 @@ export const keys = {
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`; EXPIRE when ended */
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
+  /** zset, all scores 0: file ids of the account */
+  files: (ref: string) => `{${ref}}:files`,
+  /** hash: id, bytes, created_at, expires_at, filename, purpose, session, content_type, sha256; of an expired file only id and expires_at, EXPIRE 7 d */
+  file: (ref: string, id: string) => `{${ref}}:file:${id}`,
+  /** zset, all scores 0: file ids of a session */
+  sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
+  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved) */
+  storage: (ref: string) => `{${ref}}:storage`,
+  /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `expiry <file id>`, `object <file id>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
+  due: (ref: string) => `{${ref}}:due`,
   /** string: what an Idempotency-Key stands for; EXPIRE 24 h, seconds while its first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
   /** rate-limiter-flexible: requests a minute on routes without a hold */
@@ -52,6 +62,8 @@ export const keys = {
   accountNames: 'account-names',
   /** hash: key id → ref */
   keyIds: 'key-ids',
+  /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
+  dueAccounts: 'due-accounts',
   /** string: what an Idempotency-Key of the admin API stands for, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const

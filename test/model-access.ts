@@ -8,6 +8,7 @@ const plan = (models: readonly string[]): Plan => ({
   tokensPerMinute: 1,
   concurrency: 1,
   models,
+  storageBytes: 1,
 })
 
 t.test('a model may be used where key and plan both allow it', async (t) => {

@@ -57,6 +57,8 @@ export interface Plan {
   readonly concurrency: number
   /** `*` allows all. */
   readonly models: readonly string[]
+  /** All files of one account together. */
+  readonly storageBytes: number
 }
 
 export interface RedisAddress {
@@ -99,6 +101,8 @@ export interface Limits {
   readonly jsonBodyMs: number
   readonly headersMs: number
   readonly keepAliveMs: number
+  /** An upload of which nothing arrives for so long is given up. */
+  readonly uploadIdleMs: number
   /** How long the first content is waited for before 200 is committed. */
   readonly firstByteMs: number
   /** The same for a message of a session. */

@@ -86,40 +86,36 @@ export const defaultSizes = {
   bodies: '256MiB',
 } as const
 
-const limits = withLater(
-  z.strictObject({
-    json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
-    json_message: bytes()
-      .prefault(defaultSizes.json_message)
-      .describe('Largest body of a message sent to a session, of which 1 MiB outside data URLs.'),
-    json_v1: bytes().prefault(defaultSizes.json_v1).describe('Largest JSON body on /v1.'),
-    sse_line: bytes({ min: 1024 }).prefault('8MiB').describe("Longest line of a backend's stream."),
-    heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
-    reader_stall: duration()
-      .prefault('30s')
-      .describe('A client that takes nothing of its stream for so long is dropped.'),
-    json_body: duration().prefault('60s').describe('For the whole of a JSON body to arrive.'),
-    headers: duration().prefault('60s').describe('For the headers of a request to arrive.'),
-    keep_alive: duration().prefault('75s').describe('An idle connection is kept for so long.'),
-    first_byte: duration()
-      .prefault('30s')
-      .describe('First content is waited for so long before a stream is answered 200.'),
-    session_first_event: duration()
-      .prefault('5s')
-      .describe('The same for a message of a session: after it, errors come in the stream.'),
-    session: bytes()
-      .prefault('32MiB')
-      .describe('All messages of one session together; a full session takes no more.'),
-    attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
-    answer: bytes()
-      .prefault('64MiB')
-      .describe("Largest whole (not streamed) answer of a backend's."),
-    bodies: bytes()
-      .prefault(defaultSizes.bodies)
-      .describe('All request bodies in memory together.'),
-  }),
-  ['upload_idle'],
-)
+const limits = z.strictObject({
+  json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
+  json_message: bytes()
+    .prefault(defaultSizes.json_message)
+    .describe('Largest body of a message sent to a session, of which 1 MiB outside data URLs.'),
+  json_v1: bytes().prefault(defaultSizes.json_v1).describe('Largest JSON body on /v1.'),
+  sse_line: bytes({ min: 1024 }).prefault('8MiB').describe("Longest line of a backend's stream."),
+  heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
+  reader_stall: duration()
+    .prefault('30s')
+    .describe('A client that takes nothing of its stream for so long is dropped.'),
+  json_body: duration().prefault('60s').describe('For the whole of a JSON body to arrive.'),
+  headers: duration().prefault('60s').describe('For the headers of a request to arrive.'),
+  keep_alive: duration().prefault('75s').describe('An idle connection is kept for so long.'),
+  first_byte: duration()
+    .prefault('30s')
+    .describe('First content is waited for so long before a stream is answered 200.'),
+  session_first_event: duration()
+    .prefault('5s')
+    .describe('The same for a message of a session: after it, errors come in the stream.'),
+  session: bytes()
+    .prefault('32MiB')
+    .describe('All messages of one session together; a full session takes no more.'),
+  attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
+  answer: bytes().prefault('64MiB').describe("Largest whole (not streamed) answer of a backend's."),
+  bodies: bytes().prefault(defaultSizes.bodies).describe('All request bodies in memory together.'),
+  upload_idle: duration()
+    .prefault('30s')
+    .describe('An upload of which nothing arrives for so long is given up.'),
+})
 
 const log = z.strictObject({
   level: z

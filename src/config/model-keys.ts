@@ -1,6 +1,6 @@
 // What may stand under `models:` and `plans:` of gateway.yaml: each key with its default and its sentence.
 
-import { decimal, duration, pemFile, withLater, z } from './schema.ts'
+import { bytes, decimal, duration, pemFile, withLater, z } from './schema.ts'
 import {
   backendKey,
   backendUrl,
@@ -135,18 +135,16 @@ const model = withLater(
   ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
 )
 
-const plan = withLater(
-  z.strictObject({
-    requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
-    tokens_per_minute: count().default(400_000).describe('Model tokens a minute of one account.'),
-    concurrency: count().default(20).describe('Generations of one account at the same time.'),
-    models: z
-      .array(z.string().min(1))
-      .default(['*'])
-      .describe('Models that the plan may use, by id or alias; `*` is all.'),
-  }),
-  ['storage'],
-)
+const plan = z.strictObject({
+  requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
+  tokens_per_minute: count().default(400_000).describe('Model tokens a minute of one account.'),
+  concurrency: count().default(20).describe('Generations of one account at the same time.'),
+  models: z
+    .array(z.string().min(1))
+    .default(['*'])
+    .describe('Models that the plan may use, by id or alias; `*` is all.'),
+  storage: bytes({ min: 0 }).prefault('10GiB').describe('All files of one account together.'),
+})
 
 const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {
   error: 'write a plan name of 1 to 64 letters, digits, _ . -',

@@ -134,6 +134,7 @@ function resolvePlans(
     tokensPerMinute: plan.tokens_per_minute,
     concurrency: plan.concurrency,
     models: plan.models.map(idOf),
+    storageBytes: plan.storage,
   })
   return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(plan)]))
 }
@@ -159,6 +160,7 @@ function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
     jsonBodyMs: keys.json_body,
     headersMs: keys.headers,
     keepAliveMs: keys.keep_alive,
+    uploadIdleMs: keys.upload_idle,
     firstByteMs: keys.first_byte,
     sessionFirstEventMs: keys.session_first_event,
     sessionBytes: keys.session,

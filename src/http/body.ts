@@ -114,7 +114,8 @@ export function onBodyWanted(req: IncomingMessage, sendContinue: () => void): vo
   awaitingContinue.set(req, sendContinue)
 }
 
-function continueIfAsked(req: IncomingMessage): void {
+/** Before the first byte of a body is read. */
+export function continueIfAsked(req: IncomingMessage): void {
   if (req.headers.expect !== undefined) awaitingContinue.get(req)?.()
 }
 

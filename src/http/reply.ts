@@ -4,6 +4,8 @@
 
 import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { errorBody } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Answer } from '../plugin.ts'
@@ -31,7 +33,8 @@ export async function sendAnswer(
   x: Replying,
   { answer, limits }: { readonly answer: Answer; readonly limits: StreamLimits },
 ): Promise<void> {
-  if (!('stream' in answer)) {
+  if ('content' in answer) return sendContent(res, x, { ...answer, limits })
+  if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
     if (res.writableLength > 0) dropWhenStuck(res, limits)
@@ -45,6 +48,27 @@ export async function sendAnswer(
     throw error
   }
   out.end()
+}
+
+interface Content extends Head {
+  readonly content: Readable
+  readonly limits: StreamLimits
+}
+
+/** A client that leaves ends the content, and content that breaks cuts the answer: its length is not reached. */
+async function sendContent(
+  res: ServerResponse,
+  x: Replying,
+  { status, headers, content, limits }: Content,
+): Promise<void> {
+  if (isMidBody(res.req)) res.shouldKeepAlive = false
+  res.writeHead(status, headerList(x.id, x.replyHeaders, headers))
+  dropWhenStuck(res, limits)
+  try {
+    await pipeline(content, res)
+  } catch (error) {
+    if (!hasLeft(res)) throw error
+  }
 }
 
 /** Once an answer has begun, an error can only cut it. */
