@@ -1,6 +1,8 @@
 // Lists: what `?limit&after&before&order` ask for, and the envelope that all lists come in (contract §1).
 
 import { GatewayError } from '../errors.ts'
+import { isId } from '../ids.ts'
+import type { IdPrefix } from '../ids.ts'
 
 export interface Page {
   readonly limit: number
@@ -20,6 +22,21 @@ export function parsePage(query: URLSearchParams, defaultOrder: Page['order'] = 
     throw refuse('before', 'Give "after" or "before", not both.')
   }
   return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
+}
+
+/** The same, of rows with ids of this kind: what else sorts before or after them is nobody's business. */
+export function parseIdPage(
+  query: URLSearchParams,
+  prefix: IdPrefix,
+  defaultOrder: Page['order'] = 'desc',
+): Page {
+  const page = parsePage(query, defaultOrder)
+  for (const param of ['after', 'before'] as const) {
+    const cursor = page[param]
+    if (cursor === undefined || isId(prefix, cursor)) continue
+    throw refuse(param, `"${param}" must be the id of a row of this list.`)
+  }
+  return page
 }
 
 /** How rows are read for it: from the cursor outwards. Those before a cursor are turned afterwards. */

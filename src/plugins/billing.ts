@@ -1,7 +1,7 @@
 // What an account has and where it went: balance, transactions and usage, read straight from the ledger.
 
+import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
-import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import { parsePage } from '../http/page.ts'
 import { parseUsageQuery } from '../http/usage-query.ts'
@@ -19,8 +19,7 @@ export const billing: Plugin<z.infer<typeof schema>> = {
       access: 'billing',
       body: 'none',
       async serve(x) {
-        if (!x.caller) throw new GatewayError('missing_api_key')
-        return { status: 200, body: JSON.stringify(await read(x, x.caller.ref)) }
+        return { status: 200, body: JSON.stringify(await read(x, refOf(x))) }
       },
     })
     return {

@@ -1,11 +1,13 @@
 // The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
 
+import { refOf } from '../caller.ts'
+import { parseIdPage } from '../http/page.ts'
 import type { Route } from '../plugin.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { Place } from '../sessions/stream-rows.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, pageOf, refOf, route } from './sessions-route.ts'
+import { idsOf, json, route } from './sessions-route.ts'
 
 export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
   const look = async (place: Place) => toPublic(await streams.look(place), place.session)
@@ -14,7 +16,7 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
       async serve(x) {
         const { session } = idsOf(x)
         const ref = refOf(x)
-        const list = await messages.list({ ref, session }, pageOf(x, 'msg', 'asc'))
+        const list = await messages.list({ ref, session }, parseIdPage(x.query, 'msg', 'asc'))
         const shown = list.data.map(async (message) =>
           message.status === 'in_progress' ? look({ ref, session, message: message.id }) : message,
         )

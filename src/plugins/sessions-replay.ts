@@ -1,5 +1,6 @@
 // A send that was sent before, under its Idempotency-Key: the first one's answer again, streamed or whole. It only reads.
 
+import { refOf } from '../caller.ts'
 import { GatewayError, asGatewayError } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
@@ -12,7 +13,7 @@ import { messagePath } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
 import type { Send, SendLimits } from '../sessions/turns.ts'
-import { idsOf, json, refOf } from './sessions-route.ts'
+import { idsOf, json } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 /** What was sent, and where its answer is. */

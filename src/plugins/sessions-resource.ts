@@ -1,17 +1,19 @@
 // Sessions as a resource: create, list, show, change, delete.
 
+import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, KeptAnswer } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
+import { parseIdPage } from '../http/page.ts'
 import { mayUse } from '../model-access.ts'
 import type { Route } from '../plugin.ts'
 import type { Generations } from '../sessions/generations.ts'
 import type { Lost } from '../sessions/lost.ts'
 import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
 import { sessionsPath } from '../sessions/streams.ts'
-import { idsOf, json, pageOf, refOf, route } from './sessions-route.ts'
+import { idsOf, json, route } from './sessions-route.ts'
 
 /** Half of a surrogate pair would come back from Redis as another character. */
 const anyText = z
@@ -63,7 +65,7 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
     }),
     route('GET', '', {
       async serve(x) {
-        const list = await book.list(refOf(x), pageOf(x, 'sess', 'desc'))
+        const list = await book.list(refOf(x), parseIdPage(x.query, 'sess', 'desc'))
         const data = await Promise.all(list.data.map((session) => freed(parts, x, session)))
         return json({ ...list, data })
       },

@@ -1,6 +1,7 @@
 // POST …/messages: what the client says is stored with the hold that pays for the answer, and the answer is generated, for
 // whoever reads it. With Last-Event-ID it only reads on.
 
+import { refOf } from '../caller.ts'
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
@@ -19,7 +20,7 @@ import { parseSend } from '../sessions/turns.ts'
 import type { Send } from '../sessions/turns.ts'
 import { replay, shown, userHeader, wantsStream } from './sessions-replay.ts'
 import type { Asked } from './sessions-replay.ts'
-import { idsOf, refOf, route } from './sessions-route.ts'
+import { idsOf, route } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {

@@ -1,12 +1,13 @@
 // The stream of a message, read from any place on, by any number of clients, from any instance; and its cancel.
 
+import { refOf } from '../caller.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Answer, Route } from '../plugin.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { SessionBook } from '../sessions/sessions.ts'
 import type { Streams } from '../sessions/streams.ts'
-import { idsOf, json, refOf, route } from './sessions-route.ts'
+import { idsOf, json, route } from './sessions-route.ts'
 
 export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
   return [

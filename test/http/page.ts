@@ -1,5 +1,6 @@
 import t from 'tap'
-import { directionOf, listOf, parsePage } from '../../src/http/page.ts'
+import { directionOf, listOf, parseIdPage, parsePage } from '../../src/http/page.ts'
+import { newId } from '../../src/ids.ts'
 
 const parse = (text: string) => parsePage(new URLSearchParams(text))
 
@@ -50,4 +51,17 @@ t.test('rows before a cursor are read from it outwards, and turned', async (t) =
   t.same(direction('before=a'), { cursor: 'a', isUpwards: true, isTurned: true })
   t.same(direction('after=a&order=asc'), { cursor: 'a', isUpwards: true, isTurned: false })
   t.same(direction('before=a&order=asc'), { cursor: 'a', isUpwards: false, isTurned: true })
+})
+
+t.test('a cursor is an id of what is listed, whether it is there or not', async (t) => {
+  const parseIds = (text: string) => parseIdPage(new URLSearchParams(text), 'msg', 'asc')
+  const id = newId('msg')
+  t.match(parseIds(`after=${id}`), { after: id, order: 'asc', limit: 20 })
+  t.match(parseIds(`before=${id}&order=desc`), { before: id, order: 'desc' })
+  for (const wrong of ['x', newId('sess'), `${id}0`, '%ff', '%00', '[', '-', '+']) {
+    for (const param of ['after', 'before']) {
+      const faulty = { code: 'invalid_parameter', param }
+      t.throws(() => parseIds(`${param}=${wrong}`), faulty, wrong)
+    }
+  }
 })
