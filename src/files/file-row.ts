@@ -1,0 +1,102 @@
+// One stored file as Redis has it and as the contract shows it. What is read back is checked: a row that none of ours can
+// have written is no row.
+
+import { isId } from '../ids.ts'
+
+export interface FileRow {
+  readonly id: string
+  readonly bytes: number
+  /** Unix seconds, as `expiresAt`. */
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly filename: string
+  readonly purpose: string
+  readonly session: string
+  /** The sniffed one. */
+  readonly contentType: string
+  /** Hex. */
+  readonly sha256: string
+}
+
+/** As the contract shows it. */
+export interface FileObject {
+  readonly id: string
+  readonly object: 'file'
+  readonly bytes: number
+  readonly created_at: number
+  readonly expires_at: number | null
+  readonly filename: string
+  readonly purpose: string
+  readonly status: 'processed'
+  readonly session_id: string
+  readonly content_type: string
+  readonly sha256: string
+}
+
+export function toFileObject(row: FileRow): FileObject {
+  return {
+    id: row.id,
+    object: 'file',
+    bytes: row.bytes,
+    created_at: row.createdAt,
+    expires_at: row.expiresAt,
+    filename: row.filename,
+    purpose: row.purpose,
+    status: 'processed',
+    session_id: row.session,
+    content_type: row.contentType,
+    sha256: row.sha256,
+  }
+}
+
+/** Of a file's content in the store. */
+export function objectName(ref: string, id: string): string {
+  return `files/${ref}/${id}`
+}
+
+/** Fields and values in turn, as HSET takes them. */
+export function fieldsOf(row: FileRow): readonly string[] {
+  return Object.entries({
+    id: row.id,
+    bytes: String(row.bytes),
+    created_at: String(row.createdAt),
+    expires_at: String(row.expiresAt ?? ''),
+    filename: row.filename,
+    purpose: row.purpose,
+    session: row.session,
+    content_type: row.contentType,
+    sha256: row.sha256,
+  }).flat()
+}
+
+/** What has expired, and was swept: the session alone is still told. */
+export interface Tombstone {
+  readonly id: string
+  readonly session: string
+  readonly isExpired: true
+}
+
+/** Of a file's hash; undefined where it has none, or a broken one. */
+export function parseRow(
+  id: string,
+  hash: Readonly<Record<string, string>>,
+): FileRow | Tombstone | undefined {
+  const { filename, purpose, session = '', content_type: contentType = '', sha256 = '' } = hash
+  if (hash.id !== id || !isId('sess', session)) return undefined
+  const expiresAt = hash.expires_at === '' ? null : count(hash.expires_at)
+  if (hash.bytes === undefined && expiresAt !== null) return { id, session, isExpired: true }
+  const bytes = count(hash.bytes)
+  const createdAt = count(hash.created_at)
+  if (bytes === undefined || createdAt === undefined || expiresAt === undefined) return undefined
+  if (filename === undefined || purpose === undefined) return undefined
+  if (!mediaType.test(contentType) || !sha256Hex.test(sha256)) return undefined
+  return { id, bytes, createdAt, expiresAt, filename, purpose, session, contentType, sha256 }
+}
+
+const mediaType = /^[\w.+-]+\/[\w.+-]+(;[ -~]*)?$/
+const sha256Hex = /^[0-9a-f]{64}$/
+
+function count(text: string | undefined): number | undefined {
+  const number = /^\d{1,16}$/.test(text ?? '') ? Number(text) : Number.NaN
+  return Number.isSafeInteger(number) ? number : undefined
+}

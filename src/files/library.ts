@@ -1,0 +1,21 @@
+// The Lua scripts that keep files, as scripts.ts loads them. Each touches the keys of one account alone.
+
+import type { ScriptLibrary, Scripts } from '../scripts.ts'
+
+export const fileScripts = {
+  folder: new URL('lua/', import.meta.url),
+  scripts: {
+    begin: [],
+    reserve: [],
+    commit: [],
+    forget: [],
+    drop: [],
+    expire: [],
+    claim: [],
+    outlive: [],
+    close: [],
+  },
+} satisfies ScriptLibrary<string>
+
+export type FileScript = keyof typeof fileScripts.scripts
+export type FileScripts = Scripts<FileScript>
