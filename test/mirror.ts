@@ -73,7 +73,7 @@ const floors: readonly RegExp[] = [
   /^(gateway|doors|demo-account)\.ts$/,
   /^(plugins\/|lifecycle\.ts)/,
   /^sessions\//,
-  /^((chat|files|ledger|backend|http)\/|(rate|claims)\.ts)/,
+  /^((chat|files|ledger|backend|http)\/|(rate|claims|listing)\.ts)/,
 ]
 
 function floorOf(path: string): number {

@@ -12,8 +12,8 @@ import { textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 import { sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
-import { readPage } from './listing.ts'
-import type { Row } from './listing.ts'
+import { readPage } from '../listing.ts'
+import type { Row } from '../listing.ts'
 import { removeSession } from './removal.ts'
 
 /** As the contract shows it. */

@@ -2,9 +2,9 @@
 // taken out of the zset. A page ends early when its rows are large: it never has much more than `largestPage` in memory.
 
 import type { Redis } from 'ioredis'
-import { directionOf, listOf } from '../http/page.ts'
-import type { Direction, List, Page } from '../http/page.ts'
-import { readMembers } from '../redis-members.ts'
+import { directionOf, listOf } from './http/page.ts'
+import type { Direction, List, Page } from './http/page.ts'
+import { readMembers } from './redis-members.ts'
 
 export interface Rows<T> {
   /** The zset. */

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Page } from '../../src/http/page.ts'
-import { readPage } from '../../src/sessions/listing.ts'
-import type { Row } from '../../src/sessions/listing.ts'
-import { openSessions } from '../fixtures/sessions.ts'
+import type { Page } from '../src/http/page.ts'
+import { readPage } from '../src/listing.ts'
+import type { Row } from '../src/listing.ts'
+import { openSessions } from './fixtures/sessions.ts'
 
 const all = Array.from({ length: 100 }, (_, i) => `a${String(i).padStart(2, '0')}`)
 
