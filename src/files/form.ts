@@ -1,0 +1,218 @@
+// A multipart/form-data request as parts, in order, each waited for: busboy's one importer. Bounded in memory and in
+// bytes, with a timer for clients that stop sending. However it ends, the request is left paused, and unread where it
+// was refused. What the parts mean is upload.ts's matter.
+
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { isUtf8 } from 'node:buffer'
+import createBusboy from 'busboy'
+import type { Busboy } from 'busboy'
+import { GatewayError } from '../errors.ts'
+import { ClientLeft, continueIfAsked } from '../http/body.ts'
+
+export interface FormOptions {
+  /** Of the whole body. */
+  readonly maxBytes: number
+  readonly tooLarge: () => GatewayError
+  /** Without a byte from the client; time in which the reader of the parts holds it back does not count. */
+  readonly idleMs: number
+  /** Aborted by whoever finds the first cause to stop, the form or its reader; the reason is that cause. */
+  readonly stop: AbortController
+}
+
+export interface TextPart {
+  readonly name: string
+  readonly value: string
+}
+
+export interface FilePart {
+  readonly name: string
+  /** As written, path and all. */
+  readonly filename: string | undefined
+  /** To be read to its end before the next part is asked for. Fails with the cause when the form does. */
+  readonly content: Readable
+}
+
+export interface Form {
+  /** Undefined when the form has ended as it should. Throws the cause to stop. */
+  next(): Promise<TextPart | FilePart | undefined>
+}
+
+const maxFieldBytes = 4096
+// Larger than what a socket gives at once, so that what is parsed at once needs no pause.
+const parserBytes = 128 * 1024
+
+/** Throws `unsupported_media_type` and `malformed_request` for what the headers say; reads nothing. */
+export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
+  const type = headers['content-type'] ?? ''
+  if (!/^\s*multipart\/form-data\s*(;|$)/i.test(type)) throw unsupported('as multipart/form-data')
+  const coding = headers['content-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw unsupported('without Content-Encoding')
+  }
+  const boundary = /;\s*boundary=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/i.exec(type)
+  const length = (boundary?.[1] ?? boundary?.[2] ?? '').length
+  // RFC 2046, 5.1.1. Searching for a long one is also slow where the file has half of it again and again.
+  if (length < 1 || length > 70) {
+    throw malformed('The Content-Type needs a boundary of 1 to 70 characters')
+  }
+  try {
+    return createBusboy({
+      headers: { 'content-type': type.trim() },
+      limits: { fieldSize: maxFieldBytes },
+      highWaterMark: parserBytes,
+      preservePath: true,
+      // Decoded here: browsers send UTF-8, some others what their system has.
+      defParamCharset: 'latin1',
+    })
+  } catch (cause) {
+    throw malformed('The Content-Type is not readable', cause)
+  }
+}
+
+function unsupported(how: string): GatewayError {
+  return new GatewayError('unsupported_media_type', { message: `Send the file ${how}.` })
+}
+
+function malformed(what: string, cause?: unknown): GatewayError {
+  return new GatewayError('malformed_request', {
+    message: `${what}. Let an HTTP library build the form.`,
+    cause,
+  })
+}
+
+/** Starts to read. */
+export function readForm(req: IncomingMessage, parser: Busboy, options: FormOptions): Form {
+  const { stop } = options
+  const parts: (TextPart | FilePart)[] = []
+  let hasEnded = false
+  let file: Readable | undefined
+  let wake: (() => void) | undefined
+  const add = (part: TextPart | FilePart) => {
+    parts.push(part)
+    wake?.()
+  }
+  const fail = (cause: unknown) => stop.abort(cause)
+  const onError = (cause: unknown) => fail(malformed('The body is not a whole form', cause))
+  parser.on('error', onError)
+  parser.on('field', (name, value, { valueTruncated }) => {
+    const part = textPart(name, value, valueTruncated)
+    if (part instanceof GatewayError) fail(part)
+    else add(part)
+  })
+  parser.on('file', (name, content, { filename, encoding }) => {
+    // Always listened to: an error of a file in the queue would end the process.
+    content.on('error', onError)
+    file = content
+    const part = filePart({ name, content, filename, encoding })
+    if (part instanceof GatewayError) fail(part)
+    else add(part)
+  })
+  parser.on('finish', () => {
+    hasEnded = true
+    wake?.()
+  })
+  pump(req, parser, options)
+  stop.signal.addEventListener('abort', () => {
+    // First: the parser would destroy it too, with an error of its own.
+    file?.destroy(stop.signal.reason)
+    parser.destroy()
+    wake?.()
+  })
+  return {
+    async next() {
+      if (parts.length === 0 && !hasEnded && !stop.signal.aborted) {
+        await new Promise<void>((resolve) => (wake = resolve))
+      }
+      stop.signal.throwIfAborted()
+      return parts.shift()
+    },
+  }
+}
+
+function textPart(name: string | undefined, value: string, isCut: boolean) {
+  if (!name) return malformed('A part has no name')
+  const param = decodeParam(name)
+  if (isCut) {
+    return new GatewayError('invalid_parameter', {
+      message: `The field is longer than ${maxFieldBytes - 1} bytes.`,
+      param: param.slice(0, 100),
+    })
+  }
+  // Undefined where the part names a charset that nobody knows.
+  if (typeof value === 'string') return { name: param, value }
+  return malformed(`The charset of ${JSON.stringify(param.slice(0, 100))} is not known`)
+}
+
+interface FileEvent {
+  readonly name: string | undefined
+  readonly filename: string | undefined
+  readonly encoding: string
+  readonly content: Readable
+}
+
+function filePart({ name, filename, encoding, content }: FileEvent) {
+  if (!name) return malformed('A part has no name')
+  // RFC 7578, 4.7: no more. Storing what it stands for as it stands would surprise.
+  if (encoding === 'base64' || encoding === 'quoted-printable') {
+    return malformed('A part of a form has no Content-Transfer-Encoding, but its bytes as they are')
+  }
+  return {
+    name: decodeParam(name),
+    filename: filename === undefined ? undefined : decodeParam(filename),
+    content,
+  }
+}
+
+const windows1252 = new TextDecoder('windows-1252')
+
+/** Bytes as characters, unless it was `filename*`, whose letters are right already. */
+function decodeParam(raw: string): string {
+  if (/^[ -~]*$/.test(raw) || /[^\0-\xff]/.test(raw)) return raw
+  const bytes = Buffer.from(raw, 'latin1')
+  return isUtf8(bytes) ? bytes.toString() : windows1252.decode(bytes)
+}
+
+/** The one loop of a form's bytes; it ends by: whole, too many, idle, client gone, stopped by others. */
+function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
+  const { maxBytes, tooLarge, idleMs, stop } = options
+  if (req.destroyed) return stop.abort(new ClientLeft('the client left before its form was read'))
+  let received = 0
+  let isHeld = false
+  const onData = (chunk: Buffer) => {
+    idle.refresh()
+    received += chunk.length
+    if (received > maxBytes) return stop.abort(tooLarge())
+    if (parser.write(chunk)) return
+    isHeld = true
+    req.pause()
+  }
+  const onDrain = () => {
+    isHeld = false
+    idle.refresh()
+    req.resume()
+  }
+  const onIdle = () => {
+    if (!isHeld) stop.abort(new GatewayError('request_timeout'))
+  }
+  const onEnd = () => {
+    detach()
+    parser.end()
+  }
+  const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
+  const idle = setTimeout(onIdle, idleMs)
+  const detach = () => {
+    clearTimeout(idle)
+    req.off('data', onData).off('end', onEnd).off('close', onClose)
+    parser.off('drain', onDrain)
+    stop.signal.removeEventListener('abort', onStop)
+  }
+  const onStop = () => {
+    detach()
+    req.pause()
+  }
+  stop.signal.addEventListener('abort', onStop)
+  parser.on('drain', onDrain)
+  continueIfAsked(req)
+  req.on('data', onData).on('end', onEnd).on('close', onClose)
+}
