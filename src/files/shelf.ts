@@ -1,0 +1,157 @@
+// Files as the rest of the gateway has them: their rows (files.ts) and their bytes (the store) kept in step. The record in
+// Redis comes first, then the object, then the row in the record's place: whatever is cut short, the sweeper finds it.
+
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { GatewayError } from '../errors.ts'
+import { newId, secondsOf } from '../ids.ts'
+import { NoSuchObject } from '../store/store.ts'
+import type { ByteRange, ObjectStore } from '../store/store.ts'
+import { objectName } from './file-row.ts'
+import type { FileRow } from './file-row.ts'
+import type { FileBook } from './files.ts'
+import { receiveUpload } from './upload.ts'
+import type { UploadOptions } from './upload.ts'
+
+/** Below it, by id. */
+export const filesPath = '/api/files'
+
+export interface Shelf {
+  readonly book: FileBook
+  /** A file from a form. Throws what receiveUpload and the book refuse; then nothing of it is left, or the sweeper's. */
+  receive(req: IncomingMessage, options: ReceiveOptions): Promise<FileRow>
+  /** A file that is in memory. */
+  keep(content: Buffer, file: KeptFile): Promise<FileRow>
+  /** Throws `file_not_found` where the object is not there. */
+  open(ref: string, id: string, range?: ByteRange): Promise<Readable>
+  /** The whole of a small one. */
+  load(ref: string, id: string): Promise<Buffer>
+}
+
+interface Owner {
+  readonly ref: string
+  /** What all files of the account may have. */
+  readonly quotaBytes: number
+}
+
+export interface ReceiveOptions extends Owner, Omit<UploadOptions, 'begin' | 'reserve' | 'put'> {}
+
+export interface KeptFile
+  extends Owner, Pick<FileRow, 'id' | 'session' | 'filename' | 'contentType' | 'sha256'> {
+  readonly signal: AbortSignal
+}
+
+/** Well below a lease: the lease of an upload that waits for its client must not end. */
+const renewEveryMs = 30_000
+
+export function createShelf(book: FileBook, store: ObjectStore): Shelf {
+  const shelf = { book, store }
+  return {
+    book,
+    receive: (req, options) => receive(shelf, req, options),
+    keep: (content, file) => keep(shelf, content, file),
+    open: (ref, id, range) => asFile(store.read(objectName(ref, id), range)),
+    load: (ref, id) => asFile(store.get(objectName(ref, id))),
+  }
+}
+
+interface Parts {
+  readonly book: FileBook
+  readonly store: ObjectStore
+}
+
+async function receive(
+  parts: Parts,
+  req: IncomingMessage,
+  { ref, quotaBytes, ...options }: ReceiveOptions,
+): Promise<FileRow> {
+  const { book, store } = parts
+  const id = newId('file')
+  return await recorded(parts, { ref, id }, async (begin) => {
+    const received = await receiveUpload(req, {
+      ...options,
+      begin: ({ session }) => begin(session),
+      reserve: (bytes) => book.reserve(ref, { id, bytes, quotaBytes }),
+      put: (content) => store.put(objectName(ref, id), content, { signal: options.signal }),
+    })
+    const { expiresAfterS, ...rest } = received
+    const createdAt = Math.floor(Date.now() / 1000)
+    const expiresAt = expiresAfterS === null ? null : createdAt + expiresAfterS
+    return { row: { ...rest, id, createdAt, expiresAt }, quotaBytes }
+  })
+}
+
+async function keep(
+  parts: Parts,
+  content: Buffer,
+  { ref, quotaBytes, signal, ...file }: KeptFile,
+): Promise<FileRow> {
+  const { book, store } = parts
+  const { id, session } = file
+  const bytes = content.length
+  return await recorded(parts, { ref, id }, async (begin) => {
+    await begin(session)
+    await book.reserve(ref, { id, bytes, quotaBytes })
+    await store.put(objectName(ref, id), content, { signal })
+    const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
+    return { row, quotaBytes }
+  })
+}
+
+interface Place {
+  readonly ref: string
+  readonly id: string
+}
+
+interface Stored {
+  readonly row: FileRow
+  readonly quotaBytes: number
+}
+
+/** Puts the row in the record's place, or takes both back. */
+async function recorded(
+  { book, store }: Parts,
+  { ref, id }: Place,
+  put: (begin: (session: string) => Promise<void>) => Promise<Stored>,
+): Promise<FileRow> {
+  // Where the reply to it is lost, too.
+  let mayBeRecorded = false
+  const renewing = setInterval(() => {
+    if (mayBeRecorded) book.renew(ref, id).catch(() => undefined) // the next one, or the commit, tells
+  }, renewEveryMs).unref()
+  try {
+    const { row, quotaBytes } = await put(async (session) => {
+      mayBeRecorded = true
+      await book.begin(ref, { id, session })
+    })
+    await book.commit(ref, row, quotaBytes)
+    return row
+  } catch (error) {
+    // The row may be there: the sweeper finds out.
+    const isUnclear = error instanceof GatewayError && error.code === 'ledger_unavailable'
+    if (mayBeRecorded && !isUnclear) await giveUp({ book, store }, { ref, id })
+    throw error
+  } finally {
+    clearInterval(renewing)
+  }
+}
+
+/** What fails here is the sweeper's when the lease has ended. */
+async function giveUp({ book, store }: Parts, { ref, id }: Place): Promise<void> {
+  try {
+    await store.abandon(objectName(ref, id))
+    await book.abandon(ref, id)
+  } catch {
+    return
+  }
+}
+
+/** It was deleted between the look at its row and now. */
+async function asFile<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    if (error instanceof NoSuchObject) throw new GatewayError('file_not_found', { cause: error })
+    throw error
+  }
+}
