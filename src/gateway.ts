@@ -29,7 +29,8 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
-import { diskStore } from './store/disk.ts'
+import { openStore } from './store/open.ts'
+import type { ObjectStore } from './store/store.ts'
 
 /** In the order in which their hooks run; `done` runs backwards. */
 export const plugins = [
@@ -53,6 +54,7 @@ export interface Gateway {
   readonly redis: RedisLink
   readonly ledger: Ledger
   readonly accounts: Accounts
+  readonly store: ObjectStore
   readonly metrics: Metrics
   readonly log: Log
   readonly state: { draining: boolean }
@@ -88,11 +90,14 @@ export async function startGateway(
   const config = await prepareData(loaded, { log, undo })
   const redis = await openRedis(config, { log, undo })
   const metrics = createMetrics(version)
-  const ledger = await openLedger(config, { redis, metrics, log, undo })
+  const store = await openStore(config.store, { metrics })
+  undo.defer(() => store.close())
+  const ledger = await openLedger(config, { redis, store, metrics, log, undo })
   const accounts = createAccounts({ redis: redis.client, pepper: pepperOf(config) })
   const state = { draining: false }
   const findModel = modelIndex(config)
-  const gateway = { config, effective, redis, ledger, accounts, metrics, log, state, findModel }
+  const core = { config, effective, redis, ledger, accounts, store }
+  const gateway = { ...core, metrics, log, state, findModel }
   watch(gateway, undo)
   const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
   const doors = await openDoors(gateway, running)
@@ -129,16 +134,17 @@ async function openRedis(config: Config, { log, undo }: Opening): Promise<RedisL
 
 interface LedgerParts extends Opening {
   readonly redis: RedisLink
+  readonly store: ObjectStore
   readonly metrics: Metrics
 }
 
-async function openLedger(config: Config, { redis, metrics, log, undo }: LedgerParts) {
+async function openLedger(config: Config, { redis, store, metrics, log, undo }: LedgerParts) {
   const ledger = await createLedger({
     link: redis,
     spoolDir: join(config.data, 'spool'),
     leaseMs: leaseMsOf(config),
     plans: () => config.plans,
-    archiveStore: diskStore(config.store.disk.path),
+    archiveStore: store,
     events: {
       command: (script, seconds) => metrics.redisSeconds.observe({ script }, seconds),
       reaped: (count) => metrics.holdsReaped.inc(count),
@@ -198,9 +204,10 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
 
 /** What never may be logged. */
 export function secretsOf(config: Config): string[] {
-  const { models, admin, redis } = config
+  const { models, admin, redis, store } = config
   const targets = [...models.values()].flatMap((model) => model.targets)
   const password = redis.kind === 'single' ? redis.password : undefined
-  const ours = [admin.token, pepperOf(config), password ?? '']
+  const s3 = 's3' in store ? store.s3.credentials?.secretAccessKey : undefined
+  const ours = [admin.token, pepperOf(config), password ?? '', s3 ?? '']
   return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

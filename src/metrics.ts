@@ -89,6 +89,11 @@ export function createMetrics(version: string) {
       'plugin',
     ),
     redisUp: gauge('redis_up', '1 while Redis answers.'),
+    storeSeconds: histogram(
+      'store_seconds',
+      'Calls of the file store, a read until it opens.',
+      'op',
+    ),
     redisSeconds: histogram('redis_command_seconds', 'Ledger scripts, round trip.', 'script'),
     contentType: registry.contentType,
     /** The text of a scrape. */

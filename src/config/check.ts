@@ -11,7 +11,7 @@ import { bytes } from './schema.ts'
 export type Block = Readonly<Record<string, unknown>>
 
 export function crossCheck(file: unknown): readonly Finding[] {
-  const { models, plans, limits } = block(file)
+  const { models, plans, limits, store } = block(file)
   const names = namesOf(models)
   return [
     ...checkPorts(block(file)),
@@ -21,6 +21,7 @@ export function crossCheck(file: unknown): readonly Finding[] {
       checkPlan(plan, ['plans', name], [...names.taken.keys()]),
     ),
     ...checkLimits(block(limits)),
+    ...checkCredentials(block(block(store).s3)),
   ]
 }
 
@@ -122,6 +123,15 @@ function checkLimits(limits: Block): readonly Finding[] {
         )
       : fault(['limits', key], 'is more than bodies, what all bodies together may have'),
   )
+}
+
+function checkCredentials(s3: Block): readonly Finding[] {
+  const given = (name: string) => s3[name] !== undefined && s3[name] !== ''
+  const pair = ['access_key_id', 'secret_access_key'] as const
+  const [lacking, ...rest] = pair.filter((name) => !given(name))
+  if (lacking === undefined || rest.length > 0) return []
+  const other = pair.find((name) => name !== lacking)
+  return [fault(['store', 's3', lacking], `is missing; write it, or remove ${other}`)]
 }
 
 function fault(path: Path, message: string): Finding {

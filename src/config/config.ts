@@ -78,6 +78,24 @@ interface SingleRedis extends RedisAddress {
 
 export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
 
+/** An S3 bucket, or a folder by its absolute path. */
+export type StoreConfig = { readonly disk: { readonly path: string } } | { readonly s3: S3Config }
+
+export interface S3Config {
+  readonly bucket: string
+  /** Of every object's key: '' or ends with a slash. */
+  readonly prefix: string
+  readonly region: string
+  /** Not given: AWS. */
+  readonly endpoint?: string
+  readonly pathStyle: boolean
+  /** Not given: where AWS tools look for them. */
+  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string }
+  readonly partBytes: number
+  /** Parts of one upload in memory at a time. */
+  readonly concurrency: number
+}
+
 export interface Listen {
   readonly host: string
   readonly port: number
@@ -125,8 +143,7 @@ export interface Config {
   /** Absolute path. */
   readonly data: string
   readonly redis: RedisConfig
-  /** `{disk: {path}}`: absolute. */
-  readonly store: { readonly disk: { readonly path: string } }
+  readonly store: StoreConfig
   /** By id; aliases are not keys of it. */
   readonly models: ReadonlyMap<string, Model>
   readonly plans: ReadonlyMap<string, Plan>

@@ -2,7 +2,7 @@
 // names replaced by their texts. Everything in it was checked before; nothing here can fail. The result is frozen.
 
 import { join } from 'node:path'
-import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
+import type { Config, Listen, Model, Plan, RedisConfig, StoreConfig, Target } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
 import type { GatewayKeys, PluginKeys } from './keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
@@ -30,9 +30,7 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
     },
     data: keys.data,
     redis: resolveRedis(keys.redis, origin),
-    store: {
-      disk: { path: keys.store === 'disk' ? join(keys.data, 'store') : keys.store.disk.path },
-    },
+    store: resolveStore(keys),
     models,
     plans: resolvePlans(keys.plans, models),
     plugins: resolvePlugins(keys.plugins, origin),
@@ -40,6 +38,22 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
     log: keys.log,
     drainMs: keys.drain,
   })
+}
+
+function resolveStore({ store, data }: GatewayKeys): StoreConfig {
+  if (store === 'disk') return { disk: { path: join(data, 'store') } }
+  if ('disk' in store) return { disk: { path: store.disk.path } }
+  const { bucket, prefix, region, endpoint, concurrency } = store.s3
+  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = store.s3
+  return {
+    s3: {
+      ...{ bucket, prefix, region, concurrency },
+      ...(endpoint !== undefined && { endpoint }),
+      pathStyle: store.s3.path_style ?? endpoint !== undefined,
+      ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),
+      partBytes: store.s3.part_size,
+    },
+  }
 }
 
 function resolveListen(keys: GatewayKeys['listen'], { pems }: Origin): Listen {

@@ -62,7 +62,7 @@ export function duration({ min = 1, max = longestTimerMs } = {}) {
 }
 
 /** `64KiB 100MiB` or a plain integer → bytes; at least 1 where `min` does not say otherwise. */
-export function bytes({ min = 1 } = {}) {
+export function bytes({ min = 1, max = Number.MAX_SAFE_INTEGER } = {}) {
   return z
     .union([z.int({ error: bytesHelp }), z.string().regex(sizePattern, { error: bytesHelp })], {
       error: bytesHelp,
@@ -70,8 +70,7 @@ export function bytes({ min = 1 } = {}) {
     .transform((value, ctx) => {
       const size = typeof value === 'number' ? value : parseUnit(value, bytesOf)
       if (size < min) return refuse(ctx, `is too small; at least ${min} bytes`)
-      if (!Number.isSafeInteger(size))
-        return refuse(ctx, `is too large; at most ${Number.MAX_SAFE_INTEGER} bytes`)
+      if (size > max) return refuse(ctx, `is too large; at most ${max} bytes`)
       return size
     })
     .register(kinds, { kind: 'size' })

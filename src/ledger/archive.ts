@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { keys } from '../redis.ts'
-import type { ObjectStore } from '../store/disk.ts'
+import type { ObjectStore } from '../store/store.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from '../scripts.ts'

@@ -2,6 +2,7 @@
 // lives in Redis, not here. Nothing is locked: the last put of a name wins.
 
 import type { Readable } from 'node:stream'
+import { GatewayError } from '../errors.ts'
 
 export interface ObjectStore {
   /**
@@ -53,26 +54,34 @@ export class NoSuchObject extends Error {
 }
 
 // Letters that mean the same in every file system and every S3 server, parts that are never `.`, `..` or hidden.
-const goodPart = /^[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,199}$/
+const goodPart = /^[A-Za-z0-9_=-][A-Za-z0-9_=.-]*$/
 
-export function isNamePart(part: string): boolean {
-  return goodPart.test(part)
+/** A file's name may have 255 bytes, and the disk store's temporary ones are made of the whole name. */
+const longestName = 200
+
+export function isName(text: string): boolean {
+  return text.length <= longestName && text.split('/').every((part) => goodPart.test(part))
 }
 
-/** The parts between the slashes; throws TypeError on a name that could lead elsewhere. */
-export function partsOfName(name: string): readonly string[] {
-  const parts = name.split('/')
-  if (name.length > 1000 || !parts.every(isNamePart)) {
-    throw new TypeError(`not a name for an object: ${JSON.stringify(name.slice(0, 100))}`)
-  }
-  return parts
+/** Throws TypeError on what could lead elsewhere. */
+export function checkName(text: string): void {
+  if (!isName(text)) throw new TypeError(`not a name for an object: ${quote(text)}`)
 }
 
-/** The folders that a prefix names in full; throws TypeError on one that could lead elsewhere. */
-export function foldersOfPrefix(prefix: string): readonly string[] {
-  const parts = prefix.split('/').slice(0, -1)
-  if (!parts.every(isNamePart)) {
-    throw new TypeError(`not a prefix of objects: ${JSON.stringify(prefix.slice(0, 100))}`)
+/** The same of a prefix: all of it up to the last slash has to be good. */
+export function checkPrefix(text: string): void {
+  const folder = text.slice(0, text.lastIndexOf('/') + 1)
+  if (folder !== '' && !isName(folder.slice(0, -1))) {
+    throw new TypeError(`not a prefix of objects: ${quote(text)}`)
   }
-  return parts
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, 100))
+}
+
+/** A failure of the store itself, as everyone above knows it. */
+export function storageError(cause: unknown): Error {
+  const isTold = cause instanceof GatewayError || cause instanceof NoSuchObject
+  return isTold ? cause : new GatewayError('storage_unavailable', { cause })
 }

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { createArchive } from '../../src/ledger/archive.ts'
-import type { ObjectStore } from '../../src/store/disk.ts'
+import type { ObjectStore } from '../../src/store/store.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/scripts.ts'
 import type { Page } from '../../src/http/page.ts'

@@ -1,0 +1,260 @@
+// Objects in an S3 bucket, AWS's or a compatible server's. An upload in parts that failed is aborted until the server no
+// longer lists it. Nothing is cached and no bucket is made. The credentials may list, read, write, delete and abort.
+
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { S3Config } from '../config/config.ts'
+import { bodyFrom } from './s3-body.ts'
+import { uploadStream } from './s3-upload.ts'
+import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
+import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
+
+export interface S3Options {
+  /** Of connections at a time, each with one call, or one download that is still running. */
+  readonly sockets?: number
+  readonly connectMs?: number
+  /** For a call to be answered, its retries included; not for what a client sends or takes meanwhile. */
+  readonly answerMs?: number
+  /** A download of which nothing comes for so long is given up. */
+  readonly idleMs?: number
+  /** What is on its way of an upload that ends early has so long to arrive before it is cut. */
+  readonly patienceMs?: number
+}
+
+const defaults = {
+  sockets: 256,
+  connectMs: 5000,
+  answerMs: 30_000,
+  idleMs: 30_000,
+  patienceMs: 5000,
+} satisfies S3Options
+
+/** A part that goes out slower than this is given up. */
+const slowestBytesPerMs = 128
+
+export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore {
+  const all = { ...defaults, ...options }
+  const bucket: Bucket = { ...all, config, client: clientOf(config, all) }
+  const { client } = bucket
+  /** Refuses a bad name before anything is asked. */
+  const to = (name: string): Place => {
+    checkName(name)
+    return { Bucket: config.bucket, Key: config.prefix + name }
+  }
+  return {
+    put: async (name, content, more) => put(bucket, to(name), { content, ...more }),
+    get: async (name) => told(open(bucket, to(name)).then(buffer)),
+    read: async (name, range) => told(open(bucket, to(name), range)),
+    remove: async (name) => told(remove(bucket, to(name))),
+    async abandon(name) {
+      const at = to(name)
+      await told(remove(bucket, at))
+      await told(abortLeft(bucket, at))
+    },
+    async list(prefix) {
+      checkPrefix(prefix)
+      return namesOf(config, await told(listKeys(bucket, config.prefix + prefix)))
+    },
+    async unfinished(prefix) {
+      checkPrefix(prefix)
+      const uploads = await told(listUploads(bucket, config.prefix + prefix))
+      return namesOf(
+        config,
+        uploads.map(({ key }) => key),
+      )
+    },
+    async presign(name, { expiresS: expiresIn, contentType, disposition }) {
+      const more = { ResponseContentType: contentType, ResponseContentDisposition: disposition }
+      const command = new GetObjectCommand({ ...to(name), ...more })
+      return told(getSignedUrl(client, command, { expiresIn }))
+    },
+    close: async () => client.destroy(),
+  }
+}
+
+interface Place {
+  readonly Bucket: string
+  readonly Key: string
+}
+
+interface Bucket extends Required<S3Options> {
+  readonly config: S3Config
+  readonly client: S3Client
+}
+
+/** An S3 server other than AWS may answer 411 or 400 to checksums that it was not asked to expect, and to Expect. */
+function clientOf(config: S3Config, { sockets, connectMs }: Required<S3Options>): S3Client {
+  const { region, endpoint, credentials, pathStyle } = config
+  const agent = { keepAlive: true, maxSockets: sockets }
+  return new S3Client({
+    region,
+    forcePathStyle: pathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(credentials && { credentials }),
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    expectContinueHeader: false,
+    maxAttempts: 3,
+    // Its own socket time-out would end a download whose client is slow: calls end by signal, bodies by s3-body.ts.
+    requestHandler: {
+      connectionTimeout: connectMs,
+      httpAgent: agent,
+      httpsAgent: agent,
+      logger: silent,
+    },
+  })
+}
+
+const silent = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+}
+
+/** An answer within the time, or an abort. */
+function soon({ answerMs }: Bucket, signal?: AbortSignal): { abortSignal: AbortSignal } {
+  const late = AbortSignal.timeout(answerMs)
+  return { abortSignal: signal ? AbortSignal.any([late, signal]) : late }
+}
+
+interface Putting extends PutOptions {
+  readonly content: Uint8Array | Readable
+}
+
+async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Promise<void> {
+  const { client, config, patienceMs, answerMs } = bucket
+  const { partBytes, concurrency } = config
+  if (content instanceof Readable) {
+    const partMs = answerMs + Math.ceil(partBytes / slowestBytesPerMs)
+    // What cannot be aborted now is found by `abandon`.
+    const abort = (id: string) => abortLeft(bucket, to, id).catch(() => undefined)
+    const shape = { partBytes, concurrency, partMs, patienceMs }
+    return uploadStream(content, { client, to, ...shape, signal, abort })
+  }
+  signal?.throwIfAborted()
+  try {
+    await client.send(new PutObjectCommand({ ...to, Body: content }), soon(bucket, signal))
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : storageError(error)
+  }
+}
+
+async function open(bucket: Bucket, from: Place, range?: ByteRange): Promise<Readable> {
+  const { client, answerMs, idleMs } = bucket
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), answerMs)
+  try {
+    const Range = range && `bytes=${range.start}-${range.end}`
+    const command = new GetObjectCommand({ ...from, ...(Range && { Range }) })
+    const { Body, ContentRange } = await client.send(command, { abortSignal: late.signal })
+    if (!(Body instanceof Readable)) throw new Error('the store answered without a body')
+    const body = bodyFrom(Body, { idleMs })
+    if (range && !ContentRange?.startsWith(`bytes ${range.start}-${range.end}/`)) {
+      body.destroy()
+      throw new Error(`the store answered with the range ${ContentRange}, not ${Range}`)
+    }
+    return body
+  } catch (error) {
+    throw isMissing(error) ? new NoSuchObject(from.Key, { cause: error }) : error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function remove(bucket: Bucket, at: Place): Promise<void> {
+  try {
+    await bucket.client.send(new DeleteObjectCommand(at), soon(bucket))
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}
+
+async function listKeys(bucket: Bucket, Prefix: string): Promise<readonly string[]> {
+  const keys: string[] = []
+  let ContinuationToken: string | undefined
+  do {
+    const where = { Bucket: bucket.config.bucket, Prefix, ContinuationToken }
+    const page = await bucket.client.send(new ListObjectsV2Command(where), soon(bucket))
+    keys.push(...(page.Contents ?? []).flatMap(({ Key }) => Key ?? []))
+    ContinuationToken = page.IsTruncated ? page.NextContinuationToken : undefined
+  } while (ContinuationToken)
+  return keys
+}
+
+interface LeftUpload {
+  readonly key: string
+  readonly id: string
+}
+
+async function listUploads(bucket: Bucket, Prefix: string): Promise<readonly LeftUpload[]> {
+  const uploads: LeftUpload[] = []
+  let marks: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } | undefined
+  do {
+    const where = { Bucket: bucket.config.bucket, Prefix, ...marks }
+    const page = await bucket.client.send(new ListMultipartUploadsCommand(where), soon(bucket))
+    for (const { Key: key, UploadId: id } of page.Uploads ?? []) {
+      if (key !== undefined && id !== undefined) uploads.push({ key, id })
+    }
+    const { NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page
+    marks = page.IsTruncated ? { KeyMarker, UploadIdMarker } : undefined
+  } while (marks)
+  return uploads
+}
+
+/** In which a part that was on its way must have landed: 0.1 s + 0.2 s + … */
+const abortRounds = 6
+const abortPauseMs = 100
+
+/**
+ * All uploads to one key, or the one of this id. Again and again until none is listed: a part that lands after an abort
+ * keeps the upload, or what it takes of the disk, in being.
+ */
+async function abortLeft(bucket: Bucket, { Bucket, Key }: Place, id?: string): Promise<void> {
+  const abort = async (UploadId: string) => {
+    const command = new AbortMultipartUploadCommand({ Bucket, Key, UploadId })
+    await bucket.client.send(command, soon(bucket)).catch((error: unknown) => {
+      if (!isMissing(error)) throw error
+    })
+  }
+  if (id !== undefined) await abort(id)
+  for (let round = 0; ; round++) {
+    const uploads = await listUploads(bucket, Key)
+    const left = uploads.filter((upload) => upload.key === Key && (id ?? upload.id) === upload.id)
+    if (left.length === 0) return
+    if (round === abortRounds) throw new Error(`uploads to ${Key} cannot be aborted`)
+    if (round > 0) await pause(abortPauseMs * round)
+    await Promise.all(left.map((upload) => abort(upload.id)))
+  }
+}
+
+/** Whatever else lies in the bucket is no object of this store. */
+function namesOf({ prefix }: S3Config, keys: readonly string[]): string[] {
+  return keys
+    .map((key) => key.slice(prefix.length))
+    .filter(isName)
+    .sort()
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && ['NoSuchKey', 'NotFound', 'NoSuchUpload'].includes(error.name)
+}
+
+async function told<T>(promise: Promise<T>): Promise<T> {
+  try {
+    return await promise
+  } catch (error) {
+    throw storageError(error)
+  }
+}
