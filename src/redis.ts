@@ -44,13 +44,13 @@ export const keys = {
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
   /** zset, all scores 0: file ids of the account */
   files: (ref: string) => `{${ref}}:files`,
-  /** hash: id, bytes, created_at, expires_at, filename, purpose, session, content_type, sha256; of an expired file only id and expires_at, EXPIRE 7 d */
+  /** hash: id, bytes, created_at, expires_at, filename, purpose, session, content_type, sha256; of an expired file only id, expires_at and session, EXPIRE 7 d */
   file: (ref: string, id: string) => `{${ref}}:file:${id}`,
   /** zset, all scores 0: file ids of a session */
   sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
-  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved) */
+  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved), closed (the last minute of `dueAccounts` that covers nothing here) */
   storage: (ref: string) => `{${ref}}:storage`,
-  /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `expiry <file id>`, `object <file id>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
+  /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
   due: (ref: string) => `{${ref}}:due`,
   /** string: what an Idempotency-Key stands for; EXPIRE 24 h, seconds while its first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,

@@ -2,10 +2,18 @@
 // store; a row is there only while they are, and what has no row any more is queued (due) until the store has let it go.
 
 import type { Redis } from 'ioredis'
+import { GatewayError } from '../errors.ts'
 import type { List, Page } from '../http/page.ts'
+import { isId } from '../ids.ts'
+import { keys } from '../redis.ts'
+import type { Reply } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
+import { announced, dueMember, persistently } from './due.ts'
+import { fieldsOf } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 import type { FileScripts } from './library.ts'
+import { removeFile, removeFilesOf } from './removal.ts'
+import { listRows, readRow, readRows } from './rows.ts'
 
 /** An upload under way. */
 export interface Upload {
@@ -61,6 +69,106 @@ export interface FileBookOptions {
   readonly retryMs?: number
 }
 
-export function createFileBook(_options: FileBookOptions): FileBook {
-  throw new Error('not yet')
+/** An upload that does not renew it is taken for dead. */
+export const uploadLeaseMs = 120_000
+const firstRetryMs = 30_000
+
+export function createFileBook({
+  leaseMs = uploadLeaseMs,
+  retryMs = firstRetryMs,
+  ...options
+}: FileBookOptions): FileBook {
+  const { redis } = options
+  const uploads = { ...options, leaseMs }
+  const removal = { ...options, retryMs }
+  return {
+    begin: (ref, upload) => begin(uploads, ref, upload),
+    reserve: (ref, reservation) => reserve(uploads, ref, reservation),
+    renew: (ref, id) => reserve(uploads, ref, { id, bytes: 0, quotaBytes: 0 }),
+    commit: (ref, row, quotaBytes) => commit(uploads, ref, { row, quotaBytes }),
+    abandon: (ref, id) => abandon(uploads, ref, id),
+    read: (ref, id) => readRow(redis, ref, id),
+    readMany: (ref, ids) => readRows(redis, ref, ids),
+    list: (ref, page, session) => listRows(redis, ref, { page, session }),
+    remove: (ref, id) => removeFile(removal, ref, id),
+    removeSession: (ref, session) => removeFilesOf(removal, ref, session),
+  }
+}
+
+type UploadOptions = Pick<FileBookOptions, 'redis' | 'scripts'> & { readonly leaseMs: number }
+
+async function begin(
+  { redis, scripts, leaseMs }: UploadOptions,
+  ref: string,
+  { id, session }: Upload,
+): Promise<void> {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
+  const reply = await persistently(redis, () =>
+    announced(redis, {
+      ref,
+      dueMs: Date.now() + leaseMs,
+      run: (minute) => scripts.run('begin', names, [id, `${leaseMs}`, minute]),
+    }),
+  )
+  accept(reply)
+}
+
+async function reserve(
+  { redis, scripts, leaseMs }: UploadOptions,
+  ref: string,
+  { id, bytes, quotaBytes }: Reservation,
+): Promise<void> {
+  const names = [keys.storage(ref), keys.due(ref)]
+  const words = [id, `${bytes}`, `${quotaBytes}`, `${leaseMs}`]
+  accept(await persistently(redis, () => scripts.run('reserve', names, words)))
+}
+
+interface Commitment {
+  readonly row: FileRow
+  readonly quotaBytes: number
+}
+
+async function commit(
+  { redis, scripts }: UploadOptions,
+  ref: string,
+  { row, quotaBytes }: Commitment,
+): Promise<void> {
+  const { id, session, bytes, expiresAt } = row
+  const names = [
+    keys.session(ref, session),
+    keys.files(ref),
+    keys.sessionFiles(ref, session),
+    keys.file(ref, id),
+    keys.storage(ref),
+    keys.due(ref),
+  ]
+  const run = (minute: string) =>
+    scripts.run('commit', names, [
+      `${id} ${session} ${bytes} ${quotaBytes}`,
+      `${expiresAt ?? ''}`,
+      minute,
+      ...fieldsOf(row),
+    ])
+  const dueMs = Math.max(Date.now(), (expiresAt ?? 0) * 1000)
+  const reply = await persistently(redis, () =>
+    // What else gets due is announced with the upload, or by the sweeper that saw it last.
+    expiresAt === null ? run('0') : announced(redis, { ref, dueMs, run }),
+  )
+  accept(reply)
+}
+
+async function abandon({ redis, scripts }: UploadOptions, ref: string, id: string): Promise<void> {
+  const names = [keys.storage(ref), keys.due(ref)]
+  await persistently(redis, () => scripts.run('forget', names, [id, dueMember('upload', id)]))
+}
+
+function accept({ word }: Reply): void {
+  if (word === 'ok') return
+  if (word === 'session_not_found' || word === 'storage_quota_exceeded')
+    throw new GatewayError(word)
+  if (word !== 'lost') throw new TypeError(`A script answered ${word}`)
+  throw new GatewayError('storage_unavailable', {
+    cause: new Error('The upload was silent for longer than its lease'),
+  })
 }

@@ -5,12 +5,12 @@ import type { ScriptLibrary, Scripts } from '../scripts.ts'
 export const fileScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    begin: [],
+    begin: ['announced'],
     reserve: [],
-    commit: [],
+    commit: ['announced'],
     forget: [],
-    drop: [],
-    expire: [],
+    drop: ['announced', 'away'],
+    expire: ['away'],
     claim: [],
     outlive: [],
     close: [],

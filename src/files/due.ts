@@ -1,0 +1,106 @@
+// What has to be looked at later, and how a sweeper finds the account: `due` of an account says what and when, `due-accounts` which
+// accounts. The latter is on another slot of a Cluster, so no script writes both: an account is announced before anything is due.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
+import { GatewayError } from '../errors.ts'
+import { keys } from '../redis.ts'
+import { numberAt, unavailable, wasRefused } from '../scripts.ts'
+import type { Reply } from '../scripts.ts'
+
+const minuteMs = 60_000
+
+export interface Announcement {
+  readonly ref: string
+  /** Minutes since 1970. */
+  readonly minute: number
+}
+
+export function announce(redis: Redis, { ref, minute }: Announcement): Promise<number> {
+  return asked(redis.zadd(keys.dueAccounts, minute * minuteMs, `${minute}:${ref}`))
+}
+
+export function minuteOf(ms: number): number {
+  return Math.floor(ms / minuteMs)
+}
+
+/** Of a member of `due-accounts`; undefined where it is none of ours. */
+export function parseAnnouncement(member: string): Announcement | undefined {
+  const [, minute, ref] = /^(\d{1,12}):([0-9A-Za-z]{1,64})$/.exec(member) ?? []
+  return minute && ref ? { minute: Number(minute), ref } : undefined
+}
+
+export type DueKind = 'upload' | 'abandoned' | 'expiry' | 'object' | 'session'
+
+export interface Due {
+  readonly kind: string
+  readonly id: string
+}
+
+export function dueMember(kind: DueKind, id: string, tries?: number): string {
+  return tries === undefined ? `${kind} ${id}` : `${kind} ${id} ${tries}`
+}
+
+export function parseDue(member: string): Due {
+  const [kind = '', id = ''] = member.split(' ')
+  return { kind, id }
+}
+
+const mostAnnouncements = 5
+
+export interface Announcing {
+  readonly ref: string
+  /** When something will be due, by our clock; the script corrects it by its own. */
+  readonly dueMs: number
+  /** Sends a script in this tick that may answer `announce`. */
+  run(minute: string): Promise<Reply>
+}
+
+/** One flight: commands run in the order in which they are sent. */
+export async function announced(redis: Redis, { ref, dueMs, run }: Announcing): Promise<Reply> {
+  let minute = minuteOf(dueMs)
+  for (let tries = 0; tries < mostAnnouncements; tries++) {
+    const [, reply] = await Promise.all([announce(redis, { ref, minute }), run(`${minute}`)])
+    if (reply.word !== 'announce') return reply
+    minute = numberAt(reply, 2)
+  }
+  throw unavailable(new Error('Announced minutes are closed again and again'))
+}
+
+const repetitions = 2
+const reconnectMs = 2000
+
+/**
+ * Asks again where no reply came, as soon as Redis is there: only for what may run twice. `isRepeated`: an earlier one may have run.
+ */
+export async function persistently<T>(
+  redis: Redis,
+  ask: (isRepeated: boolean) => Promise<T>,
+): Promise<T> {
+  for (let repeated = 0; ; repeated++) {
+    try {
+      return await ask(repeated > 0)
+    } catch (error) {
+      if (repeated === repetitions || !isUnclear(error)) throw error
+      await ready(redis)
+    }
+  }
+}
+
+function isUnclear(error: unknown): boolean {
+  return error instanceof GatewayError && error.code === 'ledger_unavailable' && !wasRefused(error)
+}
+
+/** Or does not come back soon. */
+async function ready(redis: Redis): Promise<void> {
+  if (redis.status === 'ready') return
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      redis.off('ready', done)
+      resolve()
+    }
+    const timer = setTimeout(done, reconnectMs)
+    redis.on('ready', done)
+  })
+}

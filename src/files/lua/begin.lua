@@ -1,0 +1,16 @@
+-- Purpose: an upload's record, before anything of it is stored, so that what one leaves behind that dies is found.
+-- KEYS: session, storage, due
+-- ARGV: 1 file id; 2 lease, ms; 3 minute that is announced
+-- Reply: ok, now | session_not_found, now | announce, now, minute
+
+local session, storage, due = KEYS[1], KEYS[2], KEYS[3]
+local id, lease_ms, minute = ARGV[1], number(ARGV[2]), ARGV[3]
+
+local now = now_ms()
+if call('EXISTS', session) == 0 then return { 'session_not_found', now } end
+local needed = unannounced(storage, minute, now + lease_ms)
+if needed then return { 'announce', now, needed } end
+
+call('HSETNX', storage, id, 0)
+call('ZADD', due, int(now + lease_ms), 'upload ' .. id)
+return { 'ok', now }

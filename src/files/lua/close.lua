@@ -1,0 +1,19 @@
+-- Purpose: announcements up to a minute may go, since nothing is due, or a later one stands for what is; from here on none
+-- of them lets anything be added.
+-- KEYS: storage, due
+-- ARGV: 1 the minute; 2 a later one that is announced, or 0
+-- Reply: ok, now | stays, now: what is due is of that minute | announce, now, minute
+
+local storage, due = KEYS[1], KEYS[2]
+local minute, announced = number(ARGV[1]), number(ARGV[2])
+
+local now = now_ms()
+local closed = number(call('HGET', storage, 'closed'))
+local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+if first then
+  local needed = math.max(math.floor(number(first) / 60000), closed + 1)
+  if needed <= minute then return { 'stays', now } end
+  if needed ~= announced then return { 'announce', now, int(needed) } end
+end
+if minute > closed then call('HSET', storage, 'closed', int(minute)) end
+return { 'ok', now }

@@ -1,0 +1,45 @@
+-- Purpose: a file's row in place of its upload's record, once, however often it is asked for.
+-- KEYS: session, files, session's files, file, storage, due
+-- ARGV: 1 `<file id> <session id> <bytes> <quota>`; 2 when it expires, s, or ''; 3 minute that is announced for that;
+--       4… the row: fields and values
+-- Reply: ok, now | session_not_found, now | storage_quota_exceeded, now | lost, now: its lease has ended
+--      | announce, now, minute
+
+local session, files, session_files, file, storage, due =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local id, session_id, bytes, quota = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+)$')
+local expires_at, minute = ARGV[2], ARGV[3]
+local row = {}
+for i = 4, #ARGV do
+  row[#row + 1] = ARGV[i]
+end
+local day_ms = 86400000
+
+local now = now_ms()
+if call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
+if not call('ZSCORE', due, 'upload ' .. id) then return { 'lost', now } end
+local left_ms = call('PTTL', session)
+if left_ms == -2 then return { 'session_not_found', now } end
+local used, reserved, own = unpack(call('HMGET', storage, 'used', 'reserved', id))
+local more = number(bytes) - number(own)
+if more > 0 and number(used) + number(reserved) + more > number(quota) then
+  return { 'storage_quota_exceeded', now }
+end
+local expiry_ms = number(expires_at) * 1000
+if expires_at ~= '' then
+  local needed = unannounced(storage, minute, math.max(now, expiry_ms))
+  if needed then return { 'announce', now, needed } end
+  call('ZADD', due, int(expiry_ms), 'expiry ' .. id)
+end
+
+call('HSET', file, unpack(row))
+call('ZADD', files, 0, id)
+call('ZADD', session_files, 0, id)
+call('HINCRBY', storage, 'used', bytes)
+call('HINCRBY', storage, 'reserved', int(-number(own)))
+call('HDEL', storage, id)
+call('ZREM', due, 'upload ' .. id)
+-- Retention may have changed by then, in both directions.
+local look_ms = left_ms > 0 and math.min(left_ms, day_ms) or day_ms
+call('ZADD', due, 'NX', int(now + look_ms), 'session ' .. session_id)
+return { 'ok', now }

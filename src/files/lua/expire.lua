@@ -1,0 +1,25 @@
+-- Purpose: a file whose time has come: its bytes are free, its object is queued, and for a while it is told that it expired.
+-- KEYS: files, session's files, storage, due, file
+-- ARGV: 1 file id; 2 how long it is told, s
+-- Reply: ok, now | gone, now: no row, or one that stays
+
+local files, session_files, storage, due, file = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local id, told_s = ARGV[1], ARGV[2]
+
+local now = now_ms()
+local bytes, expires_at, session = unpack(call('HMGET', file, 'bytes', 'expires_at', 'session'))
+local expiry_ms = number(expires_at) * 1000
+if not bytes or expiry_ms == 0 then
+  call('ZREM', due, 'expiry ' .. id)
+  return { 'gone', now }
+end
+if expiry_ms > now then
+  call('ZADD', due, int(expiry_ms), 'expiry ' .. id)
+  return { 'gone', now }
+end
+
+take_away(files, session_files, storage, due, id, bytes, now)
+call('DEL', file)
+call('HSET', file, 'id', id, 'expires_at', expires_at, 'session', session or '')
+call('EXPIRE', file, told_s)
+return { 'ok', now }

@@ -1,0 +1,100 @@
+// Files as they are read: their rows, and whether their sessions are still there. A session that has gone takes its files with
+// it at once, long before a sweeper comes.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
+import { GatewayError } from '../errors.ts'
+import type { List, Page } from '../http/page.ts'
+import { isId } from '../ids.ts'
+import { readPage } from '../listing.ts'
+import type { Row } from '../listing.ts'
+import { keys } from '../redis.ts'
+import { parseRow, toFileObject } from './file-row.ts'
+import type { FileObject, FileRow } from './file-row.ts'
+
+/** What a file's id stands for. */
+type Found = FileRow | 'expired' | 'hidden' | 'gone'
+
+/** Throws `file_not_found`, `file_expired`. */
+export async function readRow(redis: Redis, ref: string, id: string): Promise<FileRow> {
+  const [found = 'gone'] = await asked(findRows(redis, ref, [id]))
+  if (found === 'expired') throw new GatewayError('file_expired')
+  if (typeof found === 'string') throw new GatewayError('file_not_found')
+  return found
+}
+
+export async function readRows(
+  redis: Redis,
+  ref: string,
+  ids: readonly string[],
+): Promise<readonly (FileRow | undefined)[]> {
+  const rows = await asked(findRows(redis, ref, ids))
+  return rows.map((row) => (typeof row === 'string' ? undefined : row))
+}
+
+/** Two flights: which session is asked for is told by the row. */
+async function findRows(
+  redis: Redis,
+  ref: string,
+  ids: readonly string[],
+): Promise<readonly Found[]> {
+  const hashes = await Promise.all(ids.map((id) => readHash(redis, ref, id)))
+  const rows = hashes.map((hash, at) => hash && parseRow(ids[at] ?? '', hash))
+  const sessions = new Set(rows.flatMap((row) => row?.session ?? []))
+  const there = new Set<string>()
+  await Promise.all(
+    [...sessions].map(async (session) => {
+      if (await isThere(redis, ref, session)) there.add(session)
+    }),
+  )
+  const nowS = Math.floor(Date.now() / 1000)
+  return rows.map((row, at) => {
+    if (!row) return isEmpty(hashes[at]) ? 'gone' : 'hidden'
+    if (!there.has(row.session)) return 'hidden'
+    if ('isExpired' in row) return 'expired'
+    return row.expiresAt !== null && row.expiresAt <= nowS ? 'expired' : row
+  })
+}
+
+function isEmpty(hash: Readonly<Record<string, string>> | undefined): boolean {
+  return hash !== undefined && Object.keys(hash).length === 0
+}
+
+/** Undefined where something else has the key. What can be no id is nobody's, and Redis is not asked for it. */
+async function readHash(redis: Redis, ref: string, id: string) {
+  if (!isId('file', id)) return undefined
+  try {
+    return await redis.hgetall(keys.file(ref, id))
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('WRONGTYPE')) return undefined
+    throw error
+  }
+}
+
+async function isThere(redis: Redis, ref: string, session: string): Promise<boolean> {
+  return (await redis.exists(keys.session(ref, session))) === 1
+}
+
+/** Throws `session_not_found`. */
+export async function listRows(
+  redis: Redis,
+  ref: string,
+  { page, session }: { readonly page: Page; readonly session: string | undefined },
+): Promise<List<FileObject>> {
+  if (session !== undefined) {
+    const isOurs = isId('sess', session) && (await asked(isThere(redis, ref, session)))
+    if (!isOurs) throw new GatewayError('session_not_found')
+  }
+  const rows = {
+    key: session === undefined ? keys.files(ref) : keys.sessionFiles(ref, session),
+    read: async (ids: readonly string[]) => (await findRows(redis, ref, ids)).map(toListed),
+  }
+  return await asked(readPage(redis, rows, page))
+}
+
+/** What has expired stands in the list until it is swept. */
+function toListed(found: Found): Row<FileObject> {
+  if (found === 'gone') return 'gone'
+  if (typeof found === 'string') return 'unreadable'
+  return { value: toFileObject(found), bytes: 1024 + found.filename.length }
+}

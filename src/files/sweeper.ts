@@ -1,0 +1,162 @@
+// Does what nobody waits for: uploads that died, files that expired, objects whose deletion failed, files of sessions that have gone.
+// Every gateway has one; what is due is claimed, so that one does it, and comes again where that one fails or dies.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
+import { keys } from '../redis.ts'
+import { numberAt, textAt } from '../scripts.ts'
+import type { ObjectStore } from '../store/store.ts'
+import { announce, parseAnnouncement } from './due.ts'
+import type { FileScripts } from './library.ts'
+import { createTasks } from './tasks.ts'
+import type { Problem } from './tasks.ts'
+
+export interface Sweeper {
+  /** One round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
+  sweep(): Promise<number>
+  /** No further round; one under way ends soon, and what it had claimed comes again. */
+  close(): Promise<void>
+}
+
+export interface SweeperOptions {
+  readonly redis: Redis
+  readonly scripts: FileScripts
+  readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
+  /** 0: no rounds but those that are asked for. */
+  readonly everyMs?: number
+  /** Others leave alone what is claimed for so long; deletions that fail wait twice as long each time. */
+  readonly takenMs?: number
+  /** A deletion that takes longer has failed. */
+  readonly storeMs?: number
+  onProblem(problem: Problem): void
+}
+
+const mostAccounts = 1000
+const accountsAtOnce = 4
+const claimedAtOnce = 16
+const longestWaitMs = 3_600_000
+
+export function createSweeper({
+  everyMs = 30_000,
+  takenMs = 60_000,
+  storeMs = 20_000,
+  ...rest
+}: SweeperOptions): Sweeper {
+  const closing = new AbortController()
+  const round: Round = { ...rest, takenMs, storeMs, signal: closing.signal }
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<unknown> = Promise.resolve()
+
+  const sweep = async () => {
+    const sweeping = sweepAccounts(round)
+    running = sweeping.catch(() => undefined) // whoever asked for it hears of it
+    return await sweeping
+  }
+  const schedule = () => {
+    // Gateways that were started together must not march in step.
+    const waitMs = everyMs * (0.75 + Math.random() / 2)
+    timer = setTimeout(() => void tick(), waitMs).unref()
+  }
+  const tick = async () => {
+    try {
+      await sweep()
+    } catch (error) {
+      rest.onProblem({ what: 'a round', error })
+    }
+    if (!closing.signal.aborted) schedule()
+  }
+  if (everyMs > 0) schedule()
+  return {
+    sweep,
+    async close() {
+      closing.abort()
+      clearTimeout(timer)
+      await running
+    },
+  }
+}
+
+interface Round extends Omit<Required<SweeperOptions>, 'everyMs'> {
+  readonly signal: AbortSignal
+}
+
+async function sweepAccounts(round: Round): Promise<number> {
+  const accounts = await announcedAccounts(round.redis)
+  const work = createTasks(round)
+  let done = 0
+  const next = async () => {
+    for (let one = accounts.pop(); one && !round.signal.aborted; one = accounts.pop()) {
+      done += await sweepAccount(round, one, work)
+    }
+  }
+  await Promise.all(Array.from({ length: accountsAtOnce }, next))
+  return done
+}
+
+interface Announced {
+  readonly ref: string
+  readonly minutes: readonly number[]
+}
+
+/** In an order of chance, so that several sweepers are not at the same one. */
+async function announcedAccounts(redis: Redis): Promise<Announced[]> {
+  const [seconds] = await asked(redis.time())
+  const until = Number(seconds) * 1000
+  const members = await asked(
+    redis.zrangebyscore(keys.dueAccounts, '-inf', until, 'LIMIT', 0, mostAccounts),
+  )
+  const broken = members.filter((member) => !parseAnnouncement(member))
+  if (broken.length > 0) await asked(redis.zrem(keys.dueAccounts, ...broken))
+  const byRef = Map.groupBy(
+    members.flatMap((member) => parseAnnouncement(member) ?? []),
+    ({ ref }) => ref,
+  )
+  return [...byRef]
+    .map(([ref, all]) => ({ ref, minutes: all.map(({ minute }) => minute) }))
+    .toSorted(() => Math.random() - 0.5)
+}
+
+/** Batches, for as long as something of them is done: an expiry makes an object due. */
+async function sweepAccount(
+  round: Round,
+  { ref, minutes }: Announced,
+  work: (ref: string, member: string) => Promise<boolean>,
+): Promise<number> {
+  let done = 0
+  while (!round.signal.aborted) {
+    const members = await claim(round, ref)
+    const were = await Promise.all(members.map((member) => work(ref, member)))
+    const count = were.filter(Boolean).length
+    done += count
+    if (count === 0) break
+  }
+  await withdraw(round, { ref, minutes })
+  return done
+}
+
+async function claim({ scripts, takenMs }: Round, ref: string): Promise<readonly string[]> {
+  const limits = [`${claimedAtOnce}`, `${takenMs}`, `${longestWaitMs}`]
+  const reply = await scripts.run('claim', [keys.due(ref)], limits)
+  return reply.values.slice(2).map((_member, at) => textAt(reply, 2 + at))
+}
+
+const mostLooks = 5
+
+/** Takes the announcements away that nothing needs any more, and makes the next. */
+async function withdraw({ redis, scripts }: Round, { ref, minutes }: Announced): Promise<void> {
+  const latest = Math.max(...minutes)
+  const names = [keys.storage(ref), keys.due(ref)]
+  let announcedMinute = 0
+  for (let looks = 0; looks < mostLooks; looks++) {
+    const reply = await scripts.run('close', names, [`${latest}`, `${announcedMinute}`])
+    if (reply.word === 'announce') {
+      announcedMinute = numberAt(reply, 2)
+      await announce(redis, { ref, minute: announcedMinute })
+      continue
+    }
+    const needless = reply.word === 'ok' ? minutes : minutes.filter((minute) => minute < latest)
+    const members = needless.map((minute) => `${minute}:${ref}`)
+    if (members.length > 0) await asked(redis.zrem(keys.dueAccounts, ...members))
+    return
+  }
+}

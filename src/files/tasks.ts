@@ -1,0 +1,120 @@
+// What a sweeper does about each thing that it has claimed. Each may be done again, and by two at once: who is late changes nothing.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../asked.ts'
+import { keys } from '../redis.ts'
+import type { ObjectStore } from '../store/store.ts'
+import { parseDue } from './due.ts'
+import type { DueKind } from './due.ts'
+import { objectName } from './file-row.ts'
+import type { FileScripts } from './library.ts'
+import { dropFilesOf, rowKeys } from './removal.ts'
+
+export interface Problem {
+  /** What failed, for the log. */
+  readonly what: string
+  readonly ref?: string
+  readonly error: unknown
+}
+
+export interface TaskOptions {
+  readonly redis: Redis
+  readonly scripts: FileScripts
+  readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
+  readonly storeMs: number
+  readonly signal: AbortSignal
+  onProblem(problem: Problem): void
+}
+
+interface Thing {
+  readonly ref: string
+  readonly id: string
+  /** As it stands in due. */
+  readonly member: string
+}
+
+type Task = (options: TaskOptions, thing: Thing) => Promise<unknown>
+
+/** A store that failed so often without a success is left alone for the rest of the round. */
+const mostFailures = 16
+
+/** False where it was not done: it comes again, since it was claimed for a time only. */
+export function createTasks(
+  options: TaskOptions,
+): (ref: string, member: string) => Promise<boolean> {
+  const guarded = { ...options, store: limited(options) }
+  let failures = 0
+  return async (ref, member) => {
+    const { kind, id } = parseDue(member)
+    const needsStore = kind === 'object' || kind === 'abandoned'
+    if (needsStore && failures >= mostFailures) return false
+    try {
+      const task = tasks.get(kind) ?? forget
+      await task(guarded, { ref, id, member })
+      if (needsStore) failures = 0
+      return true
+    } catch (error) {
+      if (needsStore) failures++
+      if (!options.signal.aborted) options.onProblem({ what: member, ref, error })
+      return false
+    }
+  }
+}
+
+const tasks: ReadonlyMap<string, Task> = new Map<DueKind, Task>([
+  ['abandoned', abandon],
+  ['object', removeObject],
+  ['expiry', expire],
+  ['session', followSession],
+])
+
+async function abandon({ redis, scripts, store }: TaskOptions, { ref, id, member }: Thing) {
+  // No row can stand beside such a record; were there one, its object would have to stay.
+  const hasRow = await asked(redis.hexists(keys.file(ref, id), 'bytes'))
+  if (!hasRow) await store.abandon(objectName(ref, id))
+  await scripts.run('forget', [keys.storage(ref), keys.due(ref)], [id, member])
+}
+
+async function removeObject(options: TaskOptions, thing: Thing) {
+  await options.store.remove(objectName(thing.ref, thing.id))
+  await forget(options, thing)
+}
+
+const toldS = 7 * 86_400
+
+/** Its object is due then. */
+async function expire({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
+  const session = (await asked(redis.hget(keys.file(ref, id), 'session'))) ?? ''
+  await scripts.run('expire', rowKeys({ ref, id, session }), [id, `${toldS}`])
+}
+
+/** Their objects are due then. */
+async function followSession({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
+  const names = [keys.session(ref, id), keys.sessionFiles(ref, id), keys.due(ref)]
+  const { word } = await scripts.run('outlive', names, [id])
+  if (word === 'gone') await dropFilesOf({ redis, scripts, retryMs: 0 }, ref, id)
+}
+
+async function forget({ redis }: TaskOptions, { ref, member }: Thing) {
+  await asked(redis.zrem(keys.due(ref), member))
+}
+
+/** What hangs, or is in the way of the end, has failed. */
+function limited({ store, storeMs, signal }: TaskOptions): TaskOptions['store'] {
+  const within = async (work: Promise<void>) => {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(storeMs)])
+    await Promise.race([work, aborted(limit)])
+  }
+  return {
+    remove: (name) => within(store.remove(name)),
+    abandon: (name) => within(store.abandon(name)),
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+  })
+}
