@@ -108,6 +108,7 @@ t.test(
 admin: { token: admin-secret }
 redis: { url: 'redis://127.0.0.1:1', password: redis-secret }
 plugins: { auth: { pepper: pepper-secret } }
+store: { s3: { bucket: files, access_key_id: ak, secret_access_key: s3-secret } }
 models:
   a: { targets: [{ url: http://a/v1, key: key-a, headers: { x-b: header-b } }] }
   b: { targets: [{ url: http://b/v1?api-version=1&key=key-in-query }, { url: http://c/v1, key: key-c }] }
@@ -121,6 +122,7 @@ models:
       'key-in-query',
       'pepper-secret',
       'redis-secret',
+      's3-secret',
     ])
   },
 )

@@ -21,7 +21,7 @@ export function crossCheck(file: unknown): readonly Finding[] {
       checkPlan(plan, ['plans', name], [...names.taken.keys()]),
     ),
     ...checkLimits(block(limits)),
-    ...checkCredentials(block(block(store).s3)),
+    ...checkStore(store),
   ]
 }
 
@@ -123,6 +123,18 @@ function checkLimits(limits: Block): readonly Finding[] {
         )
       : fault(['limits', key], 'is more than bodies, what all bodies together may have'),
   )
+}
+
+function checkStore(store: unknown): readonly Finding[] {
+  if (!isBlock(store)) return []
+  const { disk, s3 } = store
+  if (disk !== undefined && s3 !== undefined) {
+    return [fault(['store'], 'is both disk and s3; remove one')]
+  }
+  if (Object.keys(store).length === 0) {
+    return [fault(['store'], 'write disk, or a block with disk or s3')]
+  }
+  return checkCredentials(block(s3))
 }
 
 function checkCredentials(s3: Block): readonly Finding[] {

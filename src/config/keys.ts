@@ -75,43 +75,40 @@ const smallestPart = 5 * 2 ** 20
 /** A part is held in memory. */
 const largestPart = 2 ** 30
 
-const diskBlock = z.strictObject({
-  disk: z
-    .strictObject({ path: path().describe('Folder for the files.') })
-    .describe('Keeps files in a folder.'),
+const s3 = z.strictObject({
+  bucket: bucket().describe('The bucket. It has to be there; nobody else may write to it.'),
+  prefix: objectPrefix()
+    .default('')
+    .describe('Put before the name of every object, such as `tollgate/`.'),
+  region: z.string().min(1).default('us-east-1').describe("The bucket's region."),
+  endpoint: endpointUrl().optional().describe('The server, where it is not AWS.'),
+  path_style: z
+    .boolean()
+    .optional()
+    .describe('The bucket in the path, not in the host name; not given, with an endpoint only.'),
+  access_key_id: z
+    .string()
+    .optional()
+    .describe('Not given, credentials are looked for where AWS tools look for them.'),
+  secret_access_key: secret().optional().describe('Best as `${NAME}`.'),
+  part_size: bytes({ min: smallestPart, max: largestPart })
+    .prefault('8MiB')
+    .describe('An upload goes out in parts of this size, 10,000 of them at most.'),
+  concurrency: z
+    .int()
+    .min(1)
+    .max(16)
+    .default(3)
+    .describe('Parts of one upload that are in memory at a time.'),
 })
 
-const s3Block = z.strictObject({
-  s3: z
-    .strictObject({
-      bucket: bucket().describe('The bucket. It has to be there; nobody else may write to it.'),
-      prefix: objectPrefix()
-        .default('')
-        .describe('Put before the name of every object, such as `tollgate/`.'),
-      region: z.string().min(1).default('us-east-1').describe("The bucket's region."),
-      endpoint: endpointUrl().optional().describe('The server, where it is not AWS.'),
-      path_style: z
-        .boolean()
-        .optional()
-        .describe(
-          'The bucket in the path, not in the host name; not given, with an endpoint only.',
-        ),
-      access_key_id: z
-        .string()
-        .optional()
-        .describe('Not given, credentials are looked for where AWS tools look for them.'),
-      secret_access_key: secret().optional().describe('Best as `${NAME}`.'),
-      part_size: bytes({ min: smallestPart, max: largestPart })
-        .prefault('8MiB')
-        .describe('An upload goes out in parts of this size, 10,000 of them at most.'),
-      concurrency: z
-        .int()
-        .min(1)
-        .max(16)
-        .default(3)
-        .describe('Parts of one upload that are in memory at a time.'),
-    })
-    .describe('Keeps files in an S3 bucket.'),
+/** One of them: the check of the whole file sees to it. */
+const storeBlock = z.strictObject({
+  disk: z
+    .strictObject({ path: path().describe('Folder for the files.') })
+    .optional()
+    .describe('Keeps files in a folder.'),
+  s3: s3.optional().describe('Keeps files in an S3 bucket.'),
 })
 
 /** Those that are compared with each other. */
@@ -182,7 +179,7 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
         .prefault('embedded')
         .describe('Where balances and keys live; `embedded` is a Redis of its own.'),
       store: z
-        .union([z.literal('disk'), diskBlock, s3Block], {
+        .union([z.literal('disk'), storeBlock], {
           error: 'write disk, {disk: {path: ./files}} or {s3: {bucket: files}}',
         })
         .prefault('disk')
@@ -213,3 +210,4 @@ function pluginKeys(plugins: readonly PluginKeys[]) {
 }
 
 export type GatewayKeys = z.output<ReturnType<typeof gatewayKeys>>
+export type S3Keys = z.output<typeof s3>

@@ -2,9 +2,18 @@
 // names replaced by their texts. Everything in it was checked before; nothing here can fail. The result is frozen.
 
 import { join } from 'node:path'
-import type { Config, Listen, Model, Plan, RedisConfig, StoreConfig, Target } from './config.ts'
+import type {
+  Config,
+  Listen,
+  Model,
+  Plan,
+  RedisConfig,
+  S3Config,
+  StoreConfig,
+  Target,
+} from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
-import type { GatewayKeys, PluginKeys } from './keys.ts'
+import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
 import { parseRedisUrl } from './words.ts'
 
@@ -41,18 +50,20 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
 }
 
 function resolveStore({ store, data }: GatewayKeys): StoreConfig {
-  if (store === 'disk') return { disk: { path: join(data, 'store') } }
-  if ('disk' in store) return { disk: { path: store.disk.path } }
-  const { bucket, prefix, region, endpoint, concurrency } = store.s3
-  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = store.s3
+  if (store !== 'disk' && store.s3) return { s3: resolveS3(store.s3) }
+  const given = store === 'disk' ? undefined : store.disk
+  return { disk: given ?? { path: join(data, 'store') } }
+}
+
+function resolveS3(keys: S3Keys): S3Config {
+  const { bucket, prefix, region, endpoint, concurrency } = keys
+  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
   return {
-    s3: {
-      ...{ bucket, prefix, region, concurrency },
-      ...(endpoint !== undefined && { endpoint }),
-      pathStyle: store.s3.path_style ?? endpoint !== undefined,
-      ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),
-      partBytes: store.s3.part_size,
-    },
+    ...{ bucket, prefix, region, concurrency },
+    ...(endpoint !== undefined && { endpoint }),
+    pathStyle: keys.path_style ?? endpoint !== undefined,
+    ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),
+    partBytes: keys.part_size,
   }
 }
 

@@ -91,3 +91,21 @@ t.test('plugins stand under their own name, switched off ones nowhere', async (t
   })
   t.equal(resolved({ plugins: { './words.ts': false } }).plugins.size, 0)
 })
+
+t.test(
+  'S3: what is not given, and how the bucket is named without and with an endpoint',
+  async (t) => {
+    const s3 = { bucket: 'files' }
+    const bare = { bucket: 'files', prefix: '', region: 'us-east-1', pathStyle: false }
+    const sizes = { partBytes: 8 * 2 ** 20, concurrency: 3 }
+    t.same(resolved({ store: { s3 } }).store, { s3: { ...bare, ...sizes } })
+    const endpoint = 'http://127.0.0.1:8333'
+    t.match(resolved({ store: { s3: { ...s3, endpoint } } }).store, { s3: { pathStyle: true } })
+    const keys = { access_key_id: 'AK', secret_access_key: 'SK' }
+    t.match(resolved({ store: { s3: { ...s3, ...keys, path_style: true } } }).store, {
+      s3: { pathStyle: true, credentials: { accessKeyId: 'AK', secretAccessKey: 'SK' } },
+    })
+    const none = resolved({ store: { s3: { ...s3, access_key_id: '', secret_access_key: '' } } })
+    t.notOk('s3' in none.store && none.store.s3.credentials, 'empty ones are none')
+  },
+)
