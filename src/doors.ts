@@ -118,7 +118,8 @@ function requestHandler(handling: Handling) {
   return async (req: IncomingMessage, res: ServerResponse) => {
     const controller = new AbortController()
     inside.add(controller)
-    const x = exchangeOf(req, handling, controller.signal)
+    const claim = handling.budget.claim()
+    const x = exchangeOf(req, handling, { signal: controller.signal, memory: claim })
     const onClose = () => {
       if (!hasLeft(res)) return
       x.hasLeft = true
@@ -126,7 +127,6 @@ function requestHandler(handling: Handling) {
       if (x.route.abortOnLeave) controller.abort(new ClientLeft())
     }
     res.on('close', onClose)
-    const claim = handling.budget.claim()
     try {
       const hooks: NamedHooks[] = []
       for (const one of running) {
@@ -149,7 +149,7 @@ function named(hooks: object, plugin: string): NamedHooks {
 function exchangeOf(
   req: IncomingMessage,
   { router, addressOf }: Handling,
-  signal: AbortSignal,
+  { signal, memory }: Pick<Exchange, 'signal' | 'memory'>,
 ): Exchange {
   const { path, query, route, params } = find(req, router)
   return {
@@ -165,6 +165,7 @@ function exchangeOf(
     signal,
     replyHeaders: {},
     body: nothing,
+    memory,
     incoming: route.body === 'stream' ? req : undefined,
     // Named now, so that all exchanges are of one shape for the engine.
     caller: undefined,
@@ -231,11 +232,11 @@ class HttpWire implements Wire {
       readerStallMs: config.limits.readerStallMs,
       onDrop: () => metrics.readersDropped.inc(),
     }
-    const isStream = 'stream' in answer
-    const kind = x.route.access === 'sessions' ? 'session' : 'chat'
+    const isStream = !('body' in answer)
+    const kind = kindOf(answer, x.route)
     if (isStream) metrics.streamsOpen.inc({ kind })
     try {
-      await sendAnswer(res, x, { answer, limits })
+      await sendAnswer(res, x, { answer, limits, signal: x.signal })
     } finally {
       if (isStream) metrics.streamsOpen.dec({ kind })
     }
@@ -244,4 +245,10 @@ class HttpWire implements Wire {
   async sendError(error: GatewayError): Promise<void> {
     sendError(this.#parts.res, this.#parts.x, error)
   }
+}
+
+/** Of what is written bit by bit. */
+function kindOf(answer: Answer, { access }: Route): 'download' | 'session' | 'chat' {
+  if ('content' in answer) return 'download'
+  return access === 'sessions' ? 'session' : 'chat'
 }

@@ -47,7 +47,8 @@ export async function live(
     }
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
-    if ('content' in answer) await run.finish(plainOutcome(answer.status, wire.left))
+    // A file was sent when it was taken.
+    if ('content' in answer && !wire.left) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return

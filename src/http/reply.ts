@@ -5,12 +5,13 @@
 import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { errorBody } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Answer } from '../plugin.ts'
 import { dropWhenStuck, openClientStream } from './client-stream.ts'
 import type { ClientStream, StreamLimits } from './client-stream.ts'
+import { sendContent } from './content.ts'
+import type { Content } from './content.ts'
 import { headerList, headerOf } from './headers.ts'
 import type { Headers } from './headers.ts'
 import { linger } from './linger.ts'
@@ -27,13 +28,21 @@ interface Head {
   readonly headers: Headers
 }
 
+export interface Sending {
+  readonly answer: Answer
+  readonly limits: StreamLimits
+  /** Cuts content; streams have their own ends. */
+  readonly signal?: AbortSignal
+}
+
 /** Resolves when the answer's work has ended. A stream that throws is cut, so that it never looks whole. */
 export async function sendAnswer(
   res: ServerResponse,
   x: Replying,
-  { answer, limits }: { readonly answer: Answer; readonly limits: StreamLimits },
+  sending: Sending,
 ): Promise<void> {
-  if ('content' in answer) return sendContent(res, x, { ...answer, limits })
+  const { answer, limits } = sending
+  if ('content' in answer) return sendContent(res, contentOf(res, x, { ...sending, answer }))
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
@@ -50,24 +59,23 @@ export async function sendAnswer(
   out.end()
 }
 
-interface Content extends Head {
-  readonly content: Readable
-  readonly limits: StreamLimits
+interface SendingContent extends Sending {
+  readonly answer: Extract<Answer, { content: Readable }>
 }
 
-/** A client that leaves ends the content, and content that breaks cuts the answer: its length is not reached. */
-async function sendContent(
-  res: ServerResponse,
-  x: Replying,
-  { status, headers, content, limits }: Content,
-): Promise<void> {
-  if (isMidBody(res.req)) res.shouldKeepAlive = false
-  res.writeHead(status, headerList(x.id, x.replyHeaders, headers))
-  dropWhenStuck(res, limits)
-  try {
-    await pipeline(content, res)
-  } catch (error) {
-    if (!hasLeft(res)) throw error
+function contentOf(res: ServerResponse, x: Replying, sending: SendingContent): Content {
+  const { answer, limits, signal } = sending
+  const { status, headers, content } = answer
+  const isLong = isMidBody(res.req)
+  if (isLong) res.shouldKeepAlive = false
+  return {
+    status,
+    headers: headerList(x.id, x.replyHeaders, headers),
+    length: headerOf(headers, 'content-length'),
+    content,
+    limits,
+    signal,
+    end: () => (isLong ? linger(res.req, () => res.end()) : res.end()),
   }
 }
 

@@ -1,0 +1,332 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { GatewayError, asGatewayError } from '../../src/errors.ts'
+import { hasLeft, sendAnswer, sendError } from '../../src/http/reply.ts'
+import type { Sending } from '../../src/http/reply.ts'
+import { startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+import type { RawClient } from '../fixtures/raw-http.ts'
+import { until } from '../fixtures/until.ts'
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+const x = { id: 'req_test', replyHeaders: {} }
+
+/** Content that counts what is read of it; what it holds says where in it one is. */
+class Source extends Readable {
+  read_ = 0
+  readonly #bytes: number
+  readonly #breaksAt: number
+  /** Is silent from here on. */
+  readonly #stallsAt: number
+
+  constructor(bytes: number, { breaksAt = Infinity, stallsAt = Infinity } = {}) {
+    super({ highWaterMark: 64 * 1024 })
+    this.#bytes = bytes
+    this.#breaksAt = breaksAt
+    this.#stallsAt = stallsAt
+  }
+
+  override _read(size: number): void {
+    if (this.read_ >= this.#stallsAt) return
+    if (this.read_ >= this.#breaksAt) return void this.destroy(new Error('the disk is gone'))
+    if (this.read_ >= this.#bytes) return void this.push(null)
+    const end = Math.min(this.read_ + size, this.#bytes, this.#breaksAt, this.#stallsAt)
+    const chunk = pattern(this.read_, end)
+    this.read_ = end
+    this.push(chunk)
+  }
+}
+
+function pattern(start: number, end: number): Buffer {
+  const bytes = Buffer.alloc(end - start)
+  for (let i = 0; i < bytes.length; i++) bytes[i] = (start + i) % 251
+  return bytes
+}
+
+interface Serving extends Partial<Omit<Sending, 'answer'>> {
+  readonly length?: number
+  readonly status?: number
+  /** Before the answer is sent. */
+  readonly before?: (res: ServerResponse) => Promise<unknown>
+}
+
+interface Served {
+  connect(): Promise<RawClient>
+  /** The first one: what `sendAnswer` threw, and whether the client had left by then. */
+  readonly ended: Promise<{ readonly thrown?: unknown; readonly left: boolean }>
+}
+
+/** Answers every request with the next content; a refusal as the gateway does. */
+async function serve(t: Test, sources: readonly Source[], serving: Serving = {}): Promise<Served> {
+  const { length, status = 200, before, ...rest } = serving
+  const { promise: ended, resolve } = Promise.withResolvers<Awaited<Served['ended']>>()
+  let next = 0
+  const onRequest = async (_req: IncomingMessage, res: ServerResponse) => {
+    const isFirst = next === 0
+    const content = sources[next++] ?? new Source(whole)
+    await before?.(res)
+    const headers = { 'Content-Length': String(length ?? whole) }
+    const sending = { limits: { readerStallMs: 30_000 }, ...rest }
+    try {
+      await sendAnswer(res, x, { ...sending, answer: { status, headers, content } })
+      if (isFirst) resolve({ left: hasLeft(res) })
+    } catch (thrown) {
+      if (isFirst) resolve({ thrown, left: hasLeft(res) })
+      sendError(res, x, asGatewayError(thrown))
+    }
+  }
+  const listener = await startListener(t, onRequest)
+  return { connect: () => rawClient(t, listener.port), ended }
+}
+
+const whole = 1_000_003
+/** More than the kernel keeps for a client that takes nothing. */
+const long = 64 * 1024 * 1024
+
+t.test('content arrives byte for byte, and the connection is used again', async (t) => {
+  const sources = [new Source(whole), new Source(whole)]
+  const { connect, ended } = await serve(t, sources)
+  const one = await connect()
+  for (const source of sources) {
+    one.send(get)
+    const { status, headers, body } = await one.answer()
+    t.equal(status, 200)
+    t.equal(headers.connection, 'keep-alive')
+    t.equal(headers['x-request-id'], 'req_test')
+    t.equal(headers['transfer-encoding'], undefined)
+    t.ok(body.equals(pattern(0, whole)))
+    t.ok(source.destroyed)
+  }
+  t.same(await ended, { left: false })
+})
+
+t.test('HEAD has the length and no body, and nothing is read', async (t) => {
+  const source = new Source(whole)
+  const { connect } = await serve(t, [source, new Source(whole)])
+  const one = await connect()
+  one.send(get.replace('GET', 'HEAD'), get)
+  t.equal((await one.answer('HEAD')).headers['content-length'], String(whole))
+  t.ok((await one.answer()).body.equals(pattern(0, whole)))
+  t.ok(source.destroyed)
+  t.equal(source.read_, 0)
+})
+
+t.test('HTTP/1.0 gets the same bytes, and their end is the connection', async (t) => {
+  const { connect } = await serve(t, [new Source(whole)])
+  const one = await connect()
+  one.send('GET / HTTP/1.0\r\n\r\n')
+  const { headers, body } = await one.answer()
+  t.equal(headers.connection, 'close')
+  t.ok(body.equals(pattern(0, whole)))
+  t.equal(await one.ended(), '')
+})
+
+t.test('a client that takes nothing for a while holds the content back', async (t) => {
+  const source = new Source(long)
+  const { connect } = await serve(t, [source], { length: long })
+  const one = await connect()
+  one.socket.pause()
+  one.send(get)
+  // Held back is what stands still in two looks.
+  let before = -1
+  await until(() => {
+    const still = source.read_ > 0 && source.read_ === before
+    before = source.read_
+    return still
+  })
+  t.ok(source.read_ < long / 2, `${source.read_} bytes read`)
+  one.socket.resume()
+  t.ok((await one.answer()).body.equals(pattern(0, long)))
+})
+
+t.test('a client that leaves ends the content, also while the content is silent', async (t) => {
+  for (const source of [new Source(long), new Source(long, { stallsAt: 100_000 })]) {
+    const { connect, ended } = await serve(t, [source], { length: long })
+    const one = await connect()
+    one.send(get)
+    await one.head()
+    one.socket.destroy()
+    t.same(await ended, { left: true })
+    t.ok(source.destroyed)
+  }
+})
+
+t.test('content whose client left before its answer began is never read', async (t) => {
+  const source = new Source(whole)
+  const before = (res: ServerResponse) => once(res, 'close')
+  const { connect, ended } = await serve(t, [source], { before })
+  const one = await connect()
+  one.send(get)
+  one.socket.destroy()
+  t.same(await ended, { left: true })
+  t.ok(source.destroyed)
+  t.equal(source.read_, 0)
+})
+
+t.test('content of an answer that cannot be written is destroyed', async (t) => {
+  const source = new Source(whole)
+  const { connect, ended } = await serve(t, [source], { status: 99 })
+  const one = await connect()
+  one.send(get)
+  t.equal((await one.answer()).status, 503)
+  t.match(await ended, { thrown: { cause: { code: 'ERR_HTTP_INVALID_STATUS_CODE' } } })
+  t.ok(source.destroyed)
+})
+
+t.test(
+  'a client that takes nothing for too long is dropped, and the content with it',
+  async (t) => {
+    const source = new Source(long)
+    let dropped = 0
+    const limits = { readerStallMs: 100, onDrop: () => void dropped++ }
+    const { connect, ended } = await serve(t, [source], { length: long, limits })
+    const one = await connect()
+    one.socket.pause()
+    one.send(get)
+    t.same(await ended, { left: true })
+    t.ok(source.destroyed)
+    t.equal(dropped, 1)
+  },
+)
+
+t.test('content that pauses longer than a reader may is no stuck reader', async (t) => {
+  const source = new Source(whole, { stallsAt: 100_000 })
+  const { promise: idle, resolve } = Promise.withResolvers<void>()
+  let dropped = 0
+  const limits = { readerStallMs: 50, onDrop: () => void dropped++ }
+  const before = async (res: ServerResponse) => void res.on('timeout', () => resolve())
+  const { connect } = await serve(t, [source], { limits, before })
+  const one = await connect()
+  one.send(get)
+  await one.head()
+  await idle
+  t.equal(dropped, 0)
+  t.notOk(source.destroyed)
+})
+
+t.test('what is broken, too short or too long never looks whole', async (t) => {
+  for (const [source, message] of [
+    [new Source(whole, { breaksAt: 700_000 }), 'the disk is gone'],
+    [new Source(whole - 1), `the content is 1 bytes shorter than ${whole}`],
+    [new Source(whole + 1), `the content is longer than ${whole} bytes`],
+    [new Source(long), `the content is longer than ${whole} bytes`],
+  ] as const) {
+    const { connect, ended } = await serve(t, [source])
+    const one = await connect()
+    // The second request must not have its answer taken for the rest of the first one's.
+    one.send(get, get)
+    await t.rejects(one.answer(), message)
+    t.match(await ended, {
+      thrown: { code: 'storage_unavailable', cause: { message } },
+      left: false,
+    })
+    t.ok(source.destroyed)
+  }
+})
+
+t.test(
+  'content that breaks before its first byte is refused, and the connection kept',
+  async (t) => {
+    const sources = [new Source(whole, { breaksAt: 0 }), new Source(0), new Source(whole)]
+    const { connect } = await serve(t, sources)
+    const one = await connect()
+    one.send(get, get, get)
+    for (const cause of ['the disk is gone', 'it is empty']) {
+      const { status, json } = await one.answer()
+      t.equal(status, 503, cause)
+      t.equal(json.error?.code, 'storage_unavailable', cause)
+    }
+    t.equal((await one.answer()).body.length, whole)
+  },
+)
+
+t.test('no bytes are content as well', async (t) => {
+  const { connect } = await serve(t, [new Source(0)], { length: 0 })
+  const one = await connect()
+  one.send(get)
+  const { status, headers, body } = await one.answer()
+  t.equal(status, 200)
+  t.equal(headers['content-length'], '0')
+  t.equal(body.length, 0)
+})
+
+t.test('pipelined answers wait for a download, and downloads for their turn', async (t) => {
+  const sources = [new Source(long), new Source(whole)]
+  const [first, second] = sources as [Source, Source]
+  const lengths = [long, whole]
+  const listener = await startListener(t, async (_req, res) => {
+    const headers = { 'Content-Length': String(lengths.shift()) }
+    const content = sources.shift() ?? new Source(0)
+    const answer = { status: 200, headers, content }
+    await sendAnswer(res, x, { answer, limits: { readerStallMs: 30_000 } })
+  })
+  const one = await rawClient(t, listener.port)
+  one.socket.pause()
+  one.send(get, get)
+  await until(() => second.read_ > 0)
+  one.socket.resume()
+  t.ok((await one.answer()).body.equals(pattern(0, long)))
+  t.ok((await one.answer()).body.equals(pattern(0, whole)))
+  t.ok(first.destroyed && second.destroyed)
+})
+
+t.test('a client that leaves while its download waits for its turn ends it', async (t) => {
+  const sources = [new Source(long, { stallsAt: 1 }), new Source(long)]
+  const { connect } = await serve(t, sources, { length: long })
+  const one = await connect()
+  one.send(get, get)
+  await one.head()
+  await until(() => (sources[1]?.read_ ?? 0) > 0)
+  t.ok((sources[1]?.read_ ?? 0) <= 256 * 1024, 'little is read ahead')
+  one.socket.destroy()
+  await until(() => sources.every((source) => source.destroyed))
+})
+
+t.test('a signal cuts it, silent or stuck as it may be', async (t) => {
+  for (const stallsAt of [100_000, Infinity]) {
+    const source = new Source(long, { stallsAt })
+    const controller = new AbortController()
+    const { signal } = controller
+    const { connect, ended } = await serve(t, [source], { length: long, signal })
+    const one = await connect()
+    one.send(get)
+    await one.head()
+    one.socket.pause()
+    controller.abort(new GatewayError('server_draining'))
+    t.match(await ended, { thrown: { code: 'server_draining' }, left: false })
+    t.ok(source.destroyed)
+  }
+})
+
+t.test('content that fails while it is destroyed ends nobody', async (t) => {
+  const { promise: wanted, resolve: want } = Promise.withResolvers<void>()
+  const content = new Readable({
+    read: () => want(),
+    destroy: (_error, done) => void setImmediate(done, new Error('cannot be closed')),
+  })
+  const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const listener = await startListener(t, async (_req, res) => {
+    const answer = { status: 200, headers: { 'Content-Length': '5' }, content }
+    await sendAnswer(res, x, { answer, limits: { readerStallMs: 30_000 } })
+    resolve()
+  })
+  const one = await rawClient(t, listener.port)
+  one.send(get)
+  await wanted
+  one.socket.destroy()
+  await ended
+  await until(() => content.closed)
+})
+
+t.test('a request whose long body nobody read has its download, then no connection', async (t) => {
+  const { connect } = await serve(t, [new Source(whole)])
+  const one = await connect()
+  one.send('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n', 'a'.repeat(500_000))
+  const { headers, body } = await one.answer()
+  t.equal(headers.connection, 'close')
+  t.ok(body.equals(pattern(0, whole)))
+  t.equal(await one.ended(), '', 'no reset')
+})
