@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
+import type { BodyClaim } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
 import type { Route } from './plugin.ts'
 
@@ -28,6 +29,8 @@ export interface Exchange {
   readonly replyHeaders: Record<string, string>
   /** The whole body, once read; empty where the route takes none. */
   body: Buffer
+  /** What it takes of the memory for bodies, its own body included; given back when it ends. */
+  readonly memory: BodyClaim
   /** The request with its body unread, where the route takes a stream. */
   readonly incoming?: IncomingMessage | undefined
   /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */

@@ -87,6 +87,7 @@ function exchangeOf(route: Route): Exchange {
     signal: new AbortController().signal,
     replyHeaders: {},
     body: Buffer.alloc(0),
+    memory: { take() {}, release() {} },
     hasLeft: false,
     facts: {},
   }
