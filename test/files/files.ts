@@ -1,0 +1,157 @@
+import t from 'tap'
+import { uploadLeaseMs } from '../../src/files/files.ts'
+import { newId } from '../../src/ids.ts'
+import { newRef } from '../../src/ledger/api-key.ts'
+import { keys } from '../../src/redis.ts'
+import {
+  addFile,
+  addSession,
+  dueOf,
+  fileRow,
+  isForgotten,
+  openFiles,
+  quotaBytes,
+  storageOf,
+} from '../fixtures/file-rows.ts'
+
+t.test('an upload is a record, then a row, and counts what it has', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const row = fileRow({ session, bytes: 700 })
+  const { id } = row
+  await book.begin(ref, row)
+  t.strictSame(await dueOf(redis, ref), [`upload ${id}`])
+  t.notOk(await isForgotten(redis, ref))
+  await book.reserve(ref, { id, bytes: 1000, quotaBytes })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  await t.rejects(book.read(ref, id), { code: 'file_not_found' }, 'no row before its time')
+  await book.commit(ref, row, quotaBytes)
+  t.strictSame(await storageOf(redis, ref), { used: 700, reserved: 0 })
+  t.strictSame(await book.read(ref, id), row)
+  t.strictSame(await dueOf(redis, ref), [`session ${session}`])
+  const shown = await book.list(ref, { limit: 20, order: 'desc' })
+  t.match(shown, { first_id: id, has_more: false, data: [{ session_id: session }] })
+})
+
+t.test('each step may be asked for again, and counts once', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const row = fileRow({ session })
+  const twice = async (ask: () => Promise<void>) => {
+    await ask()
+    await ask()
+  }
+  await twice(() => book.begin(ref, row))
+  await twice(() => book.reserve(ref, { id: row.id, bytes: 1000, quotaBytes }))
+  await book.begin(ref, row)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  await book.reserve(ref, { id: row.id, bytes: 10, quotaBytes })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 }, 'never less')
+  await twice(() => book.commit(ref, row, quotaBytes))
+  await twice(() => book.abandon(ref, row.id))
+  t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
+  t.strictSame(await book.read(ref, row.id), row, 'what is committed is not abandoned')
+})
+
+t.test('the quota counts what is used, and what parallel uploads have reserved', async (t) => {
+  const { book, ref, redis, session, store } = await openFiles(t)
+  await addFile({ book, store, ref }, { session, bytes: 600 })
+  const [one, other] = [fileRow({ session, bytes: 300 }), fileRow({ session, bytes: 200 })]
+  const full = { code: 'storage_quota_exceeded' }
+  for (const row of [one, other]) await book.begin(ref, row)
+  await book.reserve(ref, { id: one.id, bytes: 300, quotaBytes: 1000 })
+  await t.rejects(book.reserve(ref, { id: other.id, bytes: 101, quotaBytes: 1000 }), full)
+  await book.reserve(ref, { id: other.id, bytes: 100, quotaBytes: 1000 })
+  await t.rejects(book.commit(ref, other, 1000), full, 'more than was reserved')
+  await book.abandon(ref, one.id)
+  await book.commit(ref, other, 1000)
+  t.strictSame(await storageOf(redis, ref), { used: 800, reserved: 0 })
+  const empty = fileRow({ session, bytes: 0 })
+  await book.begin(ref, empty)
+  await book.reserve(ref, { id: empty.id, bytes: 0, quotaBytes: 0 })
+  await book.commit(ref, empty, 0)
+  t.equal((await book.read(ref, empty.id)).bytes, 0, 'nothing fits in no quota')
+})
+
+t.test('an upload for no session, or one that goes meanwhile, is refused', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const none = { code: 'session_not_found' }
+  for (const [whose, which] of [
+    [ref, newId('sess')],
+    [ref, ''],
+    [ref, `${session}:files`],
+    [newRef(), session],
+  ] as const) {
+    await t.rejects(book.begin(whose, fileRow({ session: which })), none)
+  }
+  const row = fileRow({ session })
+  await book.begin(ref, row)
+  await book.reserve(ref, { id: row.id, bytes: row.bytes, quotaBytes })
+  await redis.del(keys.session(ref, session))
+  await t.rejects(book.commit(ref, row, quotaBytes), none)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 }, 'until the object is gone')
+  await book.abandon(ref, row.id)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+  t.strictSame(await dueOf(redis, ref), [])
+  t.equal(await redis.exists(keys.file(ref, row.id), keys.files(ref)), 0)
+})
+
+t.test('a lease is renewed with each reservation, and by itself', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const row = fileRow({ session })
+  const member = `upload ${row.id}`
+  const ends = async () => Number(await redis.zscore(keys.due(ref), member))
+  await book.begin(ref, row)
+  t.ok(Math.abs((await ends()) - Date.now() - uploadLeaseMs) < 5000)
+  for (const renew of [
+    () => book.renew(ref, row.id),
+    () => book.reserve(ref, { id: row.id, bytes: 1, quotaBytes }),
+  ]) {
+    await redis.zadd(keys.due(ref), 1, member)
+    await renew()
+    t.ok((await ends()) > Date.now())
+  }
+})
+
+t.test('without its record an upload cannot go on', async (t) => {
+  const { book, ref, session } = await openFiles(t)
+  const row = fileRow({ session })
+  const late = { code: 'storage_unavailable' }
+  await t.rejects(book.reserve(ref, { id: row.id, bytes: 1, quotaBytes }), late)
+  await t.rejects(book.renew(ref, row.id), late)
+  await t.rejects(book.commit(ref, row, quotaBytes), late)
+  await t.rejects(book.read(ref, row.id), { code: 'file_not_found' })
+})
+
+t.test('an expiry is announced for its minute, wherever clocks stand', async (t) => {
+  const { book, ref, redis, session, store } = await openFiles(t)
+  const expiresAt = 2_000_000_040
+  await addFile({ book, store, ref }, { session, expiresAt })
+  t.equal(
+    await redis.zscore(keys.dueAccounts, `${Math.floor(expiresAt / 60)}:${ref}`),
+    '2000000040000',
+  )
+  const past = await addFile({ book, store, ref }, { session, expiresAt: 1 })
+  t.match(await dueOf(redis, ref), [`expiry ${past.id}`, /^session /, /^expiry /])
+  t.notOk(await isForgotten(redis, ref))
+})
+
+t.test('a row can have any text for its name', async (t) => {
+  const { book, ref, session, store } = await openFiles(t)
+  for (const filename of ['', ' ', '\0\r\n', '$-1', '-', `${'名'.repeat(85)}`]) {
+    const row = await addFile({ book, store, ref }, { session, filename })
+    t.equal((await book.read(ref, row.id)).filename, filename)
+  }
+})
+
+t.test('other accounts have nothing to do with it', async (t) => {
+  const { book, ref, redis, session, store } = await openFiles(t)
+  const stranger = newRef()
+  const own = await addSession(redis, stranger)
+  const row = await addFile({ book, store, ref }, { session })
+  await addFile({ book, store, ref: stranger }, { session: own })
+  await t.rejects(book.read(stranger, row.id), { code: 'file_not_found' })
+  await t.rejects(book.remove(stranger, row.id), { code: 'file_not_found' })
+  await t.rejects(book.list(stranger, { limit: 1, order: 'asc' }, session), {
+    code: 'session_not_found',
+  })
+  t.strictSame(await storageOf(redis, stranger), { used: 1000, reserved: 0 })
+})
