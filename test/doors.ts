@@ -4,12 +4,16 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { startBackend } from './fixtures/backend.ts'
 import { chat, endless } from './fixtures/backend-model.ts'
+import { Counted } from './fixtures/content.ts'
 import { Gate } from './fixtures/gate.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { rawClient } from './fixtures/raw-http.ts'
+import { until } from './fixtures/until.ts'
+import { z } from '../src/config/schema.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { plugins, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
+import type { Plugin, Route } from '../src/plugin.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 
 const yamlFor = (url: string, more = '') =>
@@ -105,6 +109,65 @@ t.test('a client that leaves ends its backend request', async (t) => {
   leaving.abort()
   const ms = (await closed) - left
   t.ok(ms < 500, `the backend saw it after ${Math.round(ms)} ms`)
+})
+
+/** Serves content of 64 MiB that falls silent after the first bytes where the query says so. */
+function shelf(served: Counted[]): Plugin<object> {
+  const serve: Route['serve'] = async ({ query }) => {
+    const content = new Counted(bytes, query.has('silent') ? { stallsAt: 1 } : {})
+    served.push(content)
+    return { status: 200, headers: { 'Content-Length': String(bytes) }, content }
+  }
+  return {
+    name: 'shelf',
+    schema: z.strictObject({}),
+    setup: () => ({
+      routes: [{ method: 'GET', path: '/api/content', access: 'anybody', body: 'none', serve }],
+    }),
+  }
+}
+
+const bytes = 64 * 1024 * 1024
+const shelfYaml = `${yamlFor('http://127.0.0.1:1/v1')}plugins: { shelf: {} }`
+
+t.test('a download is counted while it runs; its line says whether it was taken', async (t) => {
+  const served: Counted[] = []
+  const gateway = await startGateway(t, { yaml: shelfYaml, ownPlugins: [shelf(served)] })
+  const open = async () => {
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+    return Number(/^tollgate_streams_open{kind="download"} (\d+)$/m.exec(metrics)?.[1])
+  }
+  const lineOf = (answer: Response) =>
+    gateway.log.find((line) => line.includes(answer.headers.get('x-request-id') ?? 'none'))
+
+  const taken = await fetch(`${gateway.url}/api/content`)
+  t.equal(await open(), 1)
+  t.equal((await taken.arrayBuffer()).byteLength, bytes)
+  await until(() => lineOf(taken) !== undefined)
+  t.match(JSON.parse(lineOf(taken) ?? ''), { status: 200, client_left: undefined })
+
+  const leaving = new AbortController()
+  const left = await fetch(`${gateway.url}/api/content?silent`, { signal: leaving.signal })
+  leaving.abort()
+  await until(() => lineOf(left) !== undefined)
+  t.match(JSON.parse(lineOf(left) ?? ''), { status: 499, client_left: true })
+  t.ok(served.every((content) => content.destroyed))
+  t.equal(await open(), 0)
+})
+
+t.test('after the drain a download that still runs is cut', async (t) => {
+  const served: Counted[] = []
+  const yaml = `${shelfYaml}\ndrain: 100ms`
+  const gateway = await startGateway(t, { yaml, ownPlugins: [shelf(served)] })
+  const running = await fetch(`${gateway.url}/api/content?silent`)
+  const began = performance.now()
+  await gateway.close()
+  t.ok(performance.now() - began < 2000, 'nobody waits for it')
+  await t.rejects(running.arrayBuffer())
+  t.ok(served.every((content) => content.destroyed))
+  t.match(JSON.parse(gateway.log.find((line) => line.includes('/api/content')) ?? '{}'), {
+    code: 'server_draining',
+  })
 })
 
 t.test('what the router refuses has an id and a log line too', async (t) => {

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { mock } from 'node:test'
 import t from 'tap'
 import { GatewayError } from '../src/errors.ts'
@@ -21,6 +22,8 @@ interface Setting {
   readonly hooks: Readonly<Record<string, Hooks>>
   readonly serve?: Route['serve']
   readonly readBody?: Wire['readBody']
+  /** Sends nothing: the client leaves first. */
+  readonly leaves?: boolean
 }
 
 const answer: Answer = { status: 200, body: 'served' }
@@ -37,7 +40,7 @@ async function run({ hooks, ...rest }: Setting): Promise<Life> {
       return answer
     })
   const wire: Wire = {
-    left: false,
+    left: rest.leaves ?? false,
     readBody:
       rest.readBody ??
       (async () => {
@@ -107,6 +110,15 @@ t.test('check, body, identify, admit, serve; done runs backwards before the answ
     'a.check b.check body a.identify b.identify a.admit b.admit serve b.done a.done send 200',
   )
   t.match(outcomes, [{ status: 200, complete: true, clientLeft: false }, {}])
+})
+
+t.test('content was sent when it was taken; a client that left has taken none', async (t) => {
+  const serve = async () => ({ status: 206, headers: {}, content: Readable.from([]) })
+  const taken = await run({ hooks: { a: {} }, serve })
+  t.same(taken.seen.slice(-2), ['send 206', 'a.done'])
+  t.match(taken.outcomes, [{ status: 206, complete: true, clientLeft: false }])
+  const left = await run({ hooks: { a: {} }, serve, leaves: true })
+  t.match(left.outcomes, [{ status: 499, complete: false, clientLeft: true }])
 })
 
 t.test('a refused check costs nothing: no body is read, nobody is asked', async (t) => {

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream'
 import { GatewayError, asGatewayError } from '../../src/errors.ts'
 import { hasLeft, sendAnswer, sendError } from '../../src/http/reply.ts'
 import type { Sending } from '../../src/http/reply.ts'
+import { Counted, pattern } from '../fixtures/content.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import type { RawClient } from '../fixtures/raw-http.ts'
@@ -13,38 +14,6 @@ import { until } from '../fixtures/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 const x = { id: 'req_test', replyHeaders: {} }
-
-/** Content that counts what is read of it; what it holds says where in it one is. */
-class Source extends Readable {
-  read_ = 0
-  readonly #bytes: number
-  readonly #breaksAt: number
-  /** Is silent from here on. */
-  readonly #stallsAt: number
-
-  constructor(bytes: number, { breaksAt = Infinity, stallsAt = Infinity } = {}) {
-    super({ highWaterMark: 64 * 1024 })
-    this.#bytes = bytes
-    this.#breaksAt = breaksAt
-    this.#stallsAt = stallsAt
-  }
-
-  override _read(size: number): void {
-    if (this.read_ >= this.#stallsAt) return
-    if (this.read_ >= this.#breaksAt) return void this.destroy(new Error('the disk is gone'))
-    if (this.read_ >= this.#bytes) return void this.push(null)
-    const end = Math.min(this.read_ + size, this.#bytes, this.#breaksAt, this.#stallsAt)
-    const chunk = pattern(this.read_, end)
-    this.read_ = end
-    this.push(chunk)
-  }
-}
-
-function pattern(start: number, end: number): Buffer {
-  const bytes = Buffer.alloc(end - start)
-  for (let i = 0; i < bytes.length; i++) bytes[i] = (start + i) % 251
-  return bytes
-}
 
 interface Serving extends Partial<Omit<Sending, 'answer'>> {
   readonly length?: number
@@ -60,13 +29,13 @@ interface Served {
 }
 
 /** Answers every request with the next content; a refusal as the gateway does. */
-async function serve(t: Test, sources: readonly Source[], serving: Serving = {}): Promise<Served> {
+async function serve(t: Test, sources: readonly Counted[], serving: Serving = {}): Promise<Served> {
   const { length, status = 200, before, ...rest } = serving
   const { promise: ended, resolve } = Promise.withResolvers<Awaited<Served['ended']>>()
   let next = 0
   const onRequest = async (_req: IncomingMessage, res: ServerResponse) => {
     const isFirst = next === 0
-    const content = sources[next++] ?? new Source(whole)
+    const content = sources[next++] ?? new Counted(whole)
     await before?.(res)
     const headers = { 'Content-Length': String(length ?? whole) }
     const sending = { limits: { readerStallMs: 30_000 }, ...rest }
@@ -87,7 +56,7 @@ const whole = 1_000_003
 const long = 64 * 1024 * 1024
 
 t.test('content arrives byte for byte, and the connection is used again', async (t) => {
-  const sources = [new Source(whole), new Source(whole)]
+  const sources = [new Counted(whole), new Counted(whole)]
   const { connect, ended } = await serve(t, sources)
   const one = await connect()
   for (const source of sources) {
@@ -104,18 +73,18 @@ t.test('content arrives byte for byte, and the connection is used again', async 
 })
 
 t.test('HEAD has the length and no body, and nothing is read', async (t) => {
-  const source = new Source(whole)
-  const { connect } = await serve(t, [source, new Source(whole)])
+  const source = new Counted(whole)
+  const { connect } = await serve(t, [source, new Counted(whole)])
   const one = await connect()
   one.send(get.replace('GET', 'HEAD'), get)
   t.equal((await one.answer('HEAD')).headers['content-length'], String(whole))
   t.ok((await one.answer()).body.equals(pattern(0, whole)))
   t.ok(source.destroyed)
-  t.equal(source.read_, 0)
+  t.equal(source.taken, 0)
 })
 
 t.test('HTTP/1.0 gets the same bytes, and their end is the connection', async (t) => {
-  const { connect } = await serve(t, [new Source(whole)])
+  const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
   one.send('GET / HTTP/1.0\r\n\r\n')
   const { headers, body } = await one.answer()
@@ -125,7 +94,7 @@ t.test('HTTP/1.0 gets the same bytes, and their end is the connection', async (t
 })
 
 t.test('a client that takes nothing for a while holds the content back', async (t) => {
-  const source = new Source(long)
+  const source = new Counted(long)
   const { connect } = await serve(t, [source], { length: long })
   const one = await connect()
   one.socket.pause()
@@ -133,17 +102,17 @@ t.test('a client that takes nothing for a while holds the content back', async (
   // Held back is what stands still in two looks.
   let before = -1
   await until(() => {
-    const still = source.read_ > 0 && source.read_ === before
-    before = source.read_
+    const still = source.taken > 0 && source.taken === before
+    before = source.taken
     return still
   })
-  t.ok(source.read_ < long / 2, `${source.read_} bytes read`)
+  t.ok(source.taken < long / 2, `${source.taken} bytes read`)
   one.socket.resume()
   t.ok((await one.answer()).body.equals(pattern(0, long)))
 })
 
 t.test('a client that leaves ends the content, also while the content is silent', async (t) => {
-  for (const source of [new Source(long), new Source(long, { stallsAt: 100_000 })]) {
+  for (const source of [new Counted(long), new Counted(long, { stallsAt: 100_000 })]) {
     const { connect, ended } = await serve(t, [source], { length: long })
     const one = await connect()
     one.send(get)
@@ -155,7 +124,7 @@ t.test('a client that leaves ends the content, also while the content is silent'
 })
 
 t.test('content whose client left before its answer began is never read', async (t) => {
-  const source = new Source(whole)
+  const source = new Counted(whole)
   const before = (res: ServerResponse) => once(res, 'close')
   const { connect, ended } = await serve(t, [source], { before })
   const one = await connect()
@@ -163,11 +132,11 @@ t.test('content whose client left before its answer began is never read', async 
   one.socket.destroy()
   t.same(await ended, { left: true })
   t.ok(source.destroyed)
-  t.equal(source.read_, 0)
+  t.equal(source.taken, 0)
 })
 
 t.test('content of an answer that cannot be written is destroyed', async (t) => {
-  const source = new Source(whole)
+  const source = new Counted(whole)
   const { connect, ended } = await serve(t, [source], { status: 99 })
   const one = await connect()
   one.send(get)
@@ -179,7 +148,7 @@ t.test('content of an answer that cannot be written is destroyed', async (t) => 
 t.test(
   'a client that takes nothing for too long is dropped, and the content with it',
   async (t) => {
-    const source = new Source(long)
+    const source = new Counted(long)
     let dropped = 0
     const limits = { readerStallMs: 100, onDrop: () => void dropped++ }
     const { connect, ended } = await serve(t, [source], { length: long, limits })
@@ -193,7 +162,7 @@ t.test(
 )
 
 t.test('content that pauses longer than a reader may is no stuck reader', async (t) => {
-  const source = new Source(whole, { stallsAt: 100_000 })
+  const source = new Counted(whole, { stallsAt: 100_000 })
   const { promise: idle, resolve } = Promise.withResolvers<void>()
   let dropped = 0
   const limits = { readerStallMs: 50, onDrop: () => void dropped++ }
@@ -209,10 +178,10 @@ t.test('content that pauses longer than a reader may is no stuck reader', async 
 
 t.test('what is broken, too short or too long never looks whole', async (t) => {
   for (const [source, message] of [
-    [new Source(whole, { breaksAt: 700_000 }), 'the disk is gone'],
-    [new Source(whole - 1), `the content is 1 bytes shorter than ${whole}`],
-    [new Source(whole + 1), `the content is longer than ${whole} bytes`],
-    [new Source(long), `the content is longer than ${whole} bytes`],
+    [new Counted(whole, { breaksAt: 700_000 }), 'the disk is gone'],
+    [new Counted(whole - 1), `the content is 1 bytes shorter than ${whole}`],
+    [new Counted(whole + 1), `the content is longer than ${whole} bytes`],
+    [new Counted(long), `the content is longer than ${whole} bytes`],
   ] as const) {
     const { connect, ended } = await serve(t, [source])
     const one = await connect()
@@ -230,7 +199,7 @@ t.test('what is broken, too short or too long never looks whole', async (t) => {
 t.test(
   'content that breaks before its first byte is refused, and the connection kept',
   async (t) => {
-    const sources = [new Source(whole, { breaksAt: 0 }), new Source(0), new Source(whole)]
+    const sources = [new Counted(whole, { breaksAt: 0 }), new Counted(0), new Counted(whole)]
     const { connect } = await serve(t, sources)
     const one = await connect()
     one.send(get, get, get)
@@ -244,7 +213,7 @@ t.test(
 )
 
 t.test('no bytes are content as well', async (t) => {
-  const { connect } = await serve(t, [new Source(0)], { length: 0 })
+  const { connect } = await serve(t, [new Counted(0)], { length: 0 })
   const one = await connect()
   one.send(get)
   const { status, headers, body } = await one.answer()
@@ -254,19 +223,19 @@ t.test('no bytes are content as well', async (t) => {
 })
 
 t.test('pipelined answers wait for a download, and downloads for their turn', async (t) => {
-  const sources = [new Source(long), new Source(whole)]
-  const [first, second] = sources as [Source, Source]
+  const sources = [new Counted(long), new Counted(whole)]
+  const [first, second] = sources as [Counted, Counted]
   const lengths = [long, whole]
   const listener = await startListener(t, async (_req, res) => {
     const headers = { 'Content-Length': String(lengths.shift()) }
-    const content = sources.shift() ?? new Source(0)
+    const content = sources.shift() ?? new Counted(0)
     const answer = { status: 200, headers, content }
     await sendAnswer(res, x, { answer, limits: { readerStallMs: 30_000 } })
   })
   const one = await rawClient(t, listener.port)
   one.socket.pause()
   one.send(get, get)
-  await until(() => second.read_ > 0)
+  await until(() => second.taken > 0)
   one.socket.resume()
   t.ok((await one.answer()).body.equals(pattern(0, long)))
   t.ok((await one.answer()).body.equals(pattern(0, whole)))
@@ -274,20 +243,20 @@ t.test('pipelined answers wait for a download, and downloads for their turn', as
 })
 
 t.test('a client that leaves while its download waits for its turn ends it', async (t) => {
-  const sources = [new Source(long, { stallsAt: 1 }), new Source(long)]
+  const sources = [new Counted(long, { stallsAt: 1 }), new Counted(long)]
   const { connect } = await serve(t, sources, { length: long })
   const one = await connect()
   one.send(get, get)
   await one.head()
-  await until(() => (sources[1]?.read_ ?? 0) > 0)
-  t.ok((sources[1]?.read_ ?? 0) <= 256 * 1024, 'little is read ahead')
+  await until(() => (sources[1]?.taken ?? 0) > 0)
+  t.ok((sources[1]?.taken ?? 0) <= 256 * 1024, 'little is read ahead')
   one.socket.destroy()
   await until(() => sources.every((source) => source.destroyed))
 })
 
 t.test('a signal cuts it, silent or stuck as it may be', async (t) => {
   for (const stallsAt of [100_000, Infinity]) {
-    const source = new Source(long, { stallsAt })
+    const source = new Counted(long, { stallsAt })
     const controller = new AbortController()
     const { signal } = controller
     const { connect, ended } = await serve(t, [source], { length: long, signal })
@@ -322,7 +291,7 @@ t.test('content that fails while it is destroyed ends nobody', async (t) => {
 })
 
 t.test('a request whose long body nobody read has its download, then no connection', async (t) => {
-  const { connect } = await serve(t, [new Source(whole)])
+  const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
   one.send('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n', 'a'.repeat(500_000))
   const { headers, body } = await one.answer()
