@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { redisServerPath } from '../test/fixtures/redis-server.ts'
+import { ensureS3Server } from '../test/fixtures/s3-server.ts'
 import { processesOf } from './processes.ts'
 import { countTap } from './tap-count.ts'
 
@@ -41,10 +42,12 @@ try {
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 
-/** What all files need, once: three of them at a time would each fetch a redis-server. */
+/** What all files need, once: three of them at a time would each fetch a redis-server and an S3 server. */
 async function prepare(): Promise<void> {
   if ((await tap(['build'], () => true)).code !== 0) throw new Error('tap build failed')
   await redisServerPath()
+  // Without it, the tests that need it fail, and the others run.
+  await ensureS3Server().catch((error: unknown) => console.error(error))
 }
 
 interface Ran {
