@@ -30,7 +30,7 @@ export interface FilePart {
   /** As written, path and all. */
   readonly filename: string | undefined
   /** To be read to its end before the next part is asked for. Fails with the cause when the form does. */
-  readonly content: Readable
+  readonly content: AsyncIterable<Buffer>
 }
 
 export interface Form {
@@ -104,7 +104,7 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
     // Always listened to: an error of a file in the queue would end the process.
     content.on('error', onError)
     file = content
-    const part = filePart({ name, content, filename, encoding })
+    const part = filePart({ name, filename, encoding, content: piecesOf(content, stop.signal) })
     if (part instanceof GatewayError) fail(part)
     else add(part)
   })
@@ -130,6 +130,16 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
   }
 }
 
+/** The parser destroys its file with errors of its own, which say less than the cause. */
+async function* piecesOf(content: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    for await (const piece of content) yield piece as Buffer
+  } catch (error) {
+    stop.throwIfAborted()
+    throw error
+  }
+}
+
 function textPart(name: string | undefined, value: string, isCut: boolean) {
   if (!name) return malformed('A part has no name')
   const param = decodeParam(name)
@@ -148,7 +158,7 @@ interface FileEvent {
   readonly name: string | undefined
   readonly filename: string | undefined
   readonly encoding: string
-  readonly content: Readable
+  readonly content: AsyncIterable<Buffer>
 }
 
 function filePart({ name, filename, encoding, content }: FileEvent) {
@@ -177,6 +187,7 @@ function decodeParam(raw: string): string {
 function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
   const { maxBytes, tooLarge, idleMs, stop } = options
   if (req.destroyed) return stop.abort(new ClientLeft('the client left before its form was read'))
+  const { socket } = req
   let received = 0
   let isHeld = false
   const onData = (chunk: Buffer) => {
@@ -204,6 +215,7 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   const detach = () => {
     clearTimeout(idle)
     req.off('data', onData).off('end', onEnd).off('close', onClose)
+    socket.off('close', onClose)
     parser.off('drain', onDrain)
     stop.signal.removeEventListener('abort', onStop)
   }
@@ -215,4 +227,6 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   parser.on('drain', onDrain)
   continueIfAsked(req)
   req.on('data', onData).on('end', onEnd).on('close', onClose)
+  // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
+  socket.on('close', onClose)
 }

@@ -165,7 +165,7 @@ async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile
   const reservation = reserveAhead(options, length)
   let isSniffed = false
   let bytes = 0
-  for await (const piece of part.content as AsyncIterable<Buffer>) {
+  for await (const piece of part.content) {
     bytes += piece.length
     if (bytes > options.maxBytes) throw tooLarge()
     const out = upload.out ?? (await begin(upload, named))
