@@ -16,10 +16,10 @@ export interface BodySize {
   readonly bytesPerToken: number
 }
 
-const messageTokens = 8
-const imageTokens = 1500
+export const messageTokens = 8
+export const imageTokens = 1500
 /** Of base64. Models take 10 tokens a second of sound, and a second is 2 KB and more. */
-const audioBytesPerToken = 200
+export const audioBytesPerToken = 200
 /** No vocabulary is larger: such integers are text to us. */
 const maxTokenId = 1_000_000
 

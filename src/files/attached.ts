@@ -1,0 +1,154 @@
+// The files of messages, by their rows and bytes: those that a client names are looked up, those that a model is to see are
+// loaded, those that came within a message are kept. A few at a time; whatever fails, all have ended when it is told.
+
+import { createHash } from 'node:crypto'
+import { GatewayError, asGatewayError } from '../errors.ts'
+import { isId } from '../ids.ts'
+import type { FileReference } from './attachments.ts'
+import type { FileRow } from './file-row.ts'
+import type { FileBook } from './files.ts'
+import type { KeptFile, Shelf } from './shelf.ts'
+
+/** What of a shelf messages need. */
+export type MessageShelf = Pick<Shelf, 'keep' | 'load'> & {
+  readonly book: Pick<FileBook, 'read' | 'readMany' | 'remove'>
+}
+
+const atOnce = 4
+
+export interface NamedFiles {
+  readonly session: string
+  /** File id → where in the body it is named. */
+  readonly named: ReadonlyMap<string, string>
+}
+
+/** Sends in this tick. Throws `file_not_found`, of another session's files too, and `file_expired`. */
+export async function readNamed(
+  { book }: MessageShelf,
+  ref: string,
+  { session, named }: NamedFiles,
+): Promise<ReadonlyMap<string, FileRow>> {
+  const ids = [...named.keys()].filter((id) => isId('file', id))
+  const rows = ids.length > 0 ? await book.readMany(ref, ids) : []
+  const found = new Map(rows.flatMap((row) => (row ? [[row.id, row] as const] : [])))
+  for (const [id, param] of named) {
+    const row = found.get(id) ?? (await readOne(book, ref, { id, param }))
+    if (row.session !== session) throw notHere(id, param)
+    if (isPast(row)) throw new GatewayError('file_expired', { param })
+    found.set(id, row)
+  }
+  return found
+}
+
+/** Says why there was no row. */
+async function readOne(
+  book: MessageShelf['book'],
+  ref: string,
+  { id, param }: { readonly id: string; readonly param: string },
+): Promise<FileRow> {
+  if (!isId('file', id)) throw notHere(id, param)
+  try {
+    return await book.read(ref, id)
+  } catch (thrown) {
+    const { code, message } = asGatewayError(thrown)
+    if (code === 'file_not_found') throw notHere(id, param)
+    if (code === 'file_expired') throw new GatewayError(code, { message, param })
+    throw thrown
+  }
+}
+
+function notHere(id: string, param: string): GatewayError {
+  const message = `There is no file ${JSON.stringify(id.slice(0, 64))} in this session. Upload it with this session_id.`
+  return new GatewayError('file_not_found', { param, message })
+}
+
+function isPast({ expiresAt }: FileRow): boolean {
+  return expiresAt !== null && expiresAt * 1000 <= Date.now()
+}
+
+export interface Wanted {
+  /** Said now: without them the message is not what was sent. */
+  readonly fresh: readonly FileReference[]
+  /** Of earlier turns: they may have been deleted since. */
+  readonly older: readonly FileReference[]
+}
+
+/** Contents by file id, without those of earlier turns that are there no more. Throws `file_not_found`, `storage_unavailable`. */
+export async function loadWanted(
+  { book, load }: MessageShelf,
+  ref: string,
+  { fresh, older }: Wanted,
+): Promise<Map<string, Buffer>> {
+  const wanted = new Map([...older, ...fresh].map((file) => [file.file_id, file]))
+  const needed = new Set(fresh.map(({ file_id }) => file_id))
+  const contents = new Map<string, Buffer>()
+  if (wanted.size === 0) return contents
+  const rows = await book.readMany(ref, [...wanted.keys()])
+  const there = new Set(rows.flatMap((row) => (row && !isPast(row) ? [row.id] : [])))
+  await each([...wanted.values()], async ({ file_id, bytes }) => {
+    const content = there.has(file_id) ? await loaded(load(ref, file_id)) : undefined
+    if (content?.length === bytes) contents.set(file_id, content)
+    else if (needed.has(file_id)) throw new GatewayError('file_not_found')
+  })
+  return contents
+}
+
+async function loaded(loading: Promise<Buffer>): Promise<Buffer | undefined> {
+  try {
+    return await loading
+  } catch (error) {
+    if (asGatewayError(error).code === 'file_not_found') return undefined
+    throw error
+  }
+}
+
+/** An image that came within a message; its id was made for it. */
+export interface NewImage extends Pick<FileRow, 'id' | 'filename' | 'contentType'> {
+  readonly base64: string
+}
+
+export type Keeping = Omit<KeptFile, 'id' | 'filename' | 'contentType' | 'sha256'>
+
+/** Their contents by id. Throws `storage_unavailable`, `storage_quota_exceeded`; some of them may be there then. */
+export async function keepImages(
+  { keep }: MessageShelf,
+  images: readonly NewImage[],
+  keeping: Keeping,
+): Promise<Map<string, Buffer>> {
+  const contents = new Map<string, Buffer>()
+  await each(images, async ({ base64, ...image }) => {
+    const content = Buffer.from(base64, 'base64')
+    const sha256 = createHash('sha256').update(content).digest('hex')
+    await keep(content, { ...keeping, ...image, sha256 })
+    contents.set(image.id, content)
+  })
+  return contents
+}
+
+/** Whether they were kept or not. What can't be removed now stays until the session goes. */
+export async function dropImages(
+  { book }: MessageShelf,
+  ref: string,
+  images: readonly Pick<NewImage, 'id'>[],
+): Promise<void> {
+  await each(images, ({ id }) => book.remove(ref, id).catch(() => undefined))
+}
+
+/** The first failure is told when all that had begun have ended; no other is begun after it. */
+async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const rest = items.values()
+  let isOver = false
+  const worker = async () => {
+    for (const item of rest) {
+      if (isOver) return
+      try {
+        await work(item)
+      } catch (error) {
+        isOver = true
+        throw error
+      }
+    }
+  }
+  const ended = await Promise.allSettled(Array.from({ length: atOnce }, worker))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
+}

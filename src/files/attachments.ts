@@ -1,0 +1,108 @@
+// What a file is to a model: its kind by its type, what it costs and what room it takes in a request, and the part of a
+// message that it becomes there. A reference has all that later turns need without another look. Reads nothing.
+
+import { audioBytesPerToken, imageTokens } from '../ledger/estimate.ts'
+
+export const fileKinds = ['image', 'text', 'audio', 'file'] as const
+
+export type FileKind = (typeof fileKinds)[number]
+
+/** A file as a message keeps it: fields as they are stored. */
+export interface FileReference {
+  readonly file_id: string
+  readonly kind: FileKind
+  readonly bytes: number
+  readonly content_type: string
+  readonly filename: string
+  /** Of an image: as its sender wished it to be seen. */
+  readonly detail?: string
+}
+
+/** A part of a message as a backend takes it. */
+export type BackendPart = Readonly<Record<string, unknown>> & { readonly type: string }
+
+const images: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
+const audioFormats: ReadonlyMap<string, string> = new Map([
+  ['audio/mpeg', 'mp3'],
+  ['audio/wav', 'wav'],
+  ['audio/x-wav', 'wav'],
+])
+
+export function kindOf(contentType: string): FileKind {
+  const type = typeOf(contentType)
+  if (images.has(type)) return 'image'
+  if (type === 'text/plain') return 'text'
+  return audioFormats.has(type) ? 'audio' : 'file'
+}
+
+/** Without its parameters. */
+function typeOf(contentType: string): string {
+  return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+}
+
+/** Bytes that it takes in a request: all but text goes as base64, and text has escapes. */
+export function inlineBytes({ bytes }: Pick<FileReference, 'bytes'>): number {
+  return Math.ceil(bytes / 3) * 4
+}
+
+/** Of documents, pictures and fonts are the most: they hold less text than bytes. */
+const documentBytesPerToken = 10
+
+/** Of JSON that stands around a content and not around its stand-in. */
+const aroundBytes = 80
+
+/** As ledger/estimate.ts would guess it where it is inlined, but for documents; less the words in its place. */
+export function tokensOf(file: FileReference, bytesPerToken: number): number {
+  return Math.ceil(aroundBytes / bytesPerToken) + contentTokens(file, bytesPerToken)
+}
+
+function contentTokens(file: FileReference, bytesPerToken: number): number {
+  switch (file.kind) {
+    case 'image':
+      return imageTokens
+    case 'text':
+      return Math.ceil(file.bytes / bytesPerToken)
+    case 'audio':
+      return Math.ceil(inlineBytes(file) / audioBytesPerToken)
+    case 'file':
+      return Math.ceil(file.bytes / documentBytesPerToken)
+  }
+}
+
+/** In place of one that can't be shown. */
+export function standIn({ kind, filename }: Pick<FileReference, 'kind' | 'filename'>): {
+  readonly type: 'text'
+  readonly text: string
+} {
+  return { type: 'text', text: kind === 'image' ? '[image]' : label(filename) }
+}
+
+const label = (filename: string) => `[file: ${filename}]`
+
+export function partOf(file: FileReference, content: Buffer): BackendPart {
+  const { kind, filename, detail } = file
+  const type = typeOf(file.content_type)
+  switch (kind) {
+    case 'image': {
+      const url = dataUrl(type, content)
+      return { type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } }
+    }
+    case 'text':
+      return { type: 'text', text: `${label(filename)}\n${textOf(content)}` }
+    case 'audio': {
+      const format = audioFormats.get(type)
+      return { type: 'input_audio', input_audio: { data: content.toString('base64'), format } }
+    }
+    case 'file':
+      return { type: 'file', file: { filename, file_data: dataUrl(type, content) } }
+  }
+}
+
+function dataUrl(type: string, content: Buffer): string {
+  return `data:${type};base64,${content.toString('base64')}`
+}
+
+/** Without the byte order mark. */
+function textOf(content: Buffer): string {
+  return new TextDecoder().decode(content)
+}

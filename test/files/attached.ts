@@ -1,0 +1,153 @@
+// On a real Redis and a real folder: who has what is the book's and the store's to say.
+
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { kindOf } from '../../src/files/attachments.ts'
+import type { FileReference } from '../../src/files/attachments.ts'
+import { dropImages, keepImages, loadWanted, readNamed } from '../../src/files/attached.ts'
+import type { FileRow } from '../../src/files/file-row.ts'
+import { createFileBook } from '../../src/files/files.ts'
+import { createShelf } from '../../src/files/shelf.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { newId } from '../../src/ids.ts'
+import { diskStore } from '../../src/store/disk.ts'
+import { addSession, openFiles } from '../fixtures/file-rows.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+
+async function open(t: Test, quotaBytes = 1_000_000) {
+  const { ref, session, redis, scripts } = await openFiles(t)
+  const store = diskStore(join(await tempDir(t), 'store'))
+  const book = createFileBook({ redis, scripts, store })
+  const shelf = createShelf(book, store)
+  const { signal } = new AbortController()
+  const keeping = { ref, session, quotaBytes, signal }
+  const keep = async (text: string, more: Partial<FileRow> = {}) => {
+    const content = Buffer.from(text)
+    const sha256 = createHash('sha256').update(content).digest('hex')
+    const file = { id: newId('file'), filename: 'a.txt', contentType: 'text/plain', sha256 }
+    return await shelf.keep(content, { ...keeping, ...file, ...more })
+  }
+  const named = (...ids: string[]) => ({
+    session,
+    named: new Map(ids.map((id, i) => [id, `content[${i}]`])),
+  })
+  return { book, ref, session, redis, store, shelf, keeping, keep, named }
+}
+
+const reference = ({ id, bytes, contentType, filename }: FileRow): FileReference => ({
+  file_id: id,
+  kind: kindOf(contentType),
+  bytes,
+  content_type: contentType,
+  filename,
+})
+
+t.test('what is named is found, and by its path where it is not', async (t) => {
+  const { shelf, ref, redis, keep, named } = await open(t)
+  const [one, two] = [await keep('one'), await keep('two')]
+  const rows = await readNamed(shelf, ref, named(one.id, two.id))
+  t.strictSame([...rows.values()], [one, two])
+  const other = await keep('x', { session: await addSession(redis, ref) })
+  for (const id of [newId('file'), 'file_1', 'x'.repeat(256), other.id]) {
+    const missing = { code: 'file_not_found', param: 'content[1]' }
+    await t.rejects(readNamed(shelf, ref, named(one.id, id)), missing, id)
+  }
+  t.match(await readNamed(shelf, 'stranger0000', named(one.id)).catch(String), /no file/)
+})
+
+t.test('what has expired is gone, swept or not', async (t) => {
+  const { shelf, book, ref, session, keep, named } = await open(t)
+  const past = { ...(await keep('old')), id: newId('file'), expiresAt: 1 }
+  await book.begin(ref, { id: past.id, session })
+  await book.commit(ref, past, 1e9)
+  const expired = { code: 'file_expired', status: 410, param: 'content[0]' }
+  await t.rejects(readNamed(shelf, ref, named(past.id)), expired)
+})
+
+t.test(
+  'contents are loaded, each once, and those of earlier turns only where they are',
+  async (t) => {
+    const { shelf, book, ref, store, keep } = await open(t)
+    const rows = await Promise.all(['a', 'bb', 'ccc', 'dddd', 'e', 'f'].map((text) => keep(text)))
+    const [first, gone, lost, wrong] = rows
+    if (!first || !gone || !lost || !wrong) throw new Error('kept')
+    await book.remove(ref, gone.id)
+    await store.remove(`files/${ref}/${lost.id}`)
+    const older = rows.map((row) => reference(row === wrong ? { ...row, bytes: 9 } : row))
+    const loads: string[] = []
+    const watched = {
+      ...shelf,
+      load: (of: string, id: string) => {
+        loads.push(id)
+        return shelf.load(of, id)
+      },
+    }
+    const wanted = { fresh: [reference(first)], older: [...older, ...older] }
+    const contents = await loadWanted(watched, ref, wanted)
+    t.strictSame([...contents.values()].map(String).toSorted(), ['a', 'e', 'f'])
+    t.equal(new Set(loads).size, loads.length, 'once')
+    for (const row of [gone, lost, { ...wrong, bytes: 9 }]) {
+      const fresh = { fresh: [reference(row)], older: [] }
+      await t.rejects(loadWanted(shelf, ref, fresh), { code: 'file_not_found' })
+    }
+  },
+)
+
+t.test('no more than four at a time; a failure is told when all have ended', async (t) => {
+  const { shelf, ref, keep } = await open(t)
+  const rows = await Promise.all(Array.from({ length: 9 }, (_, i) => keep(`file ${i}`)))
+  let running = 0
+  let most = 0
+  let isFailing = false
+  const counting = {
+    ...shelf,
+    async load(of: string, id: string) {
+      most = Math.max(most, ++running)
+      try {
+        if (isFailing && id === rows[1]?.id) throw new GatewayError('storage_unavailable')
+        return await shelf.load(of, id)
+      } finally {
+        running--
+      }
+    },
+  }
+  const wanted = { fresh: [], older: rows.map(reference) }
+  t.equal((await loadWanted(counting, ref, wanted)).size, 9)
+  t.equal(most, 4)
+  isFailing = true
+  await t.rejects(loadWanted(counting, ref, wanted), { code: 'storage_unavailable' })
+  t.equal(running, 0)
+})
+
+const image = (text: string) => ({
+  id: newId('file'),
+  filename: 'image-1.png',
+  contentType: 'image/png',
+  base64: Buffer.from(text).toString('base64'),
+})
+
+t.test('images are kept as files of the session, and dropped', async (t) => {
+  const { shelf, book, ref, session, store, keeping } = await open(t)
+  const images = [image('one'), image('two')]
+  const contents = await keepImages(shelf, images, keeping)
+  for (const { id, base64, ...rest } of images) {
+    t.equal(contents.get(id)?.toString('base64'), base64)
+    t.match(await book.read(ref, id), { ...rest, session, bytes: 3, expiresAt: null })
+    t.equal(String(await shelf.load(ref, id)), id === images[0]?.id ? 'one' : 'two')
+  }
+  await dropImages(shelf, ref, [...images, { id: newId('file') }])
+  for (const { id } of images) await t.rejects(book.read(ref, id), { code: 'file_not_found' })
+  t.strictSame(await store.list('files/'), [])
+})
+
+t.test('where the quota ends in the middle, what was kept can be dropped', async (t) => {
+  const { shelf, ref, store, redis, keeping } = await open(t, 10)
+  const images = ['12345', '67890', 'x'].map(image)
+  await t.rejects(keepImages(shelf, images, keeping), { code: 'storage_quota_exceeded' })
+  await dropImages(shelf, ref, images)
+  t.strictSame(await store.list(''), [])
+  const { used = '0', reserved = '0' } = await redis.hgetall(`{${ref}}:storage`)
+  t.strictSame([used, reserved], ['0', '0'])
+})

@@ -1,0 +1,97 @@
+import t from 'tap'
+import {
+  fileKinds,
+  inlineBytes,
+  kindOf,
+  partOf,
+  standIn,
+  tokensOf,
+} from '../../src/files/attachments.ts'
+import type { FileReference } from '../../src/files/attachments.ts'
+import { estimatePrompt } from '../../src/ledger/estimate.ts'
+
+const file = (content_type: string, more: Partial<FileReference> = {}): FileReference => ({
+  file_id: 'file_1',
+  kind: kindOf(content_type),
+  bytes: 3000,
+  content_type,
+  filename: 'a.b',
+  ...more,
+})
+
+t.test('a kind is told by the type, without its parameters', async (t) => {
+  for (const type of ['png', 'jpeg', 'gif', 'webp']) t.equal(kindOf(`image/${type}`), 'image')
+  t.equal(kindOf('text/plain; charset=utf-8'), 'text')
+  t.equal(kindOf('Text/Plain'), 'text')
+  for (const type of ['mpeg', 'wav', 'x-wav']) t.equal(kindOf(`audio/${type}`), 'audio')
+  for (const type of [
+    'application/pdf',
+    'image/svg+xml',
+    'image/avif',
+    'audio/ogg',
+    'text/html',
+    '',
+  ]) {
+    t.equal(kindOf(type), 'file', type)
+  }
+})
+
+t.test('a backend gets each kind as it takes it', async (t) => {
+  const content = Buffer.from('\ufeffHi €')
+  const base64 = content.toString('base64')
+  t.strictSame(partOf(file('image/png'), content), {
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${base64}` },
+  })
+  t.strictSame(partOf(file('image/gif', { detail: 'low' }), content), {
+    type: 'image_url',
+    image_url: { url: `data:image/gif;base64,${base64}`, detail: 'low' },
+  })
+  t.strictSame(partOf(file('text/plain; charset=utf-8'), content), {
+    type: 'text',
+    text: '[file: a.b]\nHi €',
+  })
+  t.strictSame(partOf(file('audio/mpeg'), content), {
+    type: 'input_audio',
+    input_audio: { data: base64, format: 'mp3' },
+  })
+  t.match(partOf(file('audio/x-wav'), content), { input_audio: { format: 'wav' } })
+  t.strictSame(partOf(file('application/pdf'), content), {
+    type: 'file',
+    file: { filename: 'a.b', file_data: `data:application/pdf;base64,${base64}` },
+  })
+})
+
+t.test('one that can not be shown is told by its name', async (t) => {
+  t.strictSame(standIn(file('image/png')), { type: 'text', text: '[image]' })
+  t.strictSame(standIn(file('text/plain')), { type: 'text', text: '[file: a.b]' })
+})
+
+t.test(
+  'images, text and sound are guessed no lower than the request with them would be',
+  async (t) => {
+    for (const bytesPerToken of [1, 2.5, 4]) {
+      for (const type of ['image/png', 'text/plain', 'audio/wav']) {
+        for (const bytes of [0, 1, 2, 3000, 1_000_000]) {
+          const one = file(type, { bytes })
+          const guess = (part: unknown) => {
+            const view = { messages: [{ role: 'user', content: [part] }] }
+            const bodyBytes = Buffer.byteLength(JSON.stringify(view))
+            return estimatePrompt(view, { bodyBytes, bytesPerToken })
+          }
+          const whole = guess(partOf(one, Buffer.alloc(bytes, 'x')))
+          const parts = guess(standIn(one)) + tokensOf(one, bytesPerToken)
+          t.ok(parts >= whole && parts < whole + 81, `${type} ${bytes}: ${parts} ≥ ${whole}`)
+        }
+      }
+    }
+    t.equal(tokensOf(file('application/pdf'), 2.5), 332)
+  },
+)
+
+t.test('room is counted as base64', async (t) => {
+  for (const bytes of [0, 1, 2, 3, 4, 1000]) {
+    t.equal(inlineBytes({ bytes }), Buffer.alloc(bytes).toString('base64').length)
+  }
+  t.equal(new Set(fileKinds).size, 4)
+})
