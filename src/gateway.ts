@@ -6,6 +6,7 @@ import type { Config, Model } from './config/config.ts'
 import { ensureAdminToken, ensureDataFolder } from './data-folder.ts'
 import { openDoors } from './doors.ts'
 import type { Doors } from './doors.ts'
+import type { Shelf } from './files/shelf.ts'
 import { createAccounts } from './ledger/accounts.ts'
 import type { Accounts } from './ledger/accounts.ts'
 import { createLedger } from './ledger/ledger.ts'
@@ -57,6 +58,8 @@ export interface Gateway {
   readonly store: ObjectStore
   readonly metrics: Metrics
   readonly log: Log
+  /** Undefined where the plugin `files` is off. */
+  readonly shelf?: Shelf
   readonly state: { draining: boolean }
   /** By id or alias. */
   findModel(name: string): Model | undefined

@@ -80,7 +80,7 @@ export function userHeader({ user }: Asked): Record<string, string> {
 }
 
 /** `stream` in the body wins, then Accept. */
-export function wantsStream({ stream }: Send, { headers }: Exchange): boolean {
+export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Exchange): boolean {
   const accept = (headers.accept ?? '').toLowerCase()
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }

@@ -1,23 +1,26 @@
-// POST …/messages: what the client says is stored with the hold that pays for the answer, and the answer is generated, for
-// whoever reads it. With Last-Event-ID it only reads on.
+// POST …/messages: what the client says is stored with the hold that pays for the answer, its files are fetched and its
+// images kept, and the answer is generated, for whoever reads it. With Last-Event-ID it only reads on.
 
 import { refOf } from '../caller.ts'
+import type { ChatRequest } from '../chat/request.ts'
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Answer, Hooks, Route, Run } from '../plugin.ts'
 import { readContext } from '../sessions/context.ts'
+import type { Context } from '../sessions/context.ts'
 import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
 import type { Lost } from '../sessions/lost.ts'
 import { prepare } from '../sessions/prepare.ts'
-import type { Prepared } from '../sessions/prepare.ts'
+import type { Filling, Prepared } from '../sessions/prepare.ts'
 import type { BeginRequest, Owned, StreamRows } from '../sessions/stream-rows.ts'
 import { streamHeaders } from '../sessions/streams.ts'
 import type { Streams } from '../sessions/streams.ts'
 import { parseSend } from '../sessions/turns.ts'
-import type { Send } from '../sessions/turns.ts'
+import type { Send, SendLimits } from '../sessions/turns.ts'
+import { dropFiles, fillFiles, readFiles } from './sessions-files.ts'
 import { replay, shown, userHeader, wantsStream } from './sessions-replay.ts'
 import type { Asked } from './sessions-replay.ts'
 import { idsOf, route } from './sessions-route.ts'
@@ -34,8 +37,12 @@ export interface SendParts {
 
 /** What an exchange has found out before it serves. */
 interface Sending {
-  readonly send: Send
-  readonly prepared: Prepared
+  readonly wish: Pick<Send, 'stream' | 'onDisconnect'>
+  readonly prepared: Omit<Prepared, 'filling'>
+  /** Megabytes: let go of when it is used. */
+  filling: Filling | undefined
+  /** May be in the store. */
+  readonly images: readonly { readonly id: string }[]
   readonly begin: Omit<BeginRequest, 'claim'>
   isBegun: boolean
   /** Its rows may be stored, and no generation will end them. */
@@ -44,7 +51,8 @@ interface Sending {
 
 export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
   const sendings = new Map<Exchange, Sending>()
-  const { limits } = parts.gateway.config
+  const { config, shelf } = parts.gateway
+  const limits = { ...config.limits, takesFiles: shelf !== undefined }
   const own = route('POST', '/:id/messages', {
     maxBytes: limits.jsonMessageBytes,
     metered: true,
@@ -55,22 +63,28 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       // Its hold took more than one flight.
       if (!sending.isBegun) await begin(parts, x, sending)
       if (!sending.isBegun) throw new GatewayError('ledger_unavailable')
-      const answer = generate(parts, x, { sending, run })
+      const request = sending.filling ? await filled(parts, x, sending) : sending.prepared.request
+      const answer = generate(parts, x, { sending, run, request })
       // Bodies have megabytes, and an answer may take half an hour: what was sent is let go.
       if (!sending.mayBeLeft) sendings.delete(x)
       return await answer
     },
     replay: (x, pointer) => replay(parts.streams, x, { pointer, limits }),
   })
-  return { route: own, begin: (x) => hooksOf(x, parts, sendings) }
+  return { route: own, begin: (x) => hooksOf(x, parts, { sendings, limits }) }
 }
 
-function hooksOf(x: Exchange, parts: SendParts, sendings: Map<Exchange, Sending>): Hooks {
+interface Sends {
+  readonly sendings: Map<Exchange, Sending>
+  readonly limits: SendLimits
+}
+
+function hooksOf(x: Exchange, parts: SendParts, { sendings, limits }: Sends): Hooks {
   return {
     // What the body lacks is thrown at once.
     identify() {
       if (x.headers['last-event-id']) return undefined
-      const send = parseSend(x.body, parts.gateway.config.limits)
+      const send = parseSend(x.body, limits)
       return readSend(parts, x, send).then((sending) => void sendings.set(x, sending))
     },
     async admit() {
@@ -80,26 +94,23 @@ function hooksOf(x: Exchange, parts: SendParts, sendings: Map<Exchange, Sending>
     done() {
       const sending = sendings.get(x)
       sendings.delete(x)
-      return sending?.mayBeLeft ? parts.generations.withdraw(sentOf(x, sending)) : undefined
+      return sending?.mayBeLeft ? withdraw(parts, x, sending) : undefined
     },
   }
 }
 
-async function readSend(
-  { gateway, scripts, lost }: SendParts,
-  x: Exchange,
-  send: Send,
-): Promise<Sending> {
+async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Sending> {
+  const { gateway } = parts
   const { session } = idsOf(x)
   const ref = refOf(x)
-  let context = await readContext(scripts, ref, session)
-  const { active } = context
-  if (active && (await lost.finish({ ref, session, message: active }))) {
-    context = await readContext(scripts, ref, session)
-  }
+  const reading = readFiles(gateway, x, send)
+  // A session that is not there is said first.
+  const context = await readFree(parts, ref, session)
+  const files = await reading
   const model = modelOf(gateway, send.model ?? context.model)
   const hold = x.id.slice('req_'.length)
-  const prepared = await prepare({ send, context, model, hold })
+  const { jsonMessageBytes: inlineBytes } = gateway.config.limits
+  const { filling, ...prepared } = await prepare({ send, context, model, hold, files, inlineBytes })
   const { request, draft, stored } = prepared
   const { promptTokens, countPrompt, outputPerChoice: outputTokens, choices } = request
   const ids = { sessionId: session, messageId: draft.id }
@@ -108,7 +119,21 @@ async function readSend(
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
   const begin = { ...owned, seen: context.last, rows, lastsMs: model.timeouts.totalMs }
-  return { send, prepared, begin, isBegun: false, mayBeLeft: false }
+  const wish = { stream: send.stream, onDisconnect: send.onDisconnect }
+  const images = filling?.images.map(({ id }) => ({ id })) ?? []
+  return { wish, prepared, filling, images, begin, isBegun: false, mayBeLeft: false }
+}
+
+/** Where a message is generated by nobody any more, that is ended first. */
+async function readFree(
+  { scripts, lost }: SendParts,
+  ref: string,
+  session: string,
+): Promise<Context> {
+  const context = await readContext(scripts, ref, session)
+  const { active } = context
+  const isFreed = active && (await lost.finish({ ref, session, message: active }))
+  return isFreed ? await readContext(scripts, ref, session) : context
 }
 
 /** The one that was asked for, the session's, or the first that can chat. */
@@ -169,19 +194,36 @@ function sentOf(x: Exchange, sending: Sending): Sent {
   return { owned: { ref, session, message, hold }, ids, ...claimOf(x, sending) }
 }
 
+/** Leaves nothing of what was refused. */
+async function withdraw(parts: SendParts, x: Exchange, sending: Sending): Promise<void> {
+  await parts.generations.withdraw(sentOf(x, sending))
+  await dropFiles(parts.gateway, x, sending.images)
+}
+
 const nothing = Buffer.alloc(0)
+
+async function filled({ gateway }: SendParts, x: Exchange, sending: Sending): Promise<ChatRequest> {
+  const { filling } = sending
+  if (!filling) return sending.prepared.request
+  // It has the megabytes of images.
+  sending.filling = undefined
+  x.body = nothing
+  return await fillFiles(gateway, x, filling)
+}
 
 interface Serving {
   readonly sending: Sending
   readonly run: Run
+  readonly request: ChatRequest
 }
 
 async function generate(
-  { gateway, generations, streams }: SendParts,
+  parts: SendParts,
   x: Exchange,
-  { sending, run }: Serving,
+  { sending, run, request }: Serving,
 ): Promise<Answer> {
-  const { request, draft, stored } = sending.prepared
+  const { gateway, generations, streams } = parts
+  const { draft, stored } = sending.prepared
   const { limits } = gateway.config
   const sent = sentOf(x, sending)
   const { owned: place } = sent
@@ -191,9 +233,9 @@ async function generate(
     options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
   })
   sending.mayBeLeft = false
-  x.work = running.done.catch(() => undefined)
-  const isStream = wantsStream(sending.send, x)
-  const isLeavingCancel = sending.send.onDisconnect === 'cancel'
+  x.work = endOf(running, parts, { x, images: sending.images }).catch(() => undefined)
+  const isStream = wantsStream(sending.wish, x)
+  const isLeavingCancel = sending.wish.onDisconnect === 'cancel'
   x.body = nothing
   const onLeft = () => {
     if (isLeavingCancel) running.cancel()
@@ -201,7 +243,10 @@ async function generate(
   x.onLeave = onLeft
   if (x.hasLeft) onLeft()
   const refusal = await running.opened
-  if (refusal) return refusal
+  if (refusal) {
+    await x.work
+    return refusal
+  }
   const asked = { place, user: stored.at(-2)?.id ?? '' }
   x.facts.stream = isStream
   if (!isStream) return await whole(streams, running, asked)
@@ -213,6 +258,15 @@ async function generate(
       await running.done
     },
   }
+}
+
+/** Where nothing is left of it, its images go, too. */
+async function endOf(
+  { done }: Running,
+  { gateway }: SendParts,
+  { x, images }: { readonly x: Exchange; readonly images: Sending['images'] },
+): Promise<void> {
+  if (!(await done)) await dropFiles(gateway, x, images)
 }
 
 async function whole(

@@ -1,11 +1,14 @@
-// What one turn says: text, or parts of text and images, and the calls of tools. Strict, since what is kept here goes to
-// the backend again with every later turn. Fetches nothing: an image is a data URL. Refusals name the value by its path.
+// What one turn says: text, or parts of text, images and files, and the calls of tools. Strict, since what is kept here goes
+// to the backend again with every later turn. Fetches nothing: an image is a data URL, a file one that was uploaded. Refusals
+// name the value by its path.
 
 import { GatewayError } from '../errors.ts'
+import { imageHeadBytes, imageTypeOf } from '../files/image-type.ts'
 import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
 import { field } from '../json-field.ts'
-import type { ImagePart, Part, TextPart, ToolCall } from './message.ts'
+import type { ImagePart, NamedFile, SentPart, TextPart, ToolCall } from './message.ts'
 
+/** Of an image that is kept with its message, where there is no store for it. */
 const imageBytes = 1024 * 1024
 /** Of calls in one message; also what an answer may have (assembly.ts). */
 export const maxToolCalls = 128
@@ -13,12 +16,15 @@ export const maxToolCalls = 128
 export interface Spot {
   /** The path of the value, such as `messages[0].content`. */
   readonly at: string
-  /** How many images there may be. */
+  /** How many images and files there may be. */
   readonly attachments: number
+  /** There is a store: files can be named, and images go there, whatever their size. */
+  readonly takesFiles?: boolean
 }
 
 /** Text or a list of parts that are not empty. */
-export function readParts(value: unknown, { at, attachments }: Spot): string | readonly Part[] {
+export function readParts(value: unknown, spot: Spot): string | readonly SentPart[] {
+  const { at, attachments, takesFiles = false } = spot
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') {
     if (value === '') throw invalid(at, 'must not be empty')
@@ -26,9 +32,9 @@ export function readParts(value: unknown, { at, attachments }: Spot): string | r
   }
   if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of parts')
   if (value.length === 0) throw invalid(at, 'must not be empty')
-  const parts = value.map((part: unknown, i) => readPart(part, `${at}[${i}]`))
-  const images = parts.filter(({ type }) => type === 'image_url').length
-  if (images > attachments) throw invalid(at, `has more than ${attachments} attachments`)
+  const parts = value.map((part: unknown, i) => readPart(part, { at: `${at}[${i}]`, takesFiles }))
+  const attached = parts.filter(({ type }) => type !== 'text').length
+  if (attached > attachments) throw invalid(at, `has more than ${attachments} attachments`)
   return parts
 }
 
@@ -63,20 +69,27 @@ export function readName(value: unknown, at: string): string {
   return value
 }
 
-function readPart(part: unknown, at: string): Part {
+interface PartSpot {
+  readonly at: string
+  readonly takesFiles: boolean
+}
+
+function readPart(part: unknown, spot: PartSpot): SentPart {
+  const { at, takesFiles } = spot
   if (!isObject(part)) throw invalid(at, 'must be an object')
   const type = field(part, 'type')
   if (type === undefined) throw missing(`${at}.type`)
   if (type === 'text') return readTextPart(part, at)
-  if (type === 'image_url') return readImagePart(part, at)
-  const hint = typeof type === 'string' ? notYet.get(type) : undefined
+  if (type === 'image_url') return readImagePart(part, spot)
+  if (type === 'file' && takesFiles) return readFilePart(part, at)
+  const hint = typeof type === 'string' ? otherWays.get(type) : undefined
   if (hint) throw new GatewayError('unsupported_attachment', { param: at, message: hint })
-  throw invalid(`${at}.type`, 'must be "text" or "image_url"')
+  throw invalid(`${at}.type`, 'must be "text", "image_url" or "file"')
 }
 
-const notYet: ReadonlyMap<string, string> = new Map([
-  ['file', 'Files are not available yet. Send images as data URLs, and other files as text.'],
-  ['input_audio', 'Audio is not available. Send text, or images as data URLs.'],
+const otherWays: ReadonlyMap<string, string> = new Map([
+  ['file', 'Files are switched off here. Send images as data URLs, and other files as text.'],
+  ['input_audio', 'Sound is not taken within a message. Upload it and name its file_id.'],
 ])
 
 const textKeys = new Set(['type', 'text'])
@@ -94,14 +107,32 @@ function readTextPart(part: unknown, at: string): TextPart {
 const partKeys = new Set(['type', 'image_url'])
 const imageKeys = new Set(['url', 'detail'])
 
-function readImagePart(part: object, at: string): ImagePart {
+const fileKeys = new Set(['type', 'file'])
+/** As it is shown, a file has its name with it: it can be sent back whole. */
+const namedKeys = new Set(['file_id', 'filename'])
+
+function readFilePart(part: object, at: string): NamedFile {
+  refuseStrangers(part, { known: fileKeys, at })
+  const file = field(part, 'file')
+  const place = `${at}.file`
+  if (file === undefined) throw missing(place)
+  if (!isObject(file)) throw invalid(place, 'must be an object with the field "file_id"')
+  if (Object.hasOwn(file, 'file_data')) {
+    throw invalid(`${place}.file_data`, 'is not possible. Upload the file and name its "file_id"')
+  }
+  refuseStrangers(file, { known: namedKeys, at: place })
+  const file_id = readName(field(file, 'file_id'), `${place}.file_id`)
+  return { type: 'file', file: { file_id }, at: `${place}.file_id` }
+}
+
+function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
   refuseStrangers(part, { known: partKeys, at })
   const image = field(part, 'image_url')
   const place = `${at}.image_url`
   if (image === undefined) throw missing(place)
   if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
   refuseStrangers(image, { known: imageKeys, at: place })
-  const url = readDataUrl(field(image, 'url'), `${place}.url`)
+  const url = readDataUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
   const detail = field(image, 'detail') ?? undefined
   if (detail === undefined) return { type: 'image_url', image_url: { url } }
   if (typeof detail !== 'string' || !/^[a-z]{1,16}$/.test(detail)) {
@@ -113,7 +144,7 @@ function readImagePart(part: object, at: string): ImagePart {
 const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
 const notBase64 = /[^A-Za-z0-9+/]/
 
-function readDataUrl(url: unknown, at: string): string {
+function readDataUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
   // An address would be fetched from inside the operator's network.
   const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
@@ -124,13 +155,22 @@ function readDataUrl(url: unknown, at: string): string {
   }
   const padding = /={0,2}$/.exec(url.slice(-2))?.[0].length ?? 0
   const digits = url.length - head.length
-  if ((digits / 4) * 3 - padding > imageBytes) {
+  if (!takesFiles && (digits / 4) * 3 - padding > imageBytes) {
     const message = 'An image in a message must not be larger than 1 MiB. Make it smaller.'
     throw new GatewayError('body_too_large', { param: at, message })
   }
   const isBase64 = !notBase64.test(url.slice(head.length, url.length - padding))
   if (digits === 0 || digits % 4 !== 0 || !isBase64) throw invalid(at, 'is not valid base64')
+  if (takesFiles && !imageTypeIn(url)) {
+    throw invalid(at, 'does not hold a png, jpeg, gif or webp image')
+  }
   return url
+}
+
+/** By its bytes, whatever it is called. */
+export function imageTypeIn(url: string): string | undefined {
+  const start = url.indexOf(',') + 1
+  return imageTypeOf(Buffer.from(url.slice(start, start + imageHeadBytes * 2), 'base64'))
 }
 
 const callKeys = new Set(['id', 'type', 'function', 'index'])

@@ -2,14 +2,21 @@
 // less the output's budget, and what is said now. A turn is the questions up to an answer and all that follows up to the
 // next question. Answers that say nothing drop out with what they answer, calls of tools without their results.
 //
+// Of files it has references: a message with files is a draft until somebody fills them in. Those for which there is no
+// room, or no sense in the model, are words already.
+//
 // Goes from the newest message to the oldest, so nobody reads more of a session than is needed:
 //
 //     user  assistant(calls a, b)  tool(a)  assistant  user  assistant()      ← oldest … newest →
 //     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
 
 import type { Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import { inlineBytes, standIn, tokensOf } from '../files/attachments.ts'
+import type { BackendPart, FileReference } from '../files/attachments.ts'
 import { invalid } from '../http/refusals.ts'
-import type { Content, NewMessage, StoredMessage, ToolCall } from './message.ts'
+import { imageTokens, messageTokens } from '../ledger/estimate.ts'
+import type { Content, NewMessage, Part, StoredMessage, ToolCall } from './message.ts'
 
 export interface HistoryOptions {
   /** The new turns: they always go, even when they alone are too long. */
@@ -20,11 +27,23 @@ export interface HistoryOptions {
   readonly outputTokens: number
   /** JSON text by name, as they go to the backend: tools and schemas take their room too. */
   readonly parameters: ReadonlyMap<string, string>
+  /** What all files and images together may have in the request. What is said now must fit, newer ones go before older. */
+  readonly inlineBytes: number
+  /** There is a store to read them from. */
+  readonly takesFiles: boolean
+}
+
+/** A message as JSON text; one with files is made when they are there. */
+export type Draft = string | Unfilled
+
+interface Unfilled {
+  readonly message: object
+  readonly content: readonly Part[]
 }
 
 export interface History {
-  /** Chat Completions messages as JSON text, oldest first. */
-  readonly messages: readonly string[]
+  /** Chat Completions messages, oldest first. */
+  readonly messages: readonly Draft[]
   /** Guessed as ledger/estimate.ts does. */
   readonly promptTokens: number
 }
@@ -41,12 +60,27 @@ export function composeBody(request: {
   return Buffer.from(`${head}${messages.join(',')}]${members.join('')}}`)
 }
 
-const messageTokens = 8
-const imageTokens = 1500
+export function fill(draft: Draft, part: (file: FileReference) => BackendPart): string {
+  if (typeof draft === 'string') return draft
+  const content = draft.content.map((one) => (one.type === 'file' ? part(one.file) : one))
+  return JSON.stringify({ ...draft.message, content })
+}
+
+export function filesIn(draft: Draft): readonly FileReference[] {
+  return typeof draft === 'string' ? [] : filesOf(draft.content)
+}
+
+export function filesOf(content: Content): readonly FileReference[] {
+  if (content === null || typeof content === 'string') return []
+  return content.flatMap((part) => (part.type === 'file' ? [part.file] : []))
+}
+
+/** Of earlier turns: each is a read of the store. */
+const maxOlderFiles = 100
 
 interface Turn {
   /** Newest first. */
-  readonly texts: string[]
+  readonly drafts: Draft[]
   tokens: number
   /** It has what is said now. */
   readonly isFresh: boolean
@@ -64,7 +98,7 @@ export class HistoryBuilder {
   readonly #model: HistoryOptions['model']
   readonly #system: string | undefined
   /** Newest first. */
-  readonly #chosen: string[] = []
+  readonly #chosen: Draft[] = []
   #used: number
   readonly #room: number
   #left: number
@@ -76,10 +110,16 @@ export class HistoryBuilder {
   /** An answer without text was met: the questions before it drop out. */
   #isDropping = false
   #isFull = false
+  readonly #takesFiles: boolean
+  readonly #mostInline: number
+  #inlineLeft: number
+  #olderFiles = 0
 
   constructor(options: HistoryOptions) {
     const { fresh, instructions, model, outputTokens, parameters } = options
     this.#model = model
+    this.#takesFiles = options.takesFiles
+    this.#mostInline = this.#inlineLeft = options.inlineBytes
     this.#system = instructions
       ? JSON.stringify({ role: 'system', content: instructions })
       : undefined
@@ -181,44 +221,74 @@ export class HistoryBuilder {
   #push(message: NewMessage, calls: readonly ToolCall[] = []): void {
     const { role, tool_call_id, name } = message
     const content = this.#seen(message.content)
-    const text = JSON.stringify({
+    const shape = {
       role,
       content,
       ...(calls.length > 0 && { tool_calls: calls }),
       tool_call_id,
       name,
-    })
-    this.#turn.texts.push(text)
+    }
+    const files = filesOf(content)
+    const draft =
+      files.length > 0 && Array.isArray(content) ? { message: shape, content } : undefined
+    const text = draft ? fill(draft, standIn) : JSON.stringify(shape)
+    this.#turn.drafts.push(draft ?? text)
     this.#turn.tokens += this.#tokensOf(text, content)
     if (!this.#turn.isFresh && this.#turn.tokens > this.#left) this.#isFull = true
   }
 
-  /** The session may have had another model before, one with eyes. */
+  /** The session may have had another model before, one with eyes; and not all that it has goes into one request. */
   #seen(content: Content): Content {
     if (content === null || typeof content === 'string') return content
-    if (this.#model.accepts.includes('image')) return content
-    return content.map((part) => (part.type === 'text' ? part : { type: 'text', text: '[image]' }))
+    return content.map((part) => {
+      if (part.type === 'text') return part
+      if (part.type === 'file') return this.#fits(part.file) ? part : standIn(part.file)
+      const { length } = part.image_url.url
+      const isSeen = this.#model.accepts.includes('image') && this.#takesRoom(length)
+      return isSeen ? part : standIn({ kind: 'image', filename: '' })
+    })
+  }
+
+  #fits(file: FileReference): boolean {
+    if (!this.#takesFiles || !this.#model.accepts.includes(file.kind)) return false
+    if (this.#isStored && ++this.#olderFiles > maxOlderFiles) return false
+    return this.#takesRoom(inlineBytes(file))
+  }
+
+  #takesRoom(bytes: number): boolean {
+    if (bytes <= this.#inlineLeft) {
+      this.#inlineLeft -= bytes
+      return true
+    }
+    if (this.#isStored) return false
+    const message = `The files of a message take ${this.#mostInline} bytes at most, as base64. Send fewer or smaller ones.`
+    throw new GatewayError('body_too_large', { message })
   }
 
   #tokensOf(text: string, content: Content = null): number {
+    const { bytesPerToken } = this.#model
     let bytes = Buffer.byteLength(text) + 1
-    let images = 0
+    let others = 0
     for (const part of typeof content === 'string' ? [] : (content ?? [])) {
       if (part.type === 'text') continue
+      if (part.type === 'file') {
+        others += tokensOf(part.file, bytesPerToken)
+        continue
+      }
       bytes -= part.image_url.url.length
-      images++
+      others += imageTokens
     }
-    return bytes / this.#model.bytesPerToken + messageTokens + images * imageTokens
+    return bytes / bytesPerToken + messageTokens + others
   }
 
   #close(): void {
     if (this.#isFull) return
-    const { texts, tokens } = this.#turn
-    for (const text of texts) this.#chosen.push(text)
+    const { drafts, tokens } = this.#turn
+    for (const draft of drafts) this.#chosen.push(draft)
     this.#left -= tokens
     this.#used += tokens
     this.#turn = newTurn(!this.#isStored)
   }
 }
 
-const newTurn = (isFresh: boolean): Turn => ({ texts: [], tokens: 0, isFresh, isAsked: false })
+const newTurn = (isFresh: boolean): Turn => ({ drafts: [], tokens: 0, isFresh, isAsked: false })

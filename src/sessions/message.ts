@@ -1,6 +1,8 @@
 // A message of a session: as it is kept in Redis, and as it is shown (`chat.message`).
 // A row is read as if anybody could have written it: what is no message is undefined, never an exception.
 
+import { fileKinds } from '../files/attachments.ts'
+import type { FileReference } from '../files/attachments.ts'
 import { field } from '../json-field.ts'
 
 export type Role = 'user' | 'assistant' | 'tool'
@@ -17,9 +19,30 @@ export interface ImagePart {
   readonly image_url: { readonly url: string; readonly detail?: string }
 }
 
-export type Part = TextPart | ImagePart
+/** A reference, so that a history of many files has no bytes of them. */
+export interface FilePart {
+  readonly type: 'file'
+  readonly file: FileReference
+}
 
-export type Content = string | readonly Part[] | null
+/** A file as its sender names it. */
+export interface NamedFile {
+  readonly type: 'file'
+  readonly file: { readonly file_id: string }
+  /** The path of the name in the body. */
+  readonly at: string
+}
+
+interface ShownFile {
+  readonly type: 'file'
+  readonly file: Pick<FileReference, 'file_id' | 'filename'>
+}
+
+export type Part = TextPart | ImagePart | FilePart
+export type SentPart = TextPart | ImagePart | NamedFile
+export type PublicPart = TextPart | ImagePart | ShownFile
+
+export type Content<P = Part> = string | readonly P[] | null
 
 export interface ToolCall {
   readonly id: string
@@ -43,9 +66,9 @@ export interface MessageError {
 }
 
 /** What a client, or the model, says in one turn; it becomes a StoredMessage when it is kept. */
-export interface NewMessage {
+export interface NewMessage<P = Part> {
   readonly role: Role
-  readonly content: Content
+  readonly content: Content<P>
   readonly tool_calls?: readonly ToolCall[]
   /** Of role `tool`: the call that this is the result of. */
   readonly tool_call_id?: string
@@ -75,9 +98,10 @@ export interface StoredMessage extends NewMessage {
 /** The contract's `chat.message`: every field is there, null where there is nothing to say. */
 export interface PublicMessage extends Omit<
   StoredMessage,
-  'tool_calls' | 'reasoning' | 'hold' | 'guessed'
+  'content' | 'tool_calls' | 'reasoning' | 'hold' | 'guessed'
 > {
   readonly object: 'chat.message'
+  readonly content: Content<PublicPart>
   readonly session_id: string
   readonly tool_calls: readonly ToolCall[] | null
   readonly reasoning: string | null
@@ -90,7 +114,7 @@ export function toPublic(message: StoredMessage, sessionId: string): PublicMessa
     object: 'chat.message',
     session_id: sessionId,
     role: message.role,
-    content: message.content,
+    content: shown(message.content),
     tool_calls: message.tool_calls ?? null,
     ...(tool_call_id !== undefined && { tool_call_id }),
     ...(name !== undefined && { name }),
@@ -104,6 +128,15 @@ export function toPublic(message: StoredMessage, sessionId: string): PublicMessa
     created_at: message.created_at,
     completed_at: message.completed_at,
   }
+}
+
+function shown(content: Content): Content<PublicPart> {
+  if (content === null || typeof content === 'string') return content
+  return content.map((part) => {
+    if (part.type !== 'file') return part
+    const { file_id, filename } = part.file
+    return { type: 'file', file: { file_id, filename } }
+  })
 }
 
 const roles: ReadonlySet<unknown> = new Set<Role>(['user', 'assistant', 'tool'])
@@ -146,7 +179,19 @@ const isImagePart = shaped({
   type: (type) => type === 'image_url',
   image_url: shaped({ url: isText, detail: orAbsent(isText) }),
 })
-const isPart = (value: unknown) => isTextPart(value) || isImagePart(value)
+const kinds: ReadonlySet<unknown> = new Set(fileKinds)
+const isFilePart = shaped({
+  type: (type) => type === 'file',
+  file: shaped({
+    file_id: isText,
+    kind: (kind) => kinds.has(kind),
+    bytes: isCount,
+    content_type: isText,
+    filename: isText,
+    detail: orAbsent(isText),
+  }),
+})
+const isPart = (value: unknown) => isTextPart(value) || isImagePart(value) || isFilePart(value)
 const isToolCall = shaped({
   id: isText,
   type: (type) => type === 'function',

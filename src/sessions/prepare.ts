@@ -1,14 +1,22 @@
 // From what a client sends to what is held, stored and asked: the model, the history that fits it, the request for its
-// backend, and the rows of the new messages. Reads, and writes nothing.
+// backend, and the rows of the new messages. Where files belong to it, the request is made again with them. Reads, and
+// writes nothing.
 
 import { endpoints } from '../chat/endpoints.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
+import { inlineBytes, partOf, standIn, tokensOf } from '../files/attachments.ts'
+import type { BackendPart, FileReference } from '../files/attachments.ts'
+import type { NewImage, Wanted } from '../files/attached.ts'
+import type { FileRow } from '../files/file-row.ts'
 import { idAfter, newId } from '../ids.ts'
+import { attach } from './attaching.ts'
+import type { Attached } from './attaching.ts'
 import type { Context } from './context.ts'
-import { HistoryBuilder, composeBody } from './history.ts'
+import { HistoryBuilder, composeBody, fill, filesIn, filesOf } from './history.ts'
+import type { Draft, History } from './history.ts'
 import type { NewMessage, StoredMessage } from './message.ts'
 import { checkSend } from './turns.ts'
 import type { Send } from './turns.ts'
@@ -19,6 +27,19 @@ export interface Prepared {
   readonly draft: StoredMessage
   /** The new turns with their ids, then the draft. */
   readonly stored: readonly StoredMessage[]
+  /** What has to be there before the backend is asked; undefined for nothing. */
+  readonly filling: Filling | undefined
+}
+
+export interface Filling extends Wanted {
+  /** To be kept. */
+  readonly images: readonly NewImage[]
+  /** That the wanted ones take in the request. */
+  readonly bytes: number
+  /** What it costs with them. Its body is without. */
+  readonly estimated: ChatRequest
+  /** With contents by file id; a file without is told by its name. It costs what was estimated. */
+  request(contents: ReadonlyMap<string, Buffer>): ChatRequest
 }
 
 export interface PrepareOptions {
@@ -26,20 +47,50 @@ export interface PrepareOptions {
   readonly context: Context
   readonly model: Model
   readonly hold: string
+  /** All files and images of a request together. */
+  readonly inlineBytes: number
+  /** Of the files that are named; undefined where there is no store. */
+  readonly files?: ReadonlyMap<string, FileRow> | undefined
 }
 
 const chat = endpoints.find(({ endpoint }) => endpoint === 'chat')
 
-/** Throws invalid_parameter, unknown_parameter, unsupported_attachment. */
-export async function prepare({ send, context, model, hold }: PrepareOptions): Promise<Prepared> {
+/** Throws invalid_parameter, unknown_parameter, unsupported_attachment, body_too_large. */
+export async function prepare(options: PrepareOptions): Promise<Prepared> {
+  const { send, context, model, hold, files } = options
   checkSend(send, model)
-  const { turns, parameters, maxTokens = Infinity } = send
+  const takesFiles = files !== undefined
+  const attached = attach(send.turns, { model, takesFiles, rows: files ?? noRows })
+  const { turns } = attached
+  const { messages, promptTokens: guessed } = await historyOf(turns, options)
+  const ask: Ask = (part) =>
+    requestOf(
+      messages.map((draft) => fill(draft, part)),
+      options,
+    )
+  const estimated = ask(standIn)
+  const filling = fillingOf(messages, { ...attached, ask, estimated })
+  const stored = rowsOf(turns, { context, model, hold, guessed })
+  const draft = stored.at(-1)
+  if (!draft) throw new TypeError('a send without rows')
+  return { request: filling?.estimated ?? estimated, draft, stored, filling }
+}
+
+const noRows: ReadonlyMap<string, FileRow> = new Map()
+
+async function historyOf(
+  turns: readonly NewMessage[],
+  { send, context, model, inlineBytes, files }: PrepareOptions,
+): Promise<History> {
+  const { parameters, maxTokens = Infinity } = send
   const history = new HistoryBuilder({
     fresh: turns,
     instructions: context.instructions,
     model,
     outputTokens: Math.min(maxTokens, model.maxOutputTokens),
     parameters,
+    inlineBytes,
+    takesFiles: files !== undefined,
   })
   if (context.last !== undefined) {
     for await (const message of context.messages()) {
@@ -47,19 +98,65 @@ export async function prepare({ send, context, model, hold }: PrepareOptions): P
       if (!history.wantsMore) break
     }
   }
-  const { messages, promptTokens: guessed } = history.build()
+  return history.build()
+}
+
+function requestOf(
+  messages: readonly string[],
+  { model, send: { parameters } }: Pick<PrepareOptions, 'model' | 'send'>,
+): ChatRequest {
   const body = composeBody({ model: model.id, messages, parameters })
   const request = chat && parseChatRequest(body, chat, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
-  const stored = rowsOf(turns, { context, model, hold, guessed })
-  const draft = stored.at(-1)
-  if (!draft) throw new TypeError('a send without rows')
-  return { request: { ...request, wantsUsage: true }, draft, stored }
+  return { ...request, wantsUsage: true }
+}
+
+type Ask = (part: (file: FileReference) => BackendPart) => ChatRequest
+
+interface ToFill extends Attached {
+  readonly ask: Ask
+  /** Without the files. */
+  readonly estimated: ChatRequest
+}
+
+function fillingOf(
+  messages: readonly Draft[],
+  { turns, images, ask, estimated }: ToFill,
+): Filling | undefined {
+  const all = messages.flatMap(filesIn)
+  if (all.length === 0 && images.length === 0) return undefined
+  const { bytesPerToken } = estimated.model
+  const tokens = all.reduce((sum, file) => sum + tokensOf(file, bytesPerToken), 0)
+  const promptTokens = estimated.promptTokens + tokens
+  const said = new Set(turns.flatMap(({ content }) => filesOf(content)).map(idOf))
+  const here = new Set(images.map(({ id }) => id))
+  const wanted = all.filter((file) => !here.has(idOf(file)))
+  return {
+    images,
+    fresh: wanted.filter((file) => said.has(idOf(file))),
+    older: wanted.filter((file) => !said.has(idOf(file))),
+    bytes: wanted.reduce((sum, file) => sum + inlineBytes(file), 0),
+    estimated: { ...estimated, promptTokens },
+    request(contents) {
+      const request = ask((file) => {
+        const content = contents.get(idOf(file))
+        return content ? partOf(file, content) : standIn(file)
+      })
+      const countPrompt = async () => Math.min(promptTokens, await request.countPrompt())
+      return { ...request, promptTokens, countPrompt }
+    },
+  }
+}
+
+const idOf = ({ file_id }: FileReference): string => file_id
+
+interface RowOptions extends Pick<PrepareOptions, 'context' | 'model' | 'hold'> {
+  readonly guessed: number
 }
 
 function rowsOf(
   turns: readonly NewMessage[],
-  { context, model, hold, guessed }: Omit<PrepareOptions, 'send'> & { readonly guessed: number },
+  { context, model, hold, guessed }: RowOptions,
 ): readonly StoredMessage[] {
   const created_at = Math.floor(Date.now() / 1000)
   let last = context.last

@@ -9,13 +9,13 @@ import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
-import type { NewMessage } from './message.ts'
+import type { NewMessage, SentPart, TextPart } from './message.ts'
 import { checkExtras, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
 
 export interface Send extends Parameters {
   /** At least one; the last one is of `user` or `tool`. */
-  readonly turns: readonly NewMessage[]
+  readonly turns: readonly NewMessage<SentPart>[]
   /** Undefined: the session's. */
   readonly model?: string
   /** Undefined: Accept decides. */
@@ -23,7 +23,10 @@ export interface Send extends Parameters {
   readonly onDisconnect: 'continue' | 'cancel'
 }
 
-export type SendLimits = Pick<Limits, 'attachments' | 'jsonApiBytes'>
+export interface SendLimits extends Pick<Limits, 'attachments' | 'jsonApiBytes'> {
+  /** There is a store for files and images. */
+  readonly takesFiles?: boolean
+}
 
 /** Each is a row, written by one script. */
 const maxTurns = 256
@@ -31,7 +34,7 @@ const maxTurns = 256
 /** Throws invalid_json, missing_, invalid_ or unknown_parameter, unsupported_attachment, body_too_large. */
 export function parseSend(body: Buffer, limits: SendLimits): Send {
   const scan = scanJson(body, ownKeys)
-  const turns = readTurns(scan, limits.attachments)
+  const turns = readTurns(scan, limits)
   if (body.length - dataUrlBytes(turns) > limits.jsonApiBytes) {
     const message = `A message has at most ${limits.jsonApiBytes} bytes beside its images. Shorten it.`
     throw new GatewayError('body_too_large', { message })
@@ -54,26 +57,29 @@ export function checkSend({ turns, extras }: Send, model: Model): void {
   checkExtras(extras, model.extraParameters)
   if (model.accepts.includes('image')) return
   if (turns.some(hasImage)) {
-    const message = 'The model does not accept images. Choose one that does.'
+    const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
     throw new GatewayError('unsupported_attachment', { message })
   }
 }
 
-function readTurns(scan: JsonScan, attachments: number): readonly NewMessage[] {
+function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
+  const { attachments, takesFiles } = limits
   const content = scan.value('content') ?? undefined
   const messages = scan.value('messages') ?? undefined
   if (content !== undefined && messages !== undefined) {
     throw invalid('messages', 'and "content" must not both be given')
   }
   if (content !== undefined) {
-    return [{ role: 'user', content: readParts(content, { at: 'content', attachments }) }]
+    return [
+      { role: 'user', content: readParts(content, { at: 'content', attachments, takesFiles }) },
+    ]
   }
   if (messages === undefined) throw missing('content')
   if (!Array.isArray(messages)) throw invalid('messages', 'must be a list')
   if (messages.length === 0) throw invalid('messages', 'must not be empty')
   if (messages.length > maxTurns) throw invalid('messages', `has more than ${maxTurns} entries`)
   const turns = messages.map((message: unknown, i) =>
-    readTurn(message, { at: `messages[${i}]`, attachments }),
+    readTurn(message, { at: `messages[${i}]`, attachments, takesFiles }),
   )
   if (turns.at(-1)?.role === 'assistant') throw invalid('messages', 'must end with user or tool')
   return turns
@@ -86,12 +92,13 @@ const otherRoles: ReadonlyMap<unknown, string> = new Map([
   ['function', 'is of the old interface. Use "tool"'],
 ])
 
-function readTurn(message: unknown, { at, attachments }: Spot): NewMessage {
+function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
+  const { at } = spot
   if (!isObject(message)) throw invalid(at, 'must be an object')
   const role = field(message, 'role')
   if (role === 'user') {
     refuseStrangers(message, { known: userKeys, at })
-    const content = readParts(field(message, 'content'), { at: `${at}.content`, attachments })
+    const content = readParts(field(message, 'content'), { ...spot, at: `${at}.content` })
     return { role, content, ...readSpeaker(message, at) }
   }
   if (role === 'assistant') return readAssistant(message, at)
@@ -119,7 +126,7 @@ const assistantKeys = new Set([
   'refusal',
 ])
 
-function readAssistant(message: object, at: string): NewMessage {
+function readAssistant(message: object, at: string): NewMessage<TextPart> {
   refuseStrangers(message, { known: assistantKeys, at })
   const calls = field(message, 'tool_calls') ?? undefined
   const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
@@ -151,11 +158,11 @@ function readStream(scan: JsonScan): boolean | undefined {
   throw invalid('stream', 'must be true, false or null')
 }
 
-function hasImage({ content }: NewMessage): boolean {
+function hasImage({ content }: NewMessage<SentPart>): boolean {
   return Array.isArray(content) && content.some((part: unknown) => urlOf(part) !== '')
 }
 
-function dataUrlBytes(turns: readonly NewMessage[]): number {
+function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
   let bytes = 0
   for (const { content } of turns) {
     for (const part of Array.isArray(content) ? content : []) bytes += urlOf(part).length

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readParts, readText, readToolCalls } from '../../src/sessions/content.ts'
+import { imageTypeIn, readParts, readText, readToolCalls } from '../../src/sessions/content.ts'
 
 const png = 'data:image/png;base64,'
 const image = (url: unknown, more: object = {}) => ({
@@ -48,10 +48,46 @@ void t.test('what says nothing, or is no content, is refused by its path', async
   t.throws(() => parts([{ type: 'text', text: 'a', x: 1 }]), unknown('content[0].x'))
 })
 
-void t.test('an attachment that is not there yet is told so', async (t) => {
+void t.test('without a store, a file is refused, and says what to do', async (t) => {
   const file = { type: 'file', file: { file_id: 'file_1' } }
-  t.throws(() => parts([file]), { ...unsupported('content[0]'), message: /not available yet/ })
+  t.throws(() => parts([file]), { ...unsupported('content[0]'), message: /switched off/ })
   t.throws(() => parts([{ type: 'input_audio', input_audio: {} }]), unsupported('content[0]'))
+})
+
+const stored = (value: unknown) =>
+  readParts(value, { at: 'content', attachments: 2, takesFiles: true })
+const file = (fields: unknown) => ({ type: 'file', file: fields })
+
+void t.test('with a store, a file is named by its id', async (t) => {
+  const named = { type: 'file', file: { file_id: 'file_1' }, at: 'content[0].file.file_id' }
+  t.strictSame(stored([file({ file_id: 'file_1' })]), [named])
+  t.strictSame(stored([file({ file_id: 'file_1', filename: 'a.pdf' })]), [named], 'as it is shown')
+  t.throws(() => stored([{ type: 'file' }]), missing('content[0].file'))
+  t.throws(() => stored([file('file_1')]), invalid('content[0].file'))
+  t.throws(() => stored([file({})]), missing('content[0].file.file_id'))
+  for (const id of ['', 7, 'x'.repeat(257)]) {
+    t.throws(() => stored([file({ file_id: id })]), invalid('content[0].file.file_id'))
+  }
+  t.throws(() => stored([file({ file_data: 'x' })]), invalid('content[0].file.file_data'))
+  t.throws(() => stored([file({ file_id: 'a', x: 1 })]), unknown('content[0].file.x'))
+  t.throws(() => stored([{ ...file({ file_id: 'a' }), x: 1 }]), unknown('content[0].x'))
+  t.throws(() => stored([{ type: 'input_audio', input_audio: {} }]), unsupported('content[0]'))
+  const three = [file({ file_id: 'a' }), image(gif), file({ file_id: 'b' })]
+  t.throws(() => stored(three), invalid('content'))
+})
+
+const gif = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='
+
+void t.test('with a store, an image is one by its bytes, and may be large', async (t) => {
+  const of = (text: string) => png + Buffer.from(text, 'latin1').toString('base64')
+  t.ok(stored([image(gif)]))
+  t.ok(stored([image(gif.replace('gif', 'png'))]), 'what it is called matters little')
+  for (const text of ['<html><script>1</script>', '<svg xmlns="">', 'GIF', 'x'.repeat(100)]) {
+    t.throws(() => stored([image(of(text))]), invalid('content[0].image_url.url'), text)
+  }
+  t.ok(stored([image(of('\x89PNG\r\n\x1a\n' + 'x'.repeat(2 * 1024 * 1024)))]))
+  t.throws(() => stored([image('https://example.com/a.png')]), invalid('content[0].image_url.url'))
+  t.equal(imageTypeIn(gif.replace('gif', 'png')), 'image/gif')
 })
 
 void t.test('an address is never fetched, and only four kinds of images are taken', async (t) => {
@@ -86,7 +122,7 @@ void t.test('an address is never fetched, and only four kinds of images are take
   )
 })
 
-void t.test('an image of 1 MiB is taken, one of a byte more is not', async (t) => {
+void t.test('without a store, an image of 1 MiB is taken, one of a byte more is not', async (t) => {
   const ofBytes = (bytes: number) => png + Buffer.alloc(bytes, 7).toString('base64')
   const most = 1024 * 1024
   t.ok(parts([image(ofBytes(most))]))

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { estimatePrompt } from '../../src/ledger/estimate.ts'
-import { HistoryBuilder, composeBody } from '../../src/sessions/history.ts'
+import { inlineBytes, tokensOf } from '../../src/files/attachments.ts'
+import type { FileReference } from '../../src/files/attachments.ts'
+import { HistoryBuilder, composeBody, fill, filesIn, filesOf } from '../../src/sessions/history.ts'
 import type { HistoryOptions } from '../../src/sessions/history.ts'
 import type { NewMessage, StoredMessage } from '../../src/sessions/message.ts'
 import { seeded } from '../fixtures/random.ts'
@@ -12,6 +14,8 @@ const options: HistoryOptions = {
   model,
   outputTokens: 1000,
   parameters: new Map(),
+  inlineBytes: 20 * 1024 * 1024,
+  takesFiles: true,
 }
 
 const stored = (message: Partial<StoredMessage>): StoredMessage => ({
@@ -44,8 +48,11 @@ const result = (id: string): NewMessage => ({ role: 'tool', content: 'done', too
 function selectHistory(messages: readonly StoredMessage[], given: HistoryOptions) {
   const builder = new HistoryBuilder(given)
   for (const message of messages.toReversed()) if (builder.wantsMore) builder.add(message)
-  return builder.build()
+  const history = builder.build()
+  return { ...history, messages: history.messages.map((draft) => fill(draft, shownFile)) }
 }
+
+const shownFile = ({ file_id, kind }: FileReference) => ({ type: 'shown', file_id, kind })
 
 const select = (messages: readonly StoredMessage[], more: Partial<HistoryOptions> = {}) =>
   selectHistory(messages, { ...options, ...more }).messages.map(
@@ -226,6 +233,105 @@ void t.test('a model without eyes is told where an image was', async (t) => {
     { type: 'text', text: '[image]' },
   ])
   t.equal(select(seen).length, 3)
+})
+
+let files = 0
+const file = (kind: FileReference['kind'], bytes: number) => ({
+  type: 'file' as const,
+  file: {
+    file_id: `file_${++files}`,
+    kind,
+    bytes,
+    content_type: 'x/y',
+    filename: `${kind}.x`,
+  },
+})
+const shownIn = (messages: readonly StoredMessage[], more: Partial<HistoryOptions> = {}) =>
+  select(messages, more).flatMap(({ content }) =>
+    Array.isArray(content)
+      ? content.map((part: { type: string; text?: string; file_id?: string }) =>
+          part.type === 'shown' ? part.file_id : part.text,
+        )
+      : [],
+  )
+
+void t.test('a message with files is a draft until they are filled in, in its order', async (t) => {
+  const one = file('image', 9)
+  const asked = user([{ type: 'text', text: 'look' }, one, image(1)])
+  const builder = new HistoryBuilder({ ...options, instructions: 'i' })
+  builder.add(answer('nice'))
+  builder.add(asked)
+  const { messages } = builder.build()
+  t.strictSame(
+    messages.map((draft) => typeof draft),
+    ['string', 'object', 'string', 'string'],
+  )
+  t.strictSame(messages.flatMap(filesIn), [one.file])
+  t.strictSame([filesOf(null), filesOf('x'), filesOf(asked.content)], [[], [], [one.file]])
+  const text = fill(messages[1] ?? '', () => ({ type: 'there' }))
+  t.match(text, /^\{"role":"user","content":\[\{"type":"text","text":"look"\},\{"type":"there"\},/)
+})
+
+void t.test('files count as what they are, not by what they take', async (t) => {
+  const kinds = ['image', 'text', 'audio', 'file'] as const
+  const every = { ...model, accepts: kinds }
+  for (const kind of kinds) {
+    const one = file(kind, 100_000)
+    const guess = (content: StoredMessage['content']) =>
+      selectHistory([user(content), answer('a')], { ...options, model: every }).promptTokens
+    const words = kind === 'image' ? '[image]' : `[file: ${kind}.x]`
+    const without = guess([{ type: 'text', text: words }])
+    t.equal(guess([one]), without + tokensOf(one.file, model.bytesPerToken), kind)
+  }
+})
+
+void t.test(
+  'newer files go before older ones, and what has no room is told by its name',
+  async (t) => {
+    const [old, large, newer] = [file('image', 300), file('image', 900), file('file', 300)]
+    const turns = [user([old]), answer('1'), user([large]), answer('2'), user([newer]), answer('3')]
+    const room = inlineBytes({ bytes: 300 })
+    const all = { model: { ...model, accepts: ['text', 'image', 'file'] } }
+    const seen = (inline: number) => shownIn(turns, { ...all, inlineBytes: inline })
+    const ids = [old, large, newer].map((one) => one.file.file_id)
+    t.strictSame(seen(5 * room), ids)
+    t.strictSame(seen(5 * room - 1), ['[image]', ids[1], ids[2]])
+    t.strictSame(seen(2 * room), [ids[0], '[image]', ids[2]], 'a smaller one may still fit')
+    t.strictSame(seen(room - 1), ['[image]', '[image]', '[file: file.x]'])
+    const fresh = [{ role: 'user' as const, content: [file('image', 300)] }]
+    t.equal(
+      shownIn(turns, { ...all, fresh, inlineBytes: room }).at(-1),
+      fresh[0]?.content[0]?.file.file_id,
+    )
+    t.throws(() => shownIn(turns, { ...all, fresh, inlineBytes: room - 1 }), {
+      code: 'body_too_large',
+      status: 413,
+    })
+  },
+)
+
+void t.test('images that lie in rows take their room, too', async (t) => {
+  const url = image(1).image_url.url.length
+  const turns = [user([image(1)]), answer('1'), user([image(1)]), answer('2')]
+  t.strictSame(shownIn(turns, { inlineBytes: 2 * url }), [undefined, undefined])
+  t.strictSame(shownIn(turns, { inlineBytes: 2 * url - 1 }), ['[image]', undefined])
+})
+
+void t.test('a kind that the model does not take, or no store: told by its name', async (t) => {
+  const turns = [user([file('image', 9), file('text', 9), file('audio', 9)]), answer('a')]
+  const names = ['[image]', '[file: text.x]', '[file: audio.x]']
+  t.strictSame(shownIn(turns, { takesFiles: false }), names)
+  const blind = { model: { ...model, accepts: ['text'] } }
+  t.strictSame(shownIn(turns, blind), [names[0], shownIn(turns)[1], names[2]])
+})
+
+void t.test('no more than a hundred older files are read', async (t) => {
+  const many = Array.from({ length: 60 }, () => file('image', 9))
+  const turns = [user(many), answer('a'), user(many), answer('b')]
+  const window = { ...model, contextWindow: 1_000_000 }
+  const seen = shownIn(turns, { model: window })
+  t.equal(seen.filter((one) => one !== '[image]').length, 100)
+  t.equal(seen.slice(60).includes('[image]'), false, 'the newest')
 })
 
 void t.test('nothing older is asked for once it can not fit', async (t) => {

@@ -67,9 +67,29 @@ void t.test('a tool result says which call it answers', async (t) => {
   t.match(result, { role: 'tool', tool_call_id: 'call_1', name: 'f' })
 })
 
+const file = {
+  file_id: 'file_1',
+  kind: 'image',
+  bytes: 7,
+  content_type: 'image/png',
+  filename: 'a.png',
+} as const
+
+void t.test('a file is shown by its id and name alone', async (t) => {
+  const text = { type: 'text', text: 'look' } as const
+  const content = [text, { type: 'file', file: { ...file, detail: 'low' } }] as const
+  t.strictSame(toPublic({ ...asked, content }, 'sess_1').content, [
+    text,
+    { type: 'file', file: { file_id: 'file_1', filename: 'a.png' } },
+  ])
+})
+
 void t.test('what was stored is read back', async (t) => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } } as const
-  const parts: StoredMessage = { ...asked, content: [{ type: 'text', text: '\0\ud800' }, image] }
+  const parts: StoredMessage = {
+    ...asked,
+    content: [{ type: 'text', text: '\0\ud800' }, image, { type: 'file', file }],
+  }
   for (const message of [asked, answered, parts]) {
     t.strictSame(parseStored(JSON.stringify(message)), message)
   }
@@ -87,6 +107,10 @@ void t.test('a row that is no message is none', async (t) => {
     { ...asked, status: 'done' },
     { ...asked, content: 7 },
     { ...asked, content: [{ type: 'file' }] },
+    { ...asked, content: [{ type: 'file', file: { file_id: 'file_1' } }] },
+    { ...asked, content: [{ type: 'file', file: { ...file, kind: 'film' } }] },
+    { ...asked, content: [{ type: 'file', file: { ...file, bytes: '7' } }] },
+    { ...asked, content: [{ type: 'file', file: { ...file, detail: 7 } }] },
     { ...asked, content: [null] },
     { ...asked, created_at: '1' },
     { ...asked, usage: {} },

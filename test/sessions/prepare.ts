@@ -5,7 +5,9 @@ import { idAfter, newId } from '../../src/ids.ts'
 import type { Context } from '../../src/sessions/context.ts'
 import type { StoredMessage } from '../../src/sessions/message.ts'
 import { prepare } from '../../src/sessions/prepare.ts'
+import type { PrepareOptions } from '../../src/sessions/prepare.ts'
 import { parseSend } from '../../src/sessions/turns.ts'
+import { fileRow } from '../fixtures/file-rows.ts'
 import { rowOf } from '../fixtures/stream.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
 
@@ -33,8 +35,22 @@ function contextOf(messages: readonly StoredMessage[] = []): Context & { readonl
   }
 }
 
-const send = (body: object, context: Context = contextOf()) =>
-  prepare({ send: parseSend(Buffer.from(JSON.stringify(body)), limits), context, model, hold: 'h' })
+const send = (
+  body: object,
+  context: Context = contextOf(),
+  more: Partial<Pick<PrepareOptions, 'model' | 'files'>> = {},
+) =>
+  prepare({
+    send: parseSend(Buffer.from(JSON.stringify(body)), {
+      ...limits,
+      takesFiles: more.files !== undefined,
+    }),
+    context,
+    model,
+    hold: 'h',
+    inlineBytes: limits.jsonApiBytes,
+    ...more,
+  })
 
 const bodyOf = ({ request }: Awaited<ReturnType<typeof prepare>>) =>
   JSON.parse(request.bodyFor(target, 50).toString()) as Record<string, unknown>
@@ -99,4 +115,79 @@ t.test('what the model can not take is refused', async (t) => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
   await t.rejects(send({ content: [image] }), { code: 'unsupported_attachment' })
   await t.rejects(send({ content: 'Hi', best_of: 3 }), { code: 'unknown_parameter' })
+})
+
+const session = `sess_${'0'.repeat(32)}`
+const wide = modelOf([target], {
+  accepts: ['text', 'image', 'file'],
+  bytesPerToken: 4,
+  contextWindow: 100_000,
+  maxOutputTokens: 100,
+})
+const gif = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='
+
+t.test('without files nothing is to be filled in', async (t) => {
+  for (const files of [undefined, new Map()]) {
+    t.equal((await send({ content: 'Hi' }, contextOf(), { files })).filling, undefined)
+  }
+})
+
+t.test('with files, what it costs is known before they are read', async (t) => {
+  const text = fileRow({ session, contentType: 'text/plain', filename: 'a.txt', bytes: 4000 })
+  const older = fileRow({ session, contentType: 'application/pdf', filename: 'b.pdf', bytes: 1000 })
+  const { id: file_id, bytes, contentType: content_type, filename } = older
+  const reference = { file_id, kind: 'file', bytes, content_type, filename } as const
+  const asked = rowOf({
+    role: 'user',
+    content: [{ type: 'file', file: reference }],
+    status: 'completed',
+  })
+  const content = [
+    { type: 'file', file: { file_id: text.id } },
+    { type: 'image_url', image_url: { url: gif } },
+  ]
+  const context = contextOf([rowOf({ content: 'Seen', status: 'completed' }), asked])
+  const files = new Map([[text.id, text]])
+  const prepared = await send({ content }, context, { model: wide, files })
+  const { filling, request, stored } = prepared
+  if (!filling) return t.fail('nothing to fill in')
+  t.match(filling.fresh, [{ file_id: text.id }])
+  t.match(filling.older, [{ file_id: older.id }])
+  t.match(filling.images, [{ filename: 'image-1.gif' }])
+  t.equal(filling.bytes, 5336 + 1336)
+  t.ok(request.promptTokens > 1000 + 1500 + 100 && request.promptTokens < 3000)
+  t.notMatch(JSON.stringify(stored), 'base64')
+  t.match(stored[0]?.content, [{ file: { kind: 'text', bytes: 4000 } }, { file: { bytes: 14 } }])
+
+  const image = filling.images[0]
+  const contents = new Map([
+    [text.id, Buffer.from('words '.repeat(10))],
+    [image?.id ?? '', Buffer.from(image?.base64 ?? '', 'base64')],
+  ])
+  const whole = filling.request(contents)
+  t.equal(whole.promptTokens, request.promptTokens)
+  t.ok((await whole.countPrompt()) <= request.promptTokens)
+  const { messages } = bodyOf({ ...prepared, request: whole }) as { messages: unknown[] }
+  t.strictSame(messages.slice(1), [
+    { role: 'user', content: [{ type: 'text', text: '[file: b.pdf]' }] },
+    { role: 'assistant', content: 'Seen' },
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: `[file: a.txt]\n${'words '.repeat(10)}` },
+        { type: 'image_url', image_url: { url: gif } },
+      ],
+    },
+  ])
+})
+
+t.test('a prompt of text alone is counted with its files', async (t) => {
+  const text = fileRow({ session, contentType: 'text/plain', bytes: 6000 })
+  const content = [{ type: 'file', file: { file_id: text.id } }]
+  const files = new Map([[text.id, text]])
+  const { filling } = await send({ content }, contextOf(), { model: wide, files })
+  const counted = await filling
+    ?.request(new Map([[text.id, Buffer.from('word '.repeat(1200))]]))
+    .countPrompt()
+  t.ok(counted && counted > 1100 && counted < 1400, `${counted}`)
 })

@@ -1,0 +1,65 @@
+// What a send does with files: those that are named are looked up before anything is held; once the message is stored, all
+// that the model is to see is read, and images that came within the message are kept.
+
+import { refOf } from '../caller.ts'
+import type { ChatRequest } from '../chat/request.ts'
+import type { Exchange } from '../exchange.ts'
+import { dropImages, keepImages, loadWanted, readNamed } from '../files/attached.ts'
+import type { NewImage } from '../files/attached.ts'
+import type { FileRow } from '../files/file-row.ts'
+import { quotaOf } from '../files/quota.ts'
+import type { Shelf } from '../files/shelf.ts'
+import type { Gateway } from '../gateway.ts'
+import { namedIn } from '../sessions/attaching.ts'
+import type { Filling } from '../sessions/prepare.ts'
+import type { Send } from '../sessions/turns.ts'
+import { idsOf } from './sessions-route.ts'
+
+const none: Promise<ReadonlyMap<string, FileRow>> = Promise.resolve(new Map())
+
+/** Rows of what is named; undefined without a store. Sends in this tick; who asks may wait for something else first. */
+export function readFiles(
+  { shelf }: Gateway,
+  x: Exchange,
+  { turns }: Send,
+): Promise<ReadonlyMap<string, FileRow>> | undefined {
+  if (!shelf) return undefined
+  const named = namedIn(turns)
+  if (named.size === 0) return none
+  const reading = readNamed(shelf, refOf(x), { session: idsOf(x).session, named })
+  reading.catch(() => undefined)
+  return reading
+}
+
+/** The request with its files. Throws `overloaded`, `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`. */
+export async function fillFiles(
+  gateway: Gateway,
+  x: Exchange,
+  filling: Filling,
+): Promise<ChatRequest> {
+  const shelf = shelfOf(gateway)
+  const ref = refOf(x)
+  const { session } = idsOf(x)
+  x.memory.take(filling.bytes)
+  const loaded = await loadWanted(shelf, ref, filling)
+  const quotaBytes = quotaOf(gateway.config, x)
+  const keeping = { ref, session, quotaBytes, signal: x.signal }
+  const kept = await keepImages(shelf, filling.images, keeping)
+  const request = filling.request(new Map([...loaded, ...kept]))
+  if (x.want) x.want = { ...x.want, countPrompt: request.countPrompt }
+  return request
+}
+
+/** Of a message that is taken back. */
+export async function dropFiles(
+  gateway: Gateway,
+  x: Exchange,
+  images: readonly Pick<NewImage, 'id'>[],
+): Promise<void> {
+  if (images.length > 0) await dropImages(shelfOf(gateway), refOf(x), images)
+}
+
+function shelfOf({ shelf }: Gateway): Shelf {
+  if (!shelf) throw new TypeError('files without a shelf')
+  return shelf
+}
