@@ -44,7 +44,7 @@ t.test(
       ['\u{1f600}.png', '_.png'],
       ['한글.txt', '__.txt'],
       ['\u2100.txt', '_.txt'],
-      ['; filename=x', '; filename=x'],
+      ['a; filename=x', 'a_ filename=x'],
       ['', ''],
     ] as const) {
       t.equal(parse(contentDisposition('attachment', name)).plain, plain, JSON.stringify(name))
