@@ -15,7 +15,10 @@ export function contentDisposition(disposition: Disposition, filename: string): 
   return `${disposition}; filename="${plain(name)}"; filename*=${encodeExtended(name)}`
 }
 
-/** Letters lose their accents; what is left beyond ASCII, and what careless parsers stop at, becomes `_`. NFKD would make slashes: of `℀` it is `a/c`. */
+/**
+ * Letters lose their accents; what is left beyond ASCII, and what careless parsers stop at, becomes `_`. Not by NFKD,
+ * which makes slashes: of `℀` it is `a/c`.
+ */
 function plain(name: string): string {
   return name
     .normalize('NFD')
