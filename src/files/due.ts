@@ -1,6 +1,7 @@
 // What has to be looked at later, and how a sweeper finds the account: `due` of an account says what and when, `due-accounts` which
 // accounts. The latter is on another slot of a Cluster, so no script writes both: an account is announced before anything is due.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
@@ -68,6 +69,7 @@ export async function announced(redis: Redis, { ref, dueMs, run }: Announcing): 
 }
 
 const repetitions = 2
+const endingMs = 20
 const reconnectMs = 2000
 
 /**
@@ -93,6 +95,8 @@ function isUnclear(error: unknown): boolean {
 
 /** Or does not come back soon. */
 async function ready(redis: Redis): Promise<void> {
+  // For a moment after its end a connection still counts as ready.
+  await wait(endingMs)
   if (redis.status === 'ready') return
   await new Promise<void>((resolve) => {
     const done = () => {

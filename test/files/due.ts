@@ -1,0 +1,212 @@
+import { env } from 'node:process'
+import t from 'tap'
+import {
+  announce,
+  announced,
+  dueMember,
+  minuteOf,
+  parseAnnouncement,
+  parseDue,
+  persistently,
+} from '../../src/files/due.ts'
+import { createFileBook } from '../../src/files/files.ts'
+import { createSweeper } from '../../src/files/sweeper.ts'
+import { newRef } from '../../src/ledger/api-key.ts'
+import { keys } from '../../src/redis.ts'
+import { createScripts, unavailable } from '../../src/scripts.ts'
+import { fileScripts } from '../../src/files/library.ts'
+import { startDelayProxy } from '../fixtures/delay-proxy.ts'
+import {
+  addFile,
+  addSession,
+  dueOf,
+  fileRow,
+  isForgotten,
+  openFiles,
+  openStore,
+  quotaBytes,
+  scriptsOn,
+  storageOf,
+} from '../fixtures/file-rows.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { seeded } from '../fixtures/random.ts'
+import { Turns } from '../fixtures/turns.ts'
+import { until } from '../fixtures/until.ts'
+
+t.test('members are read back, and what is none of ours is none', async (t) => {
+  const ref = newRef()
+  t.strictSame(parseAnnouncement(`29000000:${ref}`), { minute: 29_000_000, ref })
+  for (const member of ['', ':', '1:', `:${ref}`, `-1:${ref}`, '1:a b', `1:${ref}:x`, '1.5:a']) {
+    t.equal(parseAnnouncement(member), undefined, member)
+  }
+  t.strictSame(parseDue(dueMember('object', 'a', 3)), { kind: 'object', id: 'a' })
+  t.equal(dueMember('upload', 'a'), 'upload a')
+  t.strictSame(parseDue(''), { kind: '', id: '' })
+  t.equal(minuteOf(119_999), 1)
+})
+
+t.test(
+  'an announcement that came too late, or of a clock that is wrong, is made again',
+  async (t) => {
+    const { redis, ref, scripts, session } = await openFiles(t)
+    const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
+    const now = minuteOf(Date.now())
+    await redis.hset(keys.storage(ref), 'closed', now + 1)
+    for (const [dueMs, expected] of [
+      [Date.now(), now + 2],
+      [0, now + 2],
+      [Date.now() + 1e9, now + 2],
+    ] as const) {
+      await redis.del(keys.due(ref), keys.dueAccounts)
+      const run = (minute: string) => scripts.run('begin', names, ['file_x', '0', minute])
+      t.equal((await announced(redis, { ref, dueMs, run })).word, 'ok')
+      t.equal(await redis.zscore(keys.dueAccounts, `${expected}:${ref}`), `${expected * 60_000}`)
+      t.notOk(await isForgotten(redis, ref))
+    }
+  },
+)
+
+t.test('where minutes close again and again, it is given up', async (t) => {
+  const { redis, ref } = await openFiles(t)
+  let tries = 0
+  const run = async () => ({ word: 'announce', nowMs: 0, values: ['announce', 0, ++tries] })
+  await t.rejects(announced(redis, { ref, dueMs: 0, run }), { code: 'ledger_unavailable' })
+  t.equal(tries, 5)
+})
+
+t.test('only what may have run is asked for again', async (t) => {
+  const { redis } = await openFiles(t)
+  const refused = unavailable(Object.assign(new Error('OOM'), { name: 'ReplyError' }))
+  for (const [error, expected] of [
+    [unavailable(new Error('timeout')), 3],
+    [refused, 1],
+    [new TypeError('ours'), 1],
+  ] as const) {
+    const asks: boolean[] = []
+    const ask = async (isRepeated: boolean) => {
+      asks.push(isRepeated)
+      throw error
+    }
+    await t.rejects(persistently(redis, ask), error)
+    t.strictSame(asks, [false, true, true].slice(0, expected))
+  }
+})
+
+t.test('a lost reply is asked for again, and counts once', async (t) => {
+  const { server, redis, ref, scripts, session, store } = await openFiles(t)
+  await scripts.load()
+  const proxy = await startDelayProxy(t, server.socket)
+  const link = await connectLink(t, proxy.socket)
+  const book = createFileBook({ redis: link.client, scripts: scriptsOn(link), store })
+  /** The command has run, and its reply is on the way, when the connection is cut. */
+  const losing = async <T>(ask: Promise<T>, hasRun: () => Promise<boolean>): Promise<T> => {
+    await until(hasRun)
+    proxy.cut()
+    proxy.resume()
+    return await ask
+  }
+  const row = fileRow({ session })
+  const { id } = row
+  proxy.stall()
+  await losing(book.begin(ref, row), async () => (await dueOf(redis, ref)).length > 0)
+  proxy.stall()
+  const reserved = book.reserve(ref, { id, bytes: 1000, quotaBytes: 1500 })
+  await losing(reserved, async () => (await storageOf(redis, ref)).reserved > 0)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  store.objects.add(`files/${ref}/${id}`)
+  proxy.stall()
+  const committed = book.commit(ref, row, 1500)
+  await losing(committed, async () => (await storageOf(redis, ref)).used > 0)
+  t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
+  t.strictSame(await book.read(ref, id), row)
+  // What it reads first comes through.
+  proxy.setDelay(50)
+  const removed = book.remove(ref, id)
+  const isGone = async () => (await storageOf(redis, ref)).used === 0
+  await until(isGone)
+  proxy.stall()
+  proxy.setDelay(0)
+  await losing(removed, isGone)
+  t.strictSame([...store.objects], [])
+  await book.begin(ref, { id, session })
+  await book.reserve(ref, { id, bytes: 7, quotaBytes })
+  proxy.stall()
+  const abandoned = book.abandon(ref, id)
+  await losing(abandoned, async () => (await storageOf(redis, ref)).reserved === 0)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+})
+
+t.test('work that is added while its account is swept is never without announcement', async (t) => {
+  const { redis, ref, session, scripts, sweeper } = await openFiles(t)
+  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
+  let isSwept = false
+  const run = async (minute: string) => {
+    // The connection of this process stands still, after what it has announced arrived.
+    await until(async () => (await redis.zcard(keys.dueAccounts)) > 0)
+    if (!isSwept) await sweeper().sweep()
+    isSwept = true
+    return await scripts.run('begin', names, ['file_x', '0', minute])
+  }
+  await announced(redis, { ref, dueMs: Date.now(), run })
+  t.strictSame(await dueOf(redis, ref), ['upload file_x'])
+  t.notOk(await isForgotten(redis, ref))
+})
+
+const rounds = Number(env.ROUNDS ?? 40)
+const firstSeed = Number(env.SEED ?? Date.now() % 1_000_000)
+
+t.test('in whatever order commands arrive, nothing due is forgotten', async (t) => {
+  const { redis, scripts } = await openFiles(t)
+  await scripts.load()
+  let removedBySweeper = 0
+  for (let seed = firstSeed; seed < firstSeed + rounds; seed++) {
+    const random = seeded(seed)
+    const turns = new Turns(random)
+    const ref = newRef()
+    const session = await addSession(redis, ref)
+    const store = openStore()
+    const on = () => {
+      const client = turns.actor(redis)
+      const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+      const own = createScripts({ link, library: fileScripts, onReply: () => undefined })
+      return { redis: client, scripts: own, store }
+    }
+    const uploader = async () => {
+      const book = createFileBook({ ...on(), leaseMs: random(2) * 60_000, retryMs: 0 })
+      for (let count = 0; count < 3; count++) {
+        const row = fileRow({ session })
+        const expiresAt = random(3) === 0 ? 1 : null
+        const adding = addFile({ book, store, ref }, { ...row, expiresAt })
+        // A sweeper may have taken it for dead.
+        const isThere = await adding.then(
+          () => true,
+          () => false,
+        )
+        if (!isThere) await book.abandon(ref, row.id)
+        else if (random(2) === 0) await book.remove(ref, row.id).catch(() => undefined)
+      }
+    }
+    const sweeping = async () => {
+      const options = { everyMs: 0, takenMs: 0, onProblem: () => undefined }
+      const sweeper = createSweeper({ ...on(), ...options })
+      for (let count = 0; count < 4; count++) removedBySweeper += await sweeper.sweep()
+      await sweeper.close()
+    }
+    const all = Promise.all([uploader(), uploader(), sweeping(), sweeping()])
+    await turns.play(all, async () => {
+      if (await isForgotten(redis, ref)) throw new Error(`forgotten; SEED=${seed} ROUNDS=1`)
+    })
+  }
+  t.ok(removedBySweeper > rounds, `${removedBySweeper} things were swept meanwhile`)
+  t.pass(`SEED=${firstSeed} ROUNDS=${rounds}`)
+})
+
+t.test('an announcement is one, however often it is made', async (t) => {
+  const { redis, ref } = await openFiles(t)
+  await announce(redis, { ref, minute: 7 })
+  await announce(redis, { ref, minute: 7 })
+  t.strictSame(await redis.zrange(keys.dueAccounts, '0', '-1', 'WITHSCORES'), [
+    `7:${ref}`,
+    '420000',
+  ])
+})
