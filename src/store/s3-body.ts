@@ -29,6 +29,8 @@ export function bodyFrom(source: Readable, { idleMs }: BodyOptions): Readable {
       done(error)
     },
   })
+  // An error may come before anybody reads; who reads then is told.
+  body.on('error', () => undefined)
   const give = (cause: unknown) => void body.destroy(storageError(cause))
   source.on('data', (chunk: Buffer) => {
     clearTimeout(silence)

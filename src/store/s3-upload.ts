@@ -13,8 +13,8 @@ export interface UploadOptions {
   readonly partBytes: number
   /** Parts in memory at a time. */
   readonly concurrency: number
-  /** For one part to be sent and answered. */
-  readonly partMs: number
+  /** For a call to be answered, besides the time that its bytes take. */
+  readonly answerMs: number
   /** What is on its way when the upload ends early is cut after so long. */
   readonly patienceMs: number
   readonly signal?: AbortSignal | undefined
@@ -54,6 +54,13 @@ export async function uploadStream(content: Readable, options: UploadOptions): P
   }
 }
 
+/** What goes out slower than this is given up. */
+const slowestBytesPerMs = 128
+
+export function sendingMs(content: unknown): number {
+  return content instanceof Uint8Array ? Math.ceil(content.length / slowestBytesPerMs) : 0
+}
+
 interface Wire {
   readonly client: S3Client
   uploadId?: string
@@ -65,12 +72,13 @@ interface Wire {
 }
 
 /** The client as this upload sees it: calls end by time, and the first that fails ends the reading of the content. */
-function wireOf(content: Readable, { client, partMs, patienceMs }: UploadOptions): Wire {
+function wireOf(content: Readable, { client, answerMs, patienceMs }: UploadOptions): Wire {
   const cut = new AbortController()
   let patience: NodeJS.Timeout | undefined
   const send = async (command: Parameters<S3Client['send']>[0]) => {
     try {
-      const abortSignal = AbortSignal.any([cut.signal, AbortSignal.timeout(partMs)])
+      const boundMs = answerMs + ('Body' in command.input ? sendingMs(command.input.Body) : 0)
+      const abortSignal = AbortSignal.any([cut.signal, AbortSignal.timeout(boundMs)])
       const answer = await client.send(command, { abortSignal })
       if ('UploadId' in answer && answer.UploadId) wire.uploadId = answer.UploadId
       return answer

@@ -16,7 +16,7 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { S3Config } from '../config/config.ts'
 import { bodyFrom } from './s3-body.ts'
-import { uploadStream } from './s3-upload.ts'
+import { sendingMs, uploadStream } from './s3-upload.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
@@ -24,7 +24,7 @@ export interface S3Options {
   /** Of connections at a time, each with one call, or one download that is still running. */
   readonly sockets?: number
   readonly connectMs?: number
-  /** For a call to be answered, its retries included; not for what a client sends or takes meanwhile. */
+  /** For a call to be answered, its retries included, besides the time that its bytes take. */
   readonly answerMs?: number
   /** A download of which nothing comes for so long is given up. */
   readonly idleMs?: number
@@ -39,9 +39,6 @@ const defaults = {
   idleMs: 30_000,
   patienceMs: 5000,
 } satisfies S3Options
-
-/** A part that goes out slower than this is given up. */
-const slowestBytesPerMs = 128
 
 export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore {
   const all = { ...defaults, ...options }
@@ -123,10 +120,9 @@ const silent = {
   error: () => undefined,
 }
 
-/** An answer within the time, or an abort. */
-function soon({ answerMs }: Bucket, signal?: AbortSignal): { abortSignal: AbortSignal } {
-  const late = AbortSignal.timeout(answerMs)
-  return { abortSignal: signal ? AbortSignal.any([late, signal]) : late }
+/** An answer within the time. */
+function soon({ answerMs }: Bucket): { abortSignal: AbortSignal } {
+  return { abortSignal: AbortSignal.timeout(answerMs) }
 }
 
 interface Putting extends PutOptions {
@@ -137,15 +133,16 @@ async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Pro
   const { client, config, patienceMs, answerMs } = bucket
   const { partBytes, concurrency } = config
   if (content instanceof Readable) {
-    const partMs = answerMs + Math.ceil(partBytes / slowestBytesPerMs)
     // What cannot be aborted now is found by `abandon`.
     const abort = (id: string) => abortLeft(bucket, to, id).catch(() => undefined)
-    const shape = { partBytes, concurrency, partMs, patienceMs }
+    const shape = { partBytes, concurrency, answerMs, patienceMs }
     return uploadStream(content, { client, to, ...shape, signal, abort })
   }
   signal?.throwIfAborted()
   try {
-    await client.send(new PutObjectCommand({ ...to, Body: content }), soon(bucket, signal))
+    const late = AbortSignal.timeout(answerMs + sendingMs(content))
+    const abortSignal = signal ? AbortSignal.any([late, signal]) : late
+    await client.send(new PutObjectCommand({ ...to, Body: content }), { abortSignal })
   } catch (error) {
     throw signal?.aborted ? signal.reason : storageError(error)
   }
