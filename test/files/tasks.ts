@@ -1,0 +1,133 @@
+import t from 'tap'
+import { objectName } from '../../src/files/file-row.ts'
+import { createTasks } from '../../src/files/tasks.ts'
+import { keys } from '../../src/redis.ts'
+import { addFile, dueOf, fileRow, openFiles, storageOf } from '../fixtures/file-rows.ts'
+
+type Opened = Awaited<ReturnType<typeof openFiles>>
+
+function tasksOf({ redis, scripts, store, problems }: Opened) {
+  return createTasks({
+    redis,
+    scripts,
+    store,
+    storeMs: 10_000,
+    signal: new AbortController().signal,
+    onProblem: (problem) => void problems.push(problem),
+  })
+}
+
+t.test('an expired file is told for a week, and its bytes are free', async (t) => {
+  const all = await openFiles(t)
+  const { book, ref, redis, session } = all
+  const { id } = await addFile(all, { session, expiresAt: 1 })
+  t.ok(await tasksOf(all)(ref, `expiry ${id}`))
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+  await t.rejects(book.read(ref, id), { code: 'file_expired' })
+  t.strictSame(await redis.hgetall(keys.file(ref, id)), { id, expires_at: '1', session })
+  const week = await redis.ttl(keys.file(ref, id))
+  t.ok(week > 7 * 86_400 - 60 && week <= 7 * 86_400)
+  t.equal(await redis.exists(keys.files(ref), keys.sessionFiles(ref, session)), 0)
+  t.strictSame(await dueOf(redis, ref), [`object ${id} 0`, `session ${session}`])
+  t.ok(await tasksOf(all)(ref, `expiry ${id}`), 'again')
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+  await redis.del(keys.session(ref, session))
+  await t.rejects(book.read(ref, id), { code: 'file_not_found' })
+})
+
+t.test('what has not expired yet, never does, or was deleted, stays as it is', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session, book } = all
+  const expiresAt = Math.floor(Date.now() / 1000) + 1000
+  const later = await addFile(all, { session, expiresAt })
+  const never = await addFile(all, { session })
+  const gone = await addFile(all, { session })
+  await book.remove(ref, gone.id)
+  await redis.zadd(keys.due(ref), 0, `expiry ${later.id}`, 0, `expiry ${never.id}`)
+  for (const { id } of [later, never, gone]) t.ok(await tasksOf(all)(ref, `expiry ${id}`))
+  t.strictSame(await dueOf(redis, ref), [`expiry ${later.id}`, `session ${session}`])
+  t.equal(await redis.zscore(keys.due(ref), `expiry ${later.id}`), `${expiresAt}000`)
+  t.strictSame(await storageOf(redis, ref), { used: 2000, reserved: 0 })
+  t.strictSame(await book.readMany(ref, [later.id, never.id]), [later, never])
+})
+
+t.test('a session that is there is looked at again when it may have gone', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session } = all
+  await addFile(all, { session })
+  const next = async () =>
+    Number(await redis.zscore(keys.due(ref), `session ${session}`)) - Date.now()
+  t.ok(Math.abs((await next()) - 86_400_000) < 10_000, 'in a day')
+  for (const [ttl, expected] of [
+    [100, 100_000],
+    [1e6, 86_400_000],
+  ] as const) {
+    await redis.expire(keys.session(ref, session), ttl)
+    t.ok(await tasksOf(all)(ref, `session ${session}`))
+    t.ok(Math.abs((await next()) - expected) < 10_000, `${expected}`)
+  }
+})
+
+t.test('a session whose time ends is looked at then', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session } = all
+  await redis.expire(keys.session(ref, session), 500)
+  await addFile(all, { session })
+  const next = Number(await redis.zscore(keys.due(ref), `session ${session}`))
+  t.ok(Math.abs(next - Date.now() - 500_000) < 10_000)
+})
+
+t.test('a session without files is not looked at any more', async (t) => {
+  const all = await openFiles(t)
+  const { book, ref, redis, session } = all
+  const { id } = await addFile(all, { session })
+  await book.remove(ref, id)
+  t.ok(await tasksOf(all)(ref, `session ${session}`))
+  t.strictSame(await dueOf(redis, ref), [])
+})
+
+t.test('the files of a session that has gone go', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session, store } = all
+  const { id } = await addFile(all, { session })
+  await redis.del(keys.session(ref, session))
+  t.ok(await tasksOf(all)(ref, `session ${session}`))
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+  t.equal(store.calls.length, 0, 'the objects are for another time')
+  t.strictSame(await dueOf(redis, ref), [`object ${id} 0`])
+  t.ok(await tasksOf(all)(ref, `object ${id} 0`))
+  t.equal(store.objects.size, 0)
+  t.strictSame(await dueOf(redis, ref), [])
+})
+
+t.test('the object of a row is never taken for abandoned', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session, store, book } = all
+  const row = await addFile(all, { session })
+  await redis.zadd(keys.due(ref), 0, `abandoned ${row.id} 1`)
+  t.ok(await tasksOf(all)(ref, `abandoned ${row.id} 1`))
+  t.ok(store.objects.has(objectName(ref, row.id)))
+  t.strictSame(await book.read(ref, row.id), row)
+  t.strictSame(await dueOf(redis, ref), [`session ${session}`])
+})
+
+t.test('what nobody knows is forgotten', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis } = all
+  await redis.zadd(keys.due(ref), 0, 'x y')
+  t.ok(await tasksOf(all)(ref, 'x y'))
+  t.strictSame(await dueOf(redis, ref), [])
+})
+
+t.test('a store that has failed often enough is left alone', async (t) => {
+  const all = await openFiles(t)
+  const { ref, session, store, problems } = all
+  store.failures = 100
+  const work = tasksOf(all)
+  for (let count = 0; count < 20; count++) {
+    t.notOk(await work(ref, `object ${fileRow({ session }).id} 1`))
+  }
+  t.equal(store.calls.length, 16)
+  t.equal(problems.length, 16)
+  t.ok(await work(ref, `session ${session}`), 'what needs none goes on')
+})
