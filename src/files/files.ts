@@ -160,7 +160,7 @@ async function commit(
 
 async function abandon({ redis, scripts }: UploadOptions, ref: string, id: string): Promise<void> {
   const names = [keys.storage(ref), keys.due(ref)]
-  await persistently(redis, () => scripts.run('forget', names, [id, dueMember('upload', id)]))
+  await persistently(redis, () => scripts.run('forget', names, [id, dueMember('upload', id), '0']))
 }
 
 function accept({ word }: Reply): void {

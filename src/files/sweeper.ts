@@ -28,6 +28,8 @@ export interface SweeperOptions {
   readonly takenMs?: number
   /** A deletion that takes longer has failed. */
   readonly storeMs?: number
+  /** How long after an upload that died its object is looked for once more. */
+  readonly lookAgainMs?: number
   onProblem(problem: Problem): void
 }
 
@@ -40,10 +42,11 @@ export function createSweeper({
   everyMs = 30_000,
   takenMs = 60_000,
   storeMs = 20_000,
+  lookAgainMs = 3_600_000,
   ...rest
 }: SweeperOptions): Sweeper {
   const closing = new AbortController()
-  const round: Round = { ...rest, takenMs, storeMs, signal: closing.signal }
+  const round: Round = { ...rest, takenMs, storeMs, lookAgainMs, signal: closing.signal }
   let timer: NodeJS.Timeout | undefined
   let running: Promise<unknown> = Promise.resolve()
 

@@ -22,6 +22,7 @@ export interface TaskOptions {
   readonly scripts: FileScripts
   readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
   readonly storeMs: number
+  readonly lookAgainMs: number
   readonly signal: AbortSignal
   onProblem(problem: Problem): void
 }
@@ -68,16 +69,24 @@ const tasks: ReadonlyMap<string, Task> = new Map<DueKind, Task>([
   ['session', followSession],
 ])
 
-async function abandon({ redis, scripts, store }: TaskOptions, { ref, id, member }: Thing) {
-  // No row can stand beside such a record; were there one, its object would have to stay.
-  const hasRow = await asked(redis.hexists(keys.file(ref, id), 'bytes'))
-  if (!hasRow) await store.abandon(objectName(ref, id))
-  await scripts.run('forget', [keys.storage(ref), keys.due(ref)], [id, member])
+/** A process that was frozen can still put the object afterwards, and end before it takes it back: hence the other look. */
+async function abandon(options: TaskOptions, thing: Thing) {
+  const { scripts, store, lookAgainMs } = options
+  const { ref, id, member } = thing
+  if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))
+  const words = [id, member, `${lookAgainMs}`]
+  await scripts.run('forget', [keys.storage(ref), keys.due(ref)], words)
 }
 
 async function removeObject(options: TaskOptions, thing: Thing) {
-  await options.store.remove(objectName(thing.ref, thing.id))
+  const { ref, id } = thing
+  if (!(await hasRow(options, thing))) await options.store.remove(objectName(ref, id))
   await forget(options, thing)
+}
+
+/** An object without a row is all that a sweeper may take. */
+async function hasRow({ redis }: TaskOptions, { ref, id }: Thing): Promise<boolean> {
+  return (await asked(redis.hexists(keys.file(ref, id), 'bytes'))) === 1
 }
 
 const toldS = 7 * 86_400

@@ -6,12 +6,13 @@ import { addFile, dueOf, fileRow, openFiles, storageOf } from '../fixtures/file-
 
 type Opened = Awaited<ReturnType<typeof openFiles>>
 
-function tasksOf({ redis, scripts, store, problems }: Opened) {
+function tasksOf({ redis, scripts, store, problems }: Opened, { lookAgainMs = 0 } = {}) {
   return createTasks({
     redis,
     scripts,
     store,
     storeMs: 10_000,
+    lookAgainMs,
     signal: new AbortController().signal,
     onProblem: (problem) => void problems.push(problem),
   })
@@ -109,6 +110,25 @@ t.test('the object of a row is never taken for abandoned', async (t) => {
   t.ok(store.objects.has(objectName(ref, row.id)))
   t.strictSame(await book.read(ref, row.id), row)
   t.strictSame(await dueOf(redis, ref), [`session ${session}`])
+})
+
+t.test('what a dead upload puts after it was swept is found, too', async (t) => {
+  const all = await openFiles(t)
+  const { ref, redis, session, store, book } = all
+  const row = fileRow({ session })
+  await book.begin(ref, row)
+  await redis.zadd(keys.due(ref), 0, `abandoned ${row.id} 1`)
+  await redis.zrem(keys.due(ref), `upload ${row.id}`)
+  const again = tasksOf(all, { lookAgainMs: 3_600_000 })
+  t.ok(await again(ref, `abandoned ${row.id} 1`))
+  store.objects.add(objectName(ref, row.id))
+  const member = `object ${row.id} 0`
+  const due = Number(await redis.zscore(keys.due(ref), member))
+  t.ok(Math.abs(due - Date.now() - 3_600_000) < 10_000)
+  t.ok(await again(ref, `abandoned ${row.id} 1`), 'by another sweeper, late')
+  t.ok(await tasksOf(all)(ref, member))
+  t.equal(store.objects.size, 0)
+  t.strictSame(await dueOf(redis, ref), [])
 })
 
 t.test('what nobody knows is forgotten', async (t) => {

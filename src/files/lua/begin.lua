@@ -1,7 +1,7 @@
 -- Purpose: an upload's record, before anything of it is stored, so that what one leaves behind that dies is found.
 -- KEYS: session, storage, due
 -- ARGV: 1 file id; 2 lease, ms; 3 minute that is announced
--- Reply: ok, now | session_not_found, now | announce, now, minute
+-- Reply: ok, now | session_not_found, now | lost, now: asked for again, after its lease | announce, now, minute
 
 local session, storage, due = KEYS[1], KEYS[2], KEYS[3]
 local id, lease_ms, minute = ARGV[1], number(ARGV[2]), ARGV[3]
@@ -11,6 +11,9 @@ if call('EXISTS', session) == 0 then return { 'session_not_found', now } end
 local needed = unannounced(storage, minute, now + lease_ms)
 if needed then return { 'announce', now, needed } end
 
-call('HSETNX', storage, id, 0)
-call('ZADD', due, int(now + lease_ms), 'upload ' .. id)
+local record = 'upload ' .. id
+if call('HSETNX', storage, id, 0) == 0 and not call('ZSCORE', due, record) then
+  return { 'lost', now }
+end
+call('ZADD', due, int(now + lease_ms), record)
 return { 'ok', now }
