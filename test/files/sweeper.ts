@@ -113,7 +113,9 @@ t.test('what a sweeper had claimed when it died is done by the next', async (t) 
   const { id } = await addFile({ book, store, ref }, { session })
   const dead = fileRow({ session })
   await book.begin(ref, dead)
-  await redis.zadd(keys.due(ref), 0, `object ${id} 0`)
+  store.failures = 1
+  await book.remove(ref, id)
+  store.calls.length = 0
   store.gate = new Promise<void>(() => undefined)
   const dying = sweeper()
   const sweeping = dying.sweep()
