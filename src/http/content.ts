@@ -35,6 +35,7 @@ export async function sendContent(res: ServerResponse, sending: Content): Promis
     dropWhenStuck(res, sending.limits)
     if (res.req.method === 'HEAD') writeHead(res, sending)
     else await pour(res, sending)
+    // The end may be long in coming: behind other answers, or at a slow client.
     const closed = new Promise((resolve) => res.on('close', resolve))
     sending.end()
     await closed
@@ -60,6 +61,7 @@ async function pour(res: ServerResponse, sending: Content): Promise<void> {
       left -= chunk.length
       if (left < 0) throw new Error(`the content is longer than ${length} bytes`)
       if (!res.headersSent) writeHead(res, sending)
+      sending.limits.onContent?.(chunk.length)
       if (!res.write(chunk)) await drained(res, content)
     }
     if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)
@@ -73,16 +75,16 @@ function writeHead(res: ServerResponse, { status, headers }: Content): void {
   res.writeHead(status, [...headers])
 }
 
-/** Nor is there anything to wait for where the content was cut. */
+/** Content that was cut has closed: nothing is waited for any more. A client that leaves cuts it. */
 function drained(res: ServerResponse, content: Readable): Promise<void> {
-  if (res.destroyed || content.destroyed) return Promise.resolve()
+  if (content.destroyed) return Promise.resolve()
   const { promise, resolve } = Promise.withResolvers<void>()
   const done = () => {
-    res.off('drain', done).off('close', done)
+    res.off('drain', done)
     content.off('close', done)
     resolve()
   }
-  res.on('drain', done).on('close', done)
+  res.on('drain', done)
   content.on('close', done)
   return promise
 }

@@ -3,6 +3,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isRangeMeant, judge } from '../../src/files/conditions.ts'
 import type { Verdict } from '../../src/files/conditions.ts'
 
+// Where a date without a zone is not GMT.
+process.env.TZ = 'Asia/Kathmandu'
+
 const modifiedAt = Date.UTC(1994, 10, 6, 8, 49, 37) / 1000
 const file = { etag: '"5f"', modifiedAt }
 const at = 'Sun, 06 Nov 1994 08:49:37 GMT'

@@ -270,24 +270,39 @@ t.test('a signal cuts it, silent or stuck as it may be', async (t) => {
   }
 })
 
-t.test('content that fails while it is destroyed ends nobody', async (t) => {
-  const { promise: wanted, resolve: want } = Promise.withResolvers<void>()
-  const content = new Readable({
-    read: () => want(),
-    destroy: (_error, done) => void setImmediate(done, new Error('cannot be closed')),
-  })
-  const { promise: ended, resolve } = Promise.withResolvers<void>()
+t.test('a small download that waits for its turn is not taken yet', async (t) => {
+  const contents = [new Counted(long, { stallsAt: 1 }), new Counted(5)]
+  const { promise: second, resolve } = Promise.withResolvers<boolean>()
   const listener = await startListener(t, async (_req, res) => {
-    const answer = { status: 200, headers: { 'Content-Length': '5' }, content }
+    const content = contents.shift() ?? new Counted(0)
+    const headers = { 'Content-Length': contents.length === 0 ? '5' : String(long) }
+    const answer = { status: 200, headers, content }
+    if (contents.length === 0) content.on('end', () => one.socket.destroy())
     await sendAnswer(res, x, { answer, limits: { readerStallMs: 30_000 } })
-    resolve()
+    if (contents.length === 0) resolve(hasLeft(res))
   })
   const one = await rawClient(t, listener.port)
-  one.send(get)
-  await wanted
-  one.socket.destroy()
-  await ended
-  await until(() => content.closed)
+  one.send(get, get)
+  t.equal(await second, true)
+})
+
+t.test('content that fails while it is destroyed ends nobody', async (t) => {
+  for (const method of ['GET', 'HEAD']) {
+    const content = new Readable({
+      read: () => one.socket.destroy(),
+      destroy: (_error, done) => void setImmediate(done, new Error('cannot be closed')),
+    })
+    const { promise: ended, resolve } = Promise.withResolvers<void>()
+    const listener = await startListener(t, async (_req, res) => {
+      const answer = { status: 200, headers: { 'Content-Length': '5' }, content }
+      await sendAnswer(res, x, { answer, limits: { readerStallMs: 30_000 } })
+      resolve()
+    })
+    const one = await rawClient(t, listener.port)
+    one.send(get.replace('GET', method))
+    await ended
+    await until(() => content.closed)
+  }
 })
 
 t.test('a request whose long body nobody read has its download, then no connection', async (t) => {
