@@ -98,7 +98,8 @@ function clientOf(config: S3Config, { sockets, connectMs }: Required<S3Options>)
     region,
     forcePathStyle: pathStyle,
     ...(endpoint !== undefined && { endpoint }),
-    ...(credentials && { credentials }),
+    // The SDK writes on them, and a configuration is frozen.
+    ...(credentials && { credentials: { ...credentials } }),
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     expectContinueHeader: false,
