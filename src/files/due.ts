@@ -98,10 +98,20 @@ async function ready(redis: Redis): Promise<void> {
   // For a moment after its end a connection still counts as ready.
   await wait(endingMs)
   if (redis.status === 'ready') return
-  await new Promise<void>((resolve) => {
+  const coming = comings.get(redis) ?? nextReady(redis)
+  comings.set(redis, coming)
+  await coming
+}
+
+/** One listener a connection, however many wait. */
+const comings = new WeakMap<Redis, Promise<void>>()
+
+function nextReady(redis: Redis): Promise<void> {
+  return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer)
       redis.off('ready', done)
+      comings.delete(redis)
       resolve()
     }
     const timer = setTimeout(done, reconnectMs)

@@ -58,7 +58,7 @@ t.test(
       [Date.now() + 1e9, now + 2],
     ] as const) {
       await redis.del(keys.due(ref), keys.dueAccounts)
-      const run = (minute: string) => scripts.run('begin', names, ['file_x', '0', minute])
+      const run = (minute: string) => scripts.run('begin', names, [`file_${dueMs}`, '0', minute])
       t.equal((await announced(redis, { ref, dueMs, run })).word, 'ok')
       t.equal(await redis.zscore(keys.dueAccounts, `${expected}:${ref}`), `${expected * 60_000}`)
       t.notOk(await isForgotten(redis, ref))
