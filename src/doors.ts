@@ -231,6 +231,7 @@ class HttpWire implements Wire {
     const limits = {
       readerStallMs: config.limits.readerStallMs,
       onDrop: () => metrics.readersDropped.inc(),
+      onContent: (bytes: number) => metrics.downloadBytes.inc(bytes),
     }
     const isStream = !('body' in answer)
     const kind = kindOf(answer, x.route)

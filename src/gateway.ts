@@ -6,6 +6,8 @@ import type { Config, Model } from './config/config.ts'
 import { ensureAdminToken, ensureDataFolder } from './data-folder.ts'
 import { openDoors } from './doors.ts'
 import type { Doors } from './doors.ts'
+import { openShelf } from './files/open.ts'
+import type { ShelfParts } from './files/open.ts'
 import type { Shelf } from './files/shelf.ts'
 import { createAccounts } from './ledger/accounts.ts'
 import type { Accounts } from './ledger/accounts.ts'
@@ -21,6 +23,7 @@ import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
 import { chat } from './plugins/chat.ts'
 import { cors } from './plugins/cors.ts'
+import { files } from './plugins/files.ts'
 import { idempotency } from './plugins/idempotency.ts'
 import { limits } from './plugins/limits.ts'
 import { leaseMsOf, metering } from './plugins/metering.ts'
@@ -42,6 +45,7 @@ export const plugins = [
   idempotency,
   metering,
   sessions,
+  files,
   chat,
   models,
   billing,
@@ -59,7 +63,7 @@ export interface Gateway {
   readonly metrics: Metrics
   readonly log: Log
   /** Undefined where the plugin `files` is off. */
-  readonly shelf?: Shelf
+  readonly shelf: Shelf | undefined
   readonly state: { draining: boolean }
   /** By id or alias. */
   findModel(name: string): Model | undefined
@@ -99,7 +103,10 @@ export async function startGateway(
   const accounts = createAccounts({ redis: redis.client, pepper: pepperOf(config) })
   const state = { draining: false }
   const findModel = modelIndex(config)
-  const core = { config, effective, redis, ledger, accounts, store }
+  const shelf = config.plugins.has('files')
+    ? await shelve({ redis, store, metrics, log, undo })
+    : undefined
+  const core = { config, effective, redis, ledger, accounts, store, shelf }
   const gateway = { ...core, metrics, log, state, findModel }
   watch(gateway, undo)
   const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
@@ -158,6 +165,12 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
   })
   undo.defer(() => ledger.close())
   return ledger
+}
+
+async function shelve(parts: ShelfParts & Opening): Promise<Shelf> {
+  const { shelf, close } = await openShelf(parts)
+  parts.undo.defer(close)
+  return shelf
 }
 
 const archiveEveryMs = 3_600_000

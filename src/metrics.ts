@@ -88,6 +88,8 @@ export function createMetrics(version: string) {
       'Plugin hooks that failed where failing changes nothing.',
       'plugin',
     ),
+    uploadBytes: counter('upload_bytes_total', 'Bytes of files taken from clients.'),
+    downloadBytes: counter('download_bytes_total', 'Bytes of files handed to clients.'),
     redisUp: gauge('redis_up', '1 while Redis answers.'),
     storeSeconds: histogram(
       'store_seconds',

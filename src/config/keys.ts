@@ -206,7 +206,7 @@ function pluginKeys(plugins: readonly PluginKeys[]) {
     const help = `write the plugin's block, or false to switch it off`
     return [name, z.union([z.literal(false), schema], { error: help }).prefault({})] as const
   })
-  return withLater(z.strictObject(Object.fromEntries(blocks)), ['files'])
+  return z.strictObject(Object.fromEntries(blocks))
 }
 
 export type GatewayKeys = z.output<ReturnType<typeof gatewayKeys>>

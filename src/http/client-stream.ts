@@ -10,6 +10,8 @@ export interface StreamLimits {
   readonly readerStallMs: number
   /** Told of each client that was. */
   onDrop?(): void
+  /** Told of each piece of content that is written. */
+  onContent?(bytes: number): void
 }
 
 export interface ClientStream extends StreamOut {

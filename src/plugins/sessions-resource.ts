@@ -83,6 +83,8 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
         await book.remove(refOf(x), session)
         // Elsewhere its owner hears of it by itself.
         generations.cancelIn(session)
+        // What fails here is the sweeper's; nobody can read them any more.
+        await gateway.shelf?.book.removeSession(refOf(x), session).catch(() => undefined)
         return { status: 204, body: '' }
       },
     }),

@@ -1,0 +1,39 @@
+// Puts the files of a gateway together: rows, shelf, and the sweeper that runs beside them.
+
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { ScriptLink } from '../scripts.ts'
+import { createScripts } from '../scripts.ts'
+import type { ObjectStore } from '../store/store.ts'
+import { createFileBook } from './files.ts'
+import { fileScripts } from './library.ts'
+import { createShelf } from './shelf.ts'
+import type { Shelf } from './shelf.ts'
+import { createSweeper } from './sweeper.ts'
+
+export interface ShelfParts {
+  readonly redis: ScriptLink
+  readonly store: ObjectStore
+  readonly metrics: Pick<Metrics, 'redisSeconds'>
+  readonly log: Pick<Log, 'warn'>
+}
+
+export interface OpenShelf {
+  readonly shelf: Shelf
+  close(): Promise<void>
+}
+
+export async function openShelf({ redis, store, metrics, log }: ShelfParts): Promise<OpenShelf> {
+  const scripts = createScripts({
+    link: redis,
+    library: fileScripts,
+    onReply: (name, seconds) => metrics.redisSeconds.observe({ script: `file_${name}` }, seconds),
+  })
+  await scripts.load()
+  const parts = { redis: redis.client, scripts, store }
+  const sweeper = createSweeper({
+    ...parts,
+    onProblem: ({ what, ref, error }) => log.warn({ err: error, what, ref }, 'not swept yet'),
+  })
+  return { shelf: createShelf(createFileBook(parts), store), close: () => sweeper.close() }
+}

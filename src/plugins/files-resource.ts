@@ -1,0 +1,45 @@
+// Files as a resource: listed, described, deleted.
+
+import { refOf } from '../caller.ts'
+import { GatewayError } from '../errors.ts'
+import { toFileObject } from '../files/file-row.ts'
+import type { FileBook } from '../files/files.ts'
+import { filesPath } from '../files/shelf.ts'
+import { parseIdPage } from '../http/page.ts'
+import type { Route } from '../plugin.ts'
+
+export function resourceRoutes(book: FileBook): readonly Route[] {
+  const route = (method: 'GET' | 'DELETE', path: string, serve: Route['serve']): Route => ({
+    method,
+    path: filesPath + path,
+    access: 'files',
+    body: 'none',
+    serve,
+  })
+  return [
+    route('GET', '', async (x) => {
+      const page = parseIdPage(x.query, 'file')
+      return json(await book.list(refOf(x), page, sessionIn(x.query)))
+    }),
+    route('GET', '/:id/metadata', async (x) =>
+      json(toFileObject(await book.read(refOf(x), x.params.id ?? ''))),
+    ),
+    route('DELETE', '/:id', async (x) => {
+      await book.remove(refOf(x), x.params.id ?? '')
+      return { status: 204, body: '' }
+    }),
+  ]
+}
+
+function json(body: object) {
+  return { status: 200, body: JSON.stringify(body) }
+}
+
+function sessionIn(query: URLSearchParams): string | undefined {
+  const [session, ...others] = query.getAll('session_id')
+  if (others.length === 0) return session
+  throw new GatewayError('invalid_parameter', {
+    param: 'session_id',
+    message: 'Give "session_id" once.',
+  })
+}

@@ -1,0 +1,53 @@
+// Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
+
+import { bytes, duration, z } from '../config/schema.ts'
+import type { Plugin } from '../plugin.ts'
+import { downloadRoute } from './files-download.ts'
+import { resourceRoutes } from './files-resource.ts'
+import { uploadRoute } from './files-upload.ts'
+
+const schema = z.strictObject({
+  max_bytes: bytes().prefault('100MiB').describe('The largest file that is taken.'),
+  allow: z
+    .array(
+      z.string().regex(/^(\*\/\*|[a-z]+\/(\*|[a-z0-9.+-]+))$/, {
+        error: 'write a content type such as image/png, image/* or */*',
+      }),
+    )
+    .min(1)
+    .default(['*/*'])
+    .describe(
+      'Content types that are taken, by what the bytes are and not by what the client says.',
+    ),
+  redirect: z
+    .enum(['never', 'presigned'])
+    .default('never')
+    .describe('`presigned`: large downloads are sent to the S3 store by a short-lived URL.'),
+  redirect_above: bytes().prefault('16MiB').describe('Files larger than this are.'),
+  redirect_expires: duration({ min: 1000, max: 7 * 86_400_000 })
+    .prefault('60s')
+    .describe('How long such a URL can be used to begin a download.'),
+})
+
+export type FilesConfig = z.infer<typeof schema>
+
+export const files: Plugin<FilesConfig> = {
+  name: 'files',
+  schema,
+  setup(gateway, config) {
+    const { shelf, store } = gateway
+    if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
+    if (config.redirect === 'presigned' && !store.presign) {
+      throw new Error(
+        'plugins.files.redirect: presigned needs an S3 store: a folder can sign no URLs. Set store.s3, or redirect: never.',
+      )
+    }
+    return {
+      routes: [
+        uploadRoute(gateway, shelf, config),
+        downloadRoute(gateway, shelf, config),
+        ...resourceRoutes(shelf.book),
+      ],
+    }
+  },
+}

@@ -1,0 +1,91 @@
+// src/files/shelf.ts: row and object come together and go together, whatever fails between.
+
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { GatewayError } from '../../src/errors.ts'
+import { objectName } from '../../src/files/file-row.ts'
+import { createShelf } from '../../src/files/shelf.ts'
+import type { KeptFile } from '../../src/files/shelf.ts'
+import { newId } from '../../src/ids.ts'
+import { keys } from '../../src/redis.ts'
+import { diskStore } from '../../src/store/disk.ts'
+import type { ObjectStore } from '../../src/store/store.ts'
+import { openFiles, quotaBytes } from '../fixtures/file-rows.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+
+const content = Buffer.from('what is kept')
+
+async function openShelf(t: Test, broken: Partial<ObjectStore> = {}) {
+  const opened = await openFiles(t)
+  const store = { ...diskStore(join(await tempDir(t), 'store')), ...broken }
+  const { book, ref, session, redis } = opened
+  const file = (fields: Partial<KeptFile> = {}): KeptFile => ({
+    ref,
+    quotaBytes,
+    id: newId('file'),
+    session,
+    filename: 'a.png',
+    contentType: 'image/png',
+    sha256: createHash('sha256').update(content).digest('hex'),
+    signal: new AbortController().signal,
+    ...fields,
+  })
+  const left = async () => ({
+    objects: await store.list('files/'),
+    unfinished: await store.unfinished('files/'),
+    storage: await redis.hgetall(keys.storage(ref)),
+  })
+  return { ...opened, store, file, left, shelf: createShelf(book, store) }
+}
+
+t.test('what is kept is found, by its row and by its bytes', async (t) => {
+  const { shelf, file, ref, book } = await openShelf(t)
+  const row = await shelf.keep(content, file())
+  t.strictSame(await book.read(ref, row.id), row)
+  t.match(row, { bytes: content.length, purpose: 'vision', expiresAt: null })
+  t.strictSame(await shelf.load(ref, row.id), content)
+  const part = await shelf.open(ref, row.id, { start: 5, end: 6 })
+  t.equal(Buffer.concat(await part.toArray()).toString(), 'is')
+})
+
+t.test('a store that fails leaves neither row nor reservation', async (t) => {
+  const put = () => Promise.reject(new GatewayError('storage_unavailable'))
+  const { shelf, file, left, redis, ref } = await openShelf(t, { put })
+  await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
+  t.match(await left(), { objects: [], unfinished: [] })
+  t.equal(Number((await redis.hget(keys.storage(ref), 'reserved')) ?? 0), 0)
+})
+
+t.test('a refused row takes its object back', async (t) => {
+  const { shelf, file, left, redis, ref, session } = await openShelf(t)
+  await t.rejects(shelf.keep(content, file({ quotaBytes: 5 })), { code: 'storage_quota_exceeded' })
+  await t.rejects(shelf.keep(content, file({ session: newId('sess') })), {
+    code: 'session_not_found',
+  })
+  await redis.del(keys.session(ref, session))
+  await t.rejects(shelf.keep(content, file()), { code: 'session_not_found' })
+  t.match(await left(), { objects: [], unfinished: [] })
+})
+
+t.test('where nobody knows whether the row is there, its object stays', async (t) => {
+  const { book, file, ref, store } = await openShelf(t)
+  const commit = async (...words: Parameters<typeof book.commit>) => {
+    await book.commit(...words)
+    throw new GatewayError('ledger_unavailable')
+  }
+  const kept = file()
+  const shelf = createShelf({ ...book, commit }, store)
+  await t.rejects(shelf.keep(content, kept), { code: 'ledger_unavailable' })
+  t.match(await book.read(ref, kept.id), { bytes: content.length })
+  t.strictSame(await store.list('files/'), [objectName(ref, kept.id)])
+})
+
+t.test('a row whose object is not there is no file', async (t) => {
+  const { shelf, file, ref, store } = await openShelf(t)
+  const { id } = await shelf.keep(content, file())
+  await store.remove(objectName(ref, id))
+  await t.rejects(shelf.open(ref, id), { code: 'file_not_found' })
+  await t.rejects(shelf.load(ref, id), { code: 'file_not_found' })
+})
