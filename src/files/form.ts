@@ -39,6 +39,8 @@ export interface Form {
 }
 
 const maxFieldBytes = 4096
+/** Of each kind: those that are parsed while the reader is busy wait in memory. */
+const maxParts = 32
 // Larger than what a socket gives at once, so that what is parsed at once needs no pause.
 const parserBytes = 128 * 1024
 
@@ -59,7 +61,7 @@ export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
   try {
     return createBusboy({
       headers: { 'content-type': type.trim() },
-      limits: { fieldSize: maxFieldBytes },
+      limits: { fieldSize: maxFieldBytes, fields: maxParts, files: maxParts },
       highWaterMark: parserBytes,
       preservePath: true,
       // Decoded here: browsers send UTF-8, some others what their system has.
@@ -84,47 +86,60 @@ function malformed(what: string, cause?: unknown): GatewayError {
 /** Starts to read. */
 export function readForm(req: IncomingMessage, parser: Busboy, options: FormOptions): Form {
   const { stop } = options
-  const parts: (TextPart | FilePart)[] = []
-  let hasEnded = false
+  const parts = queueParts(stop.signal)
   let file: Readable | undefined
-  let wake: (() => void) | undefined
-  const add = (part: TextPart | FilePart) => {
-    parts.push(part)
-    wake?.()
+  const take = (part: TextPart | FilePart | GatewayError) => {
+    if (part instanceof GatewayError) stop.abort(part)
+    else parts.add(part)
   }
-  const fail = (cause: unknown) => stop.abort(cause)
-  const onError = (cause: unknown) => fail(malformed('The body is not a whole form', cause))
+  const onError = (cause: unknown) => stop.abort(malformed('The body is not a whole form', cause))
   parser.on('error', onError)
   parser.on('field', (name, value, { valueTruncated }) => {
-    const part = textPart(name, value, valueTruncated)
-    if (part instanceof GatewayError) fail(part)
-    else add(part)
+    take(textPart(name, value, valueTruncated))
   })
   parser.on('file', (name, content, { filename, encoding }) => {
     // Always listened to: an error of a file in the queue would end the process.
     content.on('error', onError)
     file = content
-    const part = filePart({ name, filename, encoding, content: piecesOf(content, stop.signal) })
-    if (part instanceof GatewayError) fail(part)
-    else add(part)
+    take(filePart({ name, filename, encoding, content: piecesOf(content, stop.signal) }))
   })
-  parser.on('finish', () => {
-    hasEnded = true
-    wake?.()
-  })
-  pump(req, parser, options)
+  const refuseMore = () => stop.abort(malformed('The form has too many parts'))
+  parser.on('fieldsLimit', refuseMore).on('filesLimit', refuseMore)
+  parser.on('finish', parts.end)
   stop.signal.addEventListener('abort', () => {
     // First: the parser would destroy it too, with an error of its own.
     file?.destroy(stop.signal.reason)
     parser.destroy()
-    wake?.()
+    parts.end()
   })
+  if (req.destroyed) stop.abort(new ClientLeft('the client left before its form was read'))
+  else pump(req, parser, options)
+  return parts
+}
+
+interface Queue extends Form {
+  add(part: TextPart | FilePart): void
+  end(): void
+}
+
+function queueParts(stop: AbortSignal): Queue {
+  const parts: (TextPart | FilePart)[] = []
+  let hasEnded = false
+  let wake: (() => void) | undefined
   return {
+    add(part) {
+      parts.push(part)
+      wake?.()
+    },
+    end() {
+      hasEnded = true
+      wake?.()
+    },
     async next() {
-      if (parts.length === 0 && !hasEnded && !stop.signal.aborted) {
+      if (parts.length === 0 && !hasEnded && !stop.aborted) {
         await new Promise<void>((resolve) => (wake = resolve))
       }
-      stop.signal.throwIfAborted()
+      stop.throwIfAborted()
       return parts.shift()
     },
   }
@@ -186,44 +201,36 @@ function decodeParam(raw: string): string {
 /** The one loop of a form's bytes; it ends by: whole, too many, idle, client gone, stopped by others. */
 function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
   const { maxBytes, tooLarge, idleMs, stop } = options
-  if (req.destroyed) return stop.abort(new ClientLeft('the client left before its form was read'))
   const { socket } = req
   let received = 0
-  let isHeld = false
   const onData = (chunk: Buffer) => {
     idle.refresh()
     received += chunk.length
-    if (received > maxBytes) return stop.abort(tooLarge())
-    if (parser.write(chunk)) return
-    isHeld = true
-    req.pause()
+    if (received > maxBytes) stop.abort(tooLarge())
+    else if (!parser.write(chunk)) req.pause()
   }
   const onDrain = () => {
-    isHeld = false
     idle.refresh()
     req.resume()
   }
   const onIdle = () => {
+    const isHeld = parser.writableNeedDrain
     if (!isHeld) stop.abort(new GatewayError('request_timeout'))
   }
   const onEnd = () => {
-    detach()
+    settle()
     parser.end()
   }
   const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
   const idle = setTimeout(onIdle, idleMs)
-  const detach = () => {
+  const settle = () => {
     clearTimeout(idle)
-    req.off('data', onData).off('end', onEnd).off('close', onClose)
+    req.pause().off('data', onData).off('end', onEnd).off('close', onClose)
     socket.off('close', onClose)
     parser.off('drain', onDrain)
-    stop.signal.removeEventListener('abort', onStop)
+    stop.signal.removeEventListener('abort', settle)
   }
-  const onStop = () => {
-    detach()
-    req.pause()
-  }
-  stop.signal.addEventListener('abort', onStop)
+  stop.signal.addEventListener('abort', settle)
   parser.on('drain', onDrain)
   continueIfAsked(req)
   req.on('data', onData).on('end', onEnd).on('close', onClose)

@@ -1,6 +1,7 @@
 // Forms as they come over a socket: every part in order, and every way in which one can end.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
 import { asGatewayError, GatewayError } from '../../src/errors.ts'
@@ -15,7 +16,7 @@ import { rawClient } from '../fixtures/raw-http.ts'
 
 type Seen = readonly (readonly [name: string, value: string, filename?: string])[]
 
-interface Options extends Partial<Omit<FormOptions, 'stop'>> {
+interface Options extends Partial<FormOptions> {
   /** Before each part is taken. */
   readonly hold?: () => Promise<void>
 }
@@ -189,6 +190,18 @@ t.test('a field is text of at most 4 KiB', async (t) => {
   t.strictSame(await read(t, [latin]), [['a', 'é']])
 })
 
+t.test('what waits for a busy reader is bounded', async (t) => {
+  const held = Promise.withResolvers<void>()
+  const stop = new AbortController()
+  const { port, outcome } = await startReader(t, { hold: () => held.promise, stop })
+  const client = await rawClient(t, port)
+  const body = multipart([filePart('x'), ...Array.from({ length: 1000 }, () => field('a', 'b'))])
+  client.send(`${head(body.length)}\r\n`, body)
+  await once(stop.signal, 'abort')
+  held.resolve()
+  t.match(await outcome, { ...malformed, message: /too many parts/ })
+})
+
 t.test('a body that goes on for ever is cut off', async (t) => {
   const { port, outcome } = await startReader(t, { maxBytes: 10_000 })
   const client = await rawClient(t, port)
@@ -210,7 +223,7 @@ t.test('a client that stops sending is told so', async (t) => {
 })
 
 t.test('a client that we hold back is not idle', async (t) => {
-  const idleMs = 20
+  const idleMs = 300
   const held = Promise.withResolvers<void>()
   const { port, outcome } = await startReader(t, { idleMs, hold: () => held.promise })
   const client = await rawClient(t, port)
@@ -219,7 +232,7 @@ t.test('a client that we hold back is not idle', async (t) => {
   // Not a wait for something to happen, but the time in which it must not.
   const early = await Promise.race([
     outcome,
-    new Promise((resolve) => setTimeout(resolve, 10 * idleMs)),
+    new Promise((resolve) => setTimeout(resolve, 2 * idleMs)),
   ])
   t.equal(early, undefined)
   held.resolve()
