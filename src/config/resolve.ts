@@ -59,7 +59,10 @@ function resolveS3(keys: S3Keys): S3Config {
   const { bucket, prefix, region, endpoint, concurrency } = keys
   const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
   return {
-    ...{ bucket, prefix, region, concurrency },
+    bucket,
+    prefix,
+    region,
+    concurrency,
     ...(endpoint !== undefined && { endpoint }),
     pathStyle: keys.path_style ?? endpoint !== undefined,
     ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),

@@ -26,29 +26,26 @@ export interface UploadOptions {
 export async function uploadStream(content: Readable, options: UploadOptions): Promise<void> {
   const { signal, to, partBytes: partSize, concurrency } = options
   signal?.throwIfAborted()
-  const wire = wireOf(content, options)
-  const leave = () => {
-    wire.end()
-    content.destroy(signal?.reason instanceof Error ? signal.reason : undefined)
-  }
-  const ignore = () => undefined // the iteration has it too
+  const wire = wireOf(options)
+  const leave = () => wire.end(signal?.reason)
+  const ignore = () => undefined // whoever iterates has it too
   content.on('error', ignore)
   signal?.addEventListener('abort', leave, { once: true })
   // lib-storage holds one part more than it sends: that which is being filled.
   const queueSize = Math.max(1, concurrency - 1)
   const params = { ...to, Body: content }
-  const upload = new Upload({
-    ...{ client: wire.client, params, partSize, queueSize },
-    leavePartsOnError: true,
-  })
+  const { client } = wire
+  const upload = new Upload({ client, params, partSize, queueSize, leavePartsOnError: true })
   try {
-    await upload.done()
+    // Its own promise may wait for a client that sends nothing, long after a part has failed.
+    await Promise.race([upload.done(), wire.ended])
   } catch (error) {
+    wire.end(error)
+    content.destroy()
+    await wire.settled()
     if (wire.uploadId !== undefined) await options.abort(wire.uploadId)
-    if (signal?.aborted) throw signal.reason
-    throw wire.failure ? storageError(wire.failure.error) : error
+    throw error
   } finally {
-    wire.close()
     signal?.removeEventListener('abort', leave)
     content.off('error', ignore)
   }
@@ -64,39 +61,58 @@ export function sendingMs(content: unknown): number {
 interface Wire {
   readonly client: S3Client
   uploadId?: string
-  /** The first: it is why the others fail. */
-  failure?: { readonly error: unknown }
-  /** Parts on their way have only a little more time. */
-  end(): void
-  close(): void
+  /** Rejects, with the reason, when the upload ends early. */
+  readonly ended: Promise<never>
+  /** What is on its way has only a little more time, and nothing more goes out. Too late once all has been sent. */
+  end(reason: unknown): void
+  /** When nothing is on its way. */
+  settled(): Promise<void>
 }
 
-/** The client as this upload sees it: calls end by time, and the first that fails ends the reading of the content. */
-function wireOf(content: Readable, { client, answerMs, patienceMs }: UploadOptions): Wire {
+/** The client as this upload sees it: calls end by time, and the first that fails ends them all. */
+function wireOf({ client, answerMs, patienceMs }: UploadOptions): Wire {
   const cut = new AbortController()
-  let patience: NodeJS.Timeout | undefined
+  const ended = Promise.withResolvers<never>()
+  const underWay = new Set<Promise<unknown>>()
+  let state: 'open' | 'all sent' | 'ended' = 'open'
+  const end = (reason: unknown) => {
+    if (state === 'ended') return
+    state = 'ended'
+    ended.reject(reason)
+    setTimeout(() => cut.abort(), patienceMs).unref()
+  }
   const send = async (command: Parameters<S3Client['send']>[0]) => {
+    if (state === 'ended') throw new Error('the upload has ended')
+    const { input } = command
+    if (isLast(input)) state = 'all sent'
+    const boundMs = answerMs + ('Body' in input ? sendingMs(input.Body) : 0)
+    const abortSignal = AbortSignal.any([cut.signal, AbortSignal.timeout(boundMs)])
+    const call = client.send(command, { abortSignal })
+    underWay.add(call)
     try {
-      const boundMs = answerMs + ('Body' in command.input ? sendingMs(command.input.Body) : 0)
-      const abortSignal = AbortSignal.any([cut.signal, AbortSignal.timeout(boundMs)])
-      const answer = await client.send(command, { abortSignal })
+      const answer = await call
       if ('UploadId' in answer && answer.UploadId) wire.uploadId = answer.UploadId
       return answer
     } catch (error) {
-      wire.failure ??= { error }
-      wire.end()
-      content.destroy()
+      end(storageError(error))
       throw error
+    } finally {
+      underWay.delete(call)
     }
   }
   const wire: Wire = {
     client: Object.create(client, { send: { value: send } }),
-    end() {
-      patience ??= setTimeout(() => cut.abort(), patienceMs)
-    },
-    close() {
-      clearTimeout(patience)
+    ended: ended.promise,
+    end: (reason) => (state === 'open' ? end(reason) : undefined),
+    async settled() {
+      while (underWay.size > 0) await Promise.allSettled(underWay)
     },
   }
   return wire
+}
+
+/** The call that makes the object: of the whole content, or of the parts. */
+function isLast(input: object): boolean {
+  const hasBody = 'Body' in input && input.Body !== undefined
+  return 'MultipartUpload' in input || (hasBody && !('PartNumber' in input))
 }

@@ -26,7 +26,8 @@ let stores = 0
 
 function configOf({ endpoint, bucket, ...credentials }: S3Access): S3Config {
   const place = { bucket, endpoint, prefix: `${run}/${stores++}/`, region: 'us-east-1' }
-  return { ...place, pathStyle: true, credentials, partBytes, concurrency: 3 }
+  const frozen = Object.freeze(credentials) // as the loader makes it, and the SDK does not expect
+  return { ...place, pathStyle: true, credentials: frozen, partBytes, concurrency: 3 }
 }
 
 const open = (t: Test, options: S3Options = {}, config = configOf(server)) => {

@@ -1,0 +1,56 @@
+// src/store/s3-body.ts: a body ends as its source does, never in silence, and does not read ahead of its reader.
+
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { bodyFrom } from '../../src/store/s3-body.ts'
+
+const unavailable = { code: 'storage_unavailable' }
+
+t.test('all of it, and its end', async (t) => {
+  const source = new PassThrough()
+  const body = bodyFrom(source, { idleMs: 10_000 })
+  source.write('some ')
+  source.end('text')
+  t.equal(await text(body), 'some text')
+  t.ok(source.destroyed)
+})
+
+t.test('an error, or an end before the end, is a failure of the store', async (t) => {
+  const broken = new PassThrough()
+  const body = bodyFrom(broken, { idleMs: 10_000 })
+  broken.destroy(new Error('reset'))
+  await t.rejects(text(body), { ...unavailable, cause: { message: 'reset' } })
+  const cut = new PassThrough()
+  const other = bodyFrom(cut, { idleMs: 10_000 })
+  cut.write('x')
+  await once(other, 'readable')
+  cut.destroy()
+  await t.rejects(text(other), unavailable)
+})
+
+t.test('silence is a failure while something is asked for, and only then', async (t) => {
+  const source = new PassThrough({ highWaterMark: 2 ** 24 })
+  const body = bodyFrom(source, { idleMs: 60 })
+  for (let i = 0; i < 16; i++) source.write(Buffer.alloc(64 * 1024))
+  await once(body, 'readable')
+  const late = Promise.withResolvers<void>()
+  setTimeout(() => late.resolve(), 200)
+  await late.promise
+  t.notOk(body.destroyed, 'nobody has read')
+  t.ok(body.readableLength < 2 ** 20, 'and it was not all taken')
+  await t.rejects(text(body), { ...unavailable, cause: { message: /nothing for 60 ms/ } })
+  t.ok(source.destroyed)
+})
+
+t.test('destroying it destroys the source, and leaves no timer', async (t) => {
+  const source = new PassThrough()
+  const body = bodyFrom(source, { idleMs: 2 ** 30 })
+  source.write('x')
+  await once(body, 'readable')
+  body.destroy()
+  await once(body, 'close')
+  t.ok(source.destroyed)
+  t.equal(body.errored, null)
+})

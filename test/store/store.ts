@@ -1,0 +1,37 @@
+// src/store/store.ts: which names lead nowhere else, and what a failure of a store is.
+
+import t from 'tap'
+import { GatewayError } from '../../src/errors.ts'
+import {
+  checkName,
+  checkPrefix,
+  isName,
+  NoSuchObject,
+  storageError,
+} from '../../src/store/store.ts'
+
+t.test('names and prefixes of objects', async (t) => {
+  for (const name of ['a', 'a/b', 'A-_=.z/0', '-', 'x'.repeat(200)]) {
+    t.ok(isName(name), name)
+    checkName(name)
+    checkPrefix(name)
+  }
+  for (const name of ['', '/', 'a/', '/a', 'a//b', '.', '..', 'a/..', '.a', 'a/.b', 'a%', 'a b']) {
+    t.notOk(isName(name), JSON.stringify(name))
+    t.throws(() => checkName(name), TypeError, JSON.stringify(name))
+  }
+  for (const prefix of ['', 'a', 'a/', 'a/b', 'a/b/']) checkPrefix(prefix)
+  for (const prefix of ['/', '../', 'a//', '.a/b', 'a/../b']) {
+    t.throws(() => checkPrefix(prefix), TypeError, prefix)
+  }
+})
+
+t.test('a failure is told once, with its cause, and a missing object is none', async (t) => {
+  const cause = new Error('ENOSPC')
+  const told = storageError(cause)
+  t.match(told, { code: 'storage_unavailable', status: 503, cause })
+  t.equal(storageError(told), told)
+  const missing = new NoSuchObject('a')
+  t.equal(storageError(missing), missing)
+  t.notOk(missing instanceof GatewayError)
+})
