@@ -35,6 +35,7 @@ export interface EmbeddedOptions {
   readonly log: Pick<Log, 'info' | 'warn'>
 }
 
+const recordName = 'redis.json'
 /** A large file takes its time to load: about a minute for 10 GB. */
 const loadMs = 600_000
 const firstPauseMs = 100
@@ -42,12 +43,17 @@ const lastPauseMs = 5000
 /** A server that lived this long has not failed at its start. */
 const healthyMs = 30_000
 
+/** Where the server of the gateway on this data folder listens, or did; it may be gone. */
+export function recordedSocket(dataDir: string): Promise<string | undefined> {
+  return readRecord(join(dataDir, recordName))
+}
+
 /** Resolves when it has loaded its data and answers. */
 export async function startEmbeddedRedis({
   dataDir,
   log,
 }: EmbeddedOptions): Promise<EmbeddedRedis> {
-  const record = join(dataDir, 'redis.json')
+  const record = join(dataDir, recordName)
   await outlive(record)
   const server = resolve(await findRedisServer(dataDir, { log }))
   const dir = join(dataDir, 'redis')

@@ -1,7 +1,9 @@
 // tollgate check: every problem of a configuration file, or with --print what the gateway would run with.
 
+import type { Loaded } from '../config/load.ts'
+import type { Problem } from '../config/problem.ts'
 import { exit, json, tell, usageError } from './command.ts'
-import type { Command } from './command.ts'
+import type { Call, Command } from './command.ts'
 
 const check: Command = {
   name: 'check',
@@ -10,29 +12,46 @@ const check: Command = {
   options: { print: { help: 'the effective configuration, secrets masked' }, json },
   isLocal: true,
   async run(call) {
-    const { io, words, text, has } = call
-    if (words[0] !== undefined && text('config') !== undefined) {
-      throw usageError('Give the file once.')
-    }
-    const file = words[0] ?? text('config') ?? 'gateway.yaml'
-    const [{ loadConfig }, { importPlugin }, { printYaml }, { formatProblem }, plugins] =
-      await Promise.all([
-        import('../config/load.ts'),
-        import('../config/own-plugin.ts'),
-        import('../config/tree.ts'),
-        import('../config/problem.ts'),
-        io.plugins?.() ?? [],
-      ])
-    const loaded = await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin })
-    const problems = 'problems' in loaded ? loaded.problems : []
-    if ('effective' in loaded && has('print')) {
-      return tell(call, loaded.effective, printYaml(loaded.effective))
-    }
-    const lines = problems.map((problem) => `${formatProblem(problem)}\n`)
-    const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}\n`
-    tell(call, { file, problems }, lines.join('') + count)
-    return problems.length === 0 ? exit.ok : exit.configuration
+    const { file, loaded } = await loadFile(call)
+    if ('problems' in loaded) return tellProblems(call, file, loaded.problems)
+    if (!call.has('print')) return tellProblems(call, file, [])
+    const { printYaml } = await import('../config/tree.ts')
+    return tell(call, loaded.effective, printYaml(loaded.effective))
   },
+}
+
+/** The file that a command was given, as its word or with --config. */
+export async function loadFile({
+  io,
+  words,
+  text,
+}: Call): Promise<{ file: string; loaded: Loaded }> {
+  if (words[0] !== undefined && text('config') !== undefined) {
+    throw usageError('Give the file once.')
+  }
+  const file = words[0] ?? text('config') ?? 'gateway.yaml'
+  const [{ loadConfig }, { importPlugin }, plugins] = await Promise.all([
+    import('../config/load.ts'),
+    import('../config/own-plugin.ts'),
+    io.plugins?.() ?? [],
+  ])
+  return {
+    file,
+    loaded: await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin }),
+  }
+}
+
+/** A line each and their count; answers the exit code. */
+export async function tellProblems(
+  call: Call,
+  file: string,
+  problems: readonly Problem[],
+): Promise<number> {
+  const { formatProblem } = await import('../config/problem.ts')
+  const lines = problems.map((problem) => `${formatProblem(problem)}\n`)
+  const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}\n`
+  tell(call, { file, problems }, lines.join('') + count)
+  return problems.length === 0 ? exit.ok : exit.configuration
 }
 
 export const checkCommands: readonly Command[] = [check]

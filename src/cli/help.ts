@@ -11,7 +11,7 @@ export function overview(commands: readonly Command[]): string {
     ['version', 'the version'],
   ]
   return `Usage: tollgate COMMAND [OPTIONS]\n\n${columns(rows)}\nACCOUNT is an account's id or its name. "tollgate COMMAND --help" lists options.
-Exit codes: 0 done, 1 failed, 2 wrong use, 69 gateway not reached, 77 token refused, 78 configuration.\n`
+Exit codes: 0 done, 1 failed, 2 wrong use, 69 gateway or server not reached, 77 token refused, 78 configuration.\n`
 }
 
 export function helpOf(command: Command): string {

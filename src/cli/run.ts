@@ -8,6 +8,7 @@ import { createAdmin } from './admin.ts'
 import { checkCommands } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
 import type { Call, Command, Io } from './command.ts'
+import { doctorCommands } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
@@ -18,6 +19,7 @@ import { findGateway } from './where.ts'
 const commands: readonly Command[] = [
   ...startCommands,
   ...checkCommands,
+  ...doctorCommands,
   ...accountCommands,
   ...keyCommands,
   ...moneyCommands,

@@ -37,7 +37,7 @@ export function card(fields: Readonly<Record<string, string>>): string {
 }
 
 /** A name or a note could else move the cursor or set the terminal's title. */
-function clean(text: string): string {
+export function clean(text: string): string {
   return text.replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
 }
 

@@ -1,0 +1,77 @@
+// tollgate doctor: is everything there that the gateway needs, and does it do what the gateway needs of it? The file, Redis,
+// the store, each target of each model; a line a check, as they come. What it writes it takes away again.
+
+import type { Config } from '../config/config.ts'
+import { loadFile, tellProblems } from './check.ts'
+import { CliError, exit, json, tell, usageError } from './command.ts'
+import type { Call, Command } from './command.ts'
+import type { Examination, Finding, Verdict } from './doctor/examination.ts'
+import { parseSeconds } from './values.ts'
+
+const doctor: Command = {
+  name: 'doctor',
+  words: ['FILE?'],
+  summary: 'check, and try Redis, the store and each target, which costs a token there',
+  options: { timeout: { value: 'TIME', help: 'of each check; 10s where not given' }, json },
+  isLocal: true,
+  async run(call) {
+    const seconds = parseSeconds(call.text('timeout') ?? '10s')
+    if (seconds < 1) throw usageError('--timeout takes 1s or more.')
+    const { file, loaded } = await loadFile(call)
+    if ('problems' in loaded) return tellProblems(call, file, loaded.problems)
+    const { Examination } = await import('./doctor/examination.ts')
+    const { secretsOf } = await import('../gateway.ts')
+    const examination = new Examination({
+      signal: call.io.signal ?? new AbortController().signal,
+      limitMs: seconds * 1000,
+      secrets: secretsOf(loaded.config),
+      tell: (finding) => void (call.isJson || call.io.stdout.write(lineOf(finding))),
+    })
+    await examine(loaded.config, { file, examination, call })
+    return conclude(call, file, examination.findings)
+  },
+}
+
+interface Examining {
+  readonly file: string
+  readonly examination: Examination
+  readonly call: Call
+}
+
+async function examine(config: Config, { file, examination, call }: Examining): Promise<void> {
+  const [{ examineRedis }, { examineStore }, { examineTargets }] = await Promise.all([
+    import('./doctor/redis.ts'),
+    import('./doctor/store.ts'),
+    import('./doctor/targets.ts'),
+  ])
+  try {
+    await examination.check(file, async () => ({ verdict: 'ok', detail: '0 problems' }))
+    await examineRedis(config, examination)
+    await examineStore(config.store, examination)
+    await examineTargets(config, examination)
+  } catch (error) {
+    if (!call.io.signal?.aborted) throw error
+    throw new CliError(exit.failed, 'Stopped before everything was looked at.')
+  }
+}
+
+function lineOf({ verdict, what, detail }: Finding): string {
+  return `${verdict.padEnd(4)}  ${what}: ${detail}\n`
+}
+
+function conclude(call: Call, file: string, findings: readonly Finding[]): number {
+  const count = (verdict: Verdict) => findings.filter((one) => one.verdict === verdict).length
+  const [warnings, failures] = [count('warn'), count('fail')]
+  const shown = findings.map(({ verdict, what, detail }) => ({ verdict, what, detail }))
+  const words = [plural(findings.length, 'check'), plural(warnings, 'warning')]
+  const line = [...words, plural(failures, 'failure')].join(', ')
+  tell(call, { file, findings: shown, warnings, failures }, `${line}\n`)
+  if (failures === 0) return exit.ok
+  return findings.some(({ unreachable }) => unreachable) ? exit.unreachable : exit.failed
+}
+
+function plural(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? '' : 's'}`
+}
+
+export const doctorCommands: readonly Command[] = [doctor]

@@ -1,0 +1,54 @@
+// The part of `tollgate doctor` that only a store on disk has: room, and no folder left behind that was not there before.
+
+import { rmdir, stat, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { ok, warn } from './examination.ts'
+import type { Outcome } from './examination.ts'
+
+const leastFreeBytes = 2 ** 30
+
+/** Of the file system that the folder is on, or will be. */
+export async function judgeSpace(path: string): Promise<Outcome> {
+  const { bavail, bsize } = await statfs((await missingOf(path)).above)
+  const free = bavail * bsize
+  const detail = `${path} has ${(free / 2 ** 30).toFixed(1)} GiB free`
+  return free < leastFreeBytes ? warn(`${detail}: not much for files`) : ok(detail)
+}
+
+/** Removes the folders, now not there, that the checks of a store at `path` are going to make. */
+export async function watchFolders(path: string): Promise<() => Promise<void>> {
+  const folders = [join(path, 'doctor'), join(path, '.tmp'), path]
+  const missing = await Promise.all(
+    folders.map(async (folder) => (await missingOf(folder)).missing),
+  )
+  const fresh = new Set(missing.flat())
+  return async () => {
+    for (const folder of [...fresh].toSorted((a, b) => b.length - a.length)) {
+      await rmdir(folder).catch(() => undefined) // never made, or by now somebody else's, too
+    }
+  }
+}
+
+interface Way {
+  /** What of the path is not there, the deepest first. */
+  readonly missing: readonly string[]
+  /** What is there of it. */
+  readonly above: string
+}
+
+async function missingOf(path: string): Promise<Way> {
+  const missing: string[] = []
+  let above = path
+  while (!(await isThere(above)) && above !== dirname(above)) {
+    missing.push(above)
+    above = dirname(above)
+  }
+  return { missing, above }
+}
+
+function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}

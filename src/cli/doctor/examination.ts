@@ -1,0 +1,145 @@
+// What `tollgate doctor` does with each of its checks: gives it so much time and no more, tells how it went, and goes on
+// with the next. What a check says comes from strange servers: no secret and no control character of it is shown.
+
+import { GatewayError, hasCode } from '../../errors.ts'
+import { clean } from '../table.ts'
+
+export type Verdict = 'ok' | 'warn' | 'fail'
+
+export interface Outcome {
+  readonly verdict: Verdict
+  readonly detail: string
+  /** It failed since nobody answered. */
+  readonly unreachable?: boolean
+}
+
+export interface Finding extends Outcome {
+  readonly what: string
+}
+
+export const ok = (detail: string): Outcome => ({ verdict: 'ok', detail })
+export const warn = (detail: string): Outcome => ({ verdict: 'warn', detail })
+export const fail = (detail: string): Outcome => ({ verdict: 'fail', detail })
+
+/** Ends by its signal where it can; it is left alone where it cannot. What it throws is a failure. */
+export type Check = (signal: AbortSignal) => Promise<Outcome>
+
+export interface ExaminationOptions {
+  /** Ends all of it: the check that runs, and each that would follow, throws its reason. */
+  readonly signal: AbortSignal
+  /** Of one check. */
+  readonly limitMs: number
+  readonly secrets: readonly string[]
+  tell(finding: Finding): void
+}
+
+/** A header of a target may say `chat`: that is no secret, and a word of every line. */
+const leastSecret = 8
+const mostDetail = 400
+
+export class Examination {
+  readonly #options: ExaminationOptions
+  readonly #findings: Finding[] = []
+
+  constructor(options: ExaminationOptions) {
+    this.#options = options
+  }
+
+  get limitMs(): number {
+    return this.#options.limitMs
+  }
+
+  get findings(): readonly Finding[] {
+    return this.#findings
+  }
+
+  async check(what: string, run: Check): Promise<Verdict> {
+    const { signal } = this.#options
+    const outcome = await this.#outcomeOf(run, signal)
+    signal.throwIfAborted()
+    return this.#tell({ what, ...outcome })
+  }
+
+  /** What was made is taken away, also after the end of everything else. Only a failure is told. */
+  async tidy(what: string, run: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    const check: Check = async (signal) => {
+      await run(signal)
+      return ok('')
+    }
+    const outcome = await this.#outcomeOf(check)
+    if (outcome.verdict !== 'ok') this.#tell({ what, ...outcome })
+  }
+
+  async #outcomeOf(run: Check, ...others: readonly AbortSignal[]): Promise<Outcome> {
+    const { limitMs } = this.#options
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), limitMs)
+    const signal = AbortSignal.any([...others, late.signal])
+    const ended = Promise.withResolvers<never>()
+    const end = () => ended.reject(signal.reason)
+    signal.addEventListener('abort', end)
+    try {
+      signal.throwIfAborted()
+      return await Promise.race([run(signal), ended.promise])
+    } catch (error) {
+      if (!late.signal.aborted) return failureOf(error)
+      return { ...fail(`no answer within ${limitMs / 1000} s`), unreachable: true }
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+    }
+  }
+
+  #tell(finding: Finding): Verdict {
+    const shown = {
+      ...finding,
+      what: this.#plain(finding.what),
+      detail: this.#plain(finding.detail),
+    }
+    this.#findings.push(shown)
+    this.#options.tell(shown)
+    return shown.verdict
+  }
+
+  #plain(text: string): string {
+    let plain = text
+    for (const secret of this.#options.secrets) {
+      if (secret.length >= leastSecret) plain = plain.replaceAll(secret, '***')
+    }
+    return clean(plain.replaceAll(/\s+/g, ' ').trim().slice(0, mostDetail))
+  }
+}
+
+function failureOf(error: unknown): Outcome {
+  return { ...fail(reasonOf(error)), unreachable: isUnreachable(error) }
+}
+
+/** The error that began it: what the gateway's own say is meant for clients, and fetch says nothing. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ')
+  if (!(error instanceof Error)) return String(error)
+  const saysLittle = error instanceof GatewayError || error instanceof TypeError
+  if (saysLittle && error.cause !== undefined) return reasonOf(error.cause)
+  // An S3 server's code is its error's name.
+  const isPlain =
+    /^(Error|TypeError|TimeoutError)$/.test(error.name) || error.name === error.message
+  return isPlain ? error.message : `${error.name}: ${error.message}`
+}
+
+const unreachable = [
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+]
+
+function isUnreachable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable)
+  if (!(error instanceof Error)) return false
+  if (error.name === 'TimeoutError' || unreachable.some((code) => hasCode(error, code))) return true
+  return error.cause !== undefined && isUnreachable(error.cause)
+}

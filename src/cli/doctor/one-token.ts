@@ -1,0 +1,109 @@
+// One token from a target, in a stream, by the code that a request goes through: does it come, does the stream end as the
+// model's `complete_when` says, is its usage reported? Sends one short message and reads no more than it has to.
+
+import type { BackendAnswer } from '../../backend/sending.ts'
+import { forward } from '../../backend/forward.ts'
+import { mask } from '../../backend/secrets.ts'
+import { SseReader } from '../../backend/sse-reader.ts'
+import { Meter } from '../../backend/usage.ts'
+import { endpoints } from '../../chat/endpoints.ts'
+import { parseChatRequest } from '../../chat/request.ts'
+import type { Model, Target } from '../../config/config.ts'
+import { fail, ok, reasonOf, warn } from './examination.ts'
+import type { Outcome } from './examination.ts'
+import { readBody, refusal, saidBy } from './refusal.ts'
+
+export interface Route {
+  readonly model: Model
+  readonly target: Target
+}
+
+export async function askOneToken(route: Route, signal: AbortSignal): Promise<Outcome> {
+  const { model, target } = route
+  const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
+  if (!row || !model.endpoints.includes(row.endpoint)) {
+    return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
+  }
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
+  const body = parseChatRequest(asked, row, () => model)?.bodyFor(target, 1) ?? asked
+  const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
+  const begun = performance.now()
+  const request = { path: row.path, headers, body }
+  const answer = await forward({ target, model, request, signal })
+  if (answer.status !== 200) return refusal(answer.status, await readBody(answer.stream), target)
+  const heard = await hear(answer, model)
+  return judge(heard, { ...route, ms: performance.now() - begun })
+}
+
+/** A backend that goes on behind its one token does not obey. */
+const mostEvents = 64
+/** As long as the gateway itself waits for usage and [DONE] behind a finish. */
+const afterFinishMs = 2000
+const mostEventBytes = 2 ** 20
+
+interface Heard {
+  readonly meter: Meter
+  readonly error?: string
+  /** Why the stream ended before its time. */
+  readonly cut?: string
+}
+
+async function hear(answer: BackendAnswer, { completeWhen }: Model): Promise<Heard> {
+  const meter = new Meter({ completeWhen, choices: 1, count: async () => 0 })
+  const reader = new SseReader(mostEventBytes)
+  let error: string | undefined
+  let last: NodeJS.Timeout | undefined
+  try {
+    for await (const chunk of answer.stream as AsyncIterable<Buffer>) {
+      reader.feed(chunk, ({ data }) => {
+        if (meter.event(data) === 'error') error ??= data
+      })
+      if (meter.sawDone || meter.sawError || meter.contentEvents > mostEvents) break
+      if (meter.finished) last ??= setTimeout(answer.abort, afterFinishMs)
+    }
+  } catch (thrown) {
+    return { meter, cut: reasonOf(thrown) }
+  } finally {
+    clearTimeout(last)
+    answer.abort()
+  }
+  return { meter, ...(error !== undefined && { error }) }
+}
+
+interface Judging extends Route {
+  readonly ms: number
+}
+
+function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Outcome {
+  if (error !== undefined) {
+    const said = Buffer.from(mask(error, target), 'latin1').toString()
+    return fail(`an error came in the stream: ${saidBy(said)}`)
+  }
+  if (meter.contentEvents > mostEvents) {
+    return warn('more than one token came: the bound is not obeyed; see max_tokens_field')
+  }
+  if (!meter.finished) return fail(unfinished(meter, { model, cut }))
+  const { reported, sawDone, finishReason } = meter
+  const finish = finishReason === undefined ? 'no finish_reason' : `finish_reason ${finishReason}`
+  const heard = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
+  const cost = `cost ${reported?.completion ?? 1} token there`
+  if (reported?.completion === undefined) {
+    const why = target.includeUsage ? 'no usage reported' : 'usage not asked for'
+    return warn(`${heard}; ${why}: the gateway counts by itself; ${cost}`)
+  }
+  const usage = `usage reported (${reported.prompt ?? 0} + ${reported.completion})`
+  return ok(`${heard}, ${usage}; ${cost}`)
+}
+
+interface Unfinished {
+  readonly model: Model
+  readonly cut: string | undefined
+}
+
+function unfinished(meter: Meter, { model, cut }: Unfinished): string {
+  if (cut !== undefined) return `the stream broke off: ${cut}`
+  if (model.completeWhen === 'done') return 'the stream ended without [DONE]'
+  if (!meter.sawDone) return 'the stream ended without a finish_reason'
+  return '[DONE] came without a finish_reason; if it never sends one, set complete_when: done'
+}

@@ -1,0 +1,141 @@
+// The part of `tollgate doctor` about Redis: can it be used, does it keep what it is given, what time is it there. Reads
+// only. Of an embedded Redis: the one of the gateway that runs on this data folder, if one does.
+
+import type { Config } from '../../config/config.ts'
+import { listens } from '../../redis-child.ts'
+import { recordedSocket } from '../../redis-embedded.ts'
+import { connect } from '../../redis.ts'
+import type { RedisLink } from '../../redis.ts'
+import { fail, ok, reasonOf, warn } from './examination.ts'
+import type { Examination, Outcome } from './examination.ts'
+
+/** One that is there answers at once. */
+const longestWaitMs = 3000
+
+type Client = RedisLink['client']
+
+/** INFO's fields by name. */
+export type Info = ReadonlyMap<string, string>
+
+export async function examineRedis(
+  { redis, data }: Pick<Config, 'redis' | 'data'>,
+  examination: Examination,
+): Promise<void> {
+  const embeddedSocket = redis.kind === 'embedded' ? await liveSocket(data) : undefined
+  if (redis.kind === 'embedded' && embeddedSocket === undefined) {
+    await examination.check('redis', async () => ok('embedded: it comes and goes with the gateway'))
+    return
+  }
+  const { limitMs } = examination
+  const opening = connect(redis, {
+    commandTimeoutMs: limitMs,
+    waitMs: Math.min(longestWaitMs, 0.8 * limitMs), // so that its reason is told, not the lack of time
+    ...(embeddedSocket !== undefined && { embeddedSocket }),
+  })
+  try {
+    await examineServer(opening, examination)
+  } finally {
+    const closing = opening.then((link) => link.close())
+    await closing.catch(() => undefined) // there is none, and the check has told why
+  }
+}
+
+async function liveSocket(data: string): Promise<string | undefined> {
+  const socket = await recordedSocket(data)
+  return socket !== undefined && (await listens(socket)) ? socket : undefined
+}
+
+async function examineServer(opening: Promise<RedisLink>, examination: Examination): Promise<void> {
+  const found: { server?: { readonly client: Client; readonly info: Info } } = {}
+  await examination.check('redis', async () => {
+    const link = await opening.catch((error: unknown) => ({ reason: reasonOf(error) }))
+    if ('reason' in link) return { ...fail(link.reason), unreachable: true }
+    const { client } = link
+    const begun = performance.now()
+    found.server = { client, info: parseInfo(await client.info()) }
+    return ok(`it answers, in ${(performance.now() - begun).toFixed(1)} ms`)
+  })
+  if (!found.server) return
+  const { client, info } = found.server
+  await examination.check('redis version', async () => judgeVersion(info))
+  await examination.check('redis role', async () => judgeRole(info))
+  await examination.check('redis eviction', async () => judgeEviction(info))
+  await examination.check('redis persistence', async () =>
+    judgePersistence(info, await readFsync(client)),
+  )
+  await examination.check('redis clock', async () => judgeClock(await readClock(client)))
+}
+
+export function parseInfo(text: string): Info {
+  const pairs = text.split(/\r?\n/).flatMap((line) => {
+    const [, name, value] = /^(\w+):(.*)$/.exec(line) ?? []
+    return name !== undefined && value !== undefined ? [[name, value] as const] : []
+  })
+  return new Map(pairs)
+}
+
+const leastVersion = 7
+
+export function judgeVersion(info: Info): Outcome {
+  const version = info.get('redis_version') ?? 'unknown'
+  const valkey = info.get('valkey_version')
+  const name = valkey === undefined ? version : `Valkey ${valkey}, as Redis ${version}`
+  if (Number.parseInt(version) >= leastVersion) return ok(name)
+  return fail(`${name}; the gateway needs ${leastVersion} or later`)
+}
+
+export function judgeRole(info: Info): Outcome {
+  if (info.get('cluster_enabled') === '1') {
+    return fail('a node of a Redis Cluster, which is not supported yet')
+  }
+  const role = info.get('role') ?? 'unknown'
+  return role === 'master' ? ok(role) : fail(`${role}: it takes no writes; name its master`)
+}
+
+export function judgeEviction(info: Info): Outcome {
+  const policy = info.get('maxmemory_policy') ?? 'unknown'
+  if (policy === 'noeviction') return ok(policy)
+  const advice = 'set maxmemory-policy noeviction'
+  if (info.get('maxmemory') === '0') {
+    return warn(`${policy}: once it is given a maxmemory, it throws balances away; ${advice}`)
+  }
+  return fail(`${policy}: with its memory full it throws balances away; ${advice}`)
+}
+
+/** `fsync` is undefined where the server does not tell. */
+export function judgePersistence(info: Info, fsync: string | undefined): Outcome {
+  if (info.get('aof_enabled') !== '1') {
+    return warn('no append-only file: a crash of Redis loses balances; set appendonly yes')
+  }
+  const status = info.get('aof_last_write_status') ?? 'ok'
+  if (status !== 'ok') return fail(`the append-only file cannot be written (${status})`)
+  if (fsync === 'no') {
+    return warn('append-only file with appendfsync no: set it to everysec, or a crash loses more')
+  }
+  return ok(`append-only file${fsync === undefined ? '' : `, appendfsync ${fsync}`}`)
+}
+
+/** Hosted servers keep CONFIG to themselves. */
+async function readFsync(client: Client): Promise<string | undefined> {
+  const reply = await client.config('GET', 'appendfsync').catch(() => [])
+  const value: unknown = Array.isArray(reply) ? reply[1] : undefined
+  return typeof value === 'string' ? value : undefined
+}
+
+/** How far Redis's clock is ahead of this machine's, in ms. */
+async function readClock(client: Client): Promise<number> {
+  const before = Date.now()
+  const [seconds, micros] = await client.time()
+  const now = (before + Date.now()) / 2
+  return Number(seconds) * 1000 + Number(micros) / 1000 - now
+}
+
+const clockWarnMs = 1000
+
+/** Never a failure: money goes by Redis's clock alone. Ids and dates are this machine's. */
+export function judgeClock(aheadMs: number): Outcome {
+  const off = Math.abs(aheadMs)
+  const detail = `${Math.round(off)} ms ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`
+  if (off < clockWarnMs) return ok(detail)
+  return warn(`${detail}: lists may be out of order, and dates wrong; run NTP on both`)
+}

@@ -1,0 +1,56 @@
+// What a backend says in place of what it was asked for, in a line: its status and the sentence in its body, in whatever
+// shape that comes, without the target's secrets.
+
+import type { IncomingMessage } from 'node:http'
+import { mask } from '../../backend/secrets.ts'
+import type { Target } from '../../config/config.ts'
+import { field } from '../../json-field.ts'
+import { fail } from './examination.ts'
+import type { Outcome } from './examination.ts'
+
+const mostBytes = 4 * 2 ** 20
+
+/** Some list thousands of models. Throws where it is cut. */
+export async function readBody(stream: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > mostBytes) throw new Error('it sends too much')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+export function refusal(status: number, body: Buffer, target: Target): Outcome {
+  const said = saidBy(mask(body, target).toString())
+  const why = said === '' ? '' : `: ${said}`
+  if (status === 401 || status === 403) {
+    const key = target.key === undefined ? 'and no key is configured' : 'the key is refused'
+    return fail(`${status}, ${key}${why}`)
+  }
+  return fail(`${status}${why}`)
+}
+
+/** `{error: {message}}`, `{error}`, `{detail}`, `{message}`, or text that is no page. */
+export function saidBy(text: string): string {
+  const value = parsed(text)
+  if (value === undefined) return /^\s*</.test(text) ? '' : text
+  const error = field(value, 'error')
+  const candidates = [
+    field(error, 'message'),
+    error,
+    field(value, 'detail'),
+    field(value, 'message'),
+  ]
+  const sentence = candidates.find((one) => typeof one === 'string')
+  return typeof sentence === 'string' ? sentence : text
+}
+
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}

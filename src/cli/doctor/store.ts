@@ -1,0 +1,191 @@
+// The part of `tollgate doctor` about the store: everything that an upload and a download need, done once under a name of
+// its own, which is removed however the examination ends. Nothing else of the store is touched.
+
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { S3Config, StoreConfig } from '../../config/config.ts'
+import { diskStore } from '../../store/disk.ts'
+import { NoSuchObject } from '../../store/store.ts'
+import type { ObjectStore } from '../../store/store.ts'
+import { judgeSpace, watchFolders } from './disk.ts'
+import { fail, ok, warn } from './examination.ts'
+import type { Examination, Outcome } from './examination.ts'
+
+export async function examineStore(config: StoreConfig, examination: Examination): Promise<void> {
+  const removeFolders = 'disk' in config ? await watchFolders(config.disk.path) : undefined
+  const store = await openFor(config, examination.limitMs)
+  try {
+    await examineOpen(store, config, examination)
+  } finally {
+    await store.close()
+    await removeFolders?.()
+  }
+}
+
+/** S3's own: of every part but the last. What is cut short has to be in parts, and need not be larger than that. */
+const partBytes = 5 * 2 ** 20
+
+async function openFor(config: StoreConfig, answerMs: number): Promise<ObjectStore> {
+  if ('disk' in config) return diskStore(config.disk.path)
+  const { s3Store } = await import('../../store/s3.ts')
+  // No call outlives its check, or the command would not end.
+  const patienceMs = answerMs / 2
+  return s3Store({ ...config.s3, partBytes }, { answerMs, connectMs: answerMs, patienceMs })
+}
+
+async function examineOpen(
+  opened: ObjectStore,
+  config: StoreConfig,
+  examination: Examination,
+): Promise<void> {
+  const { store, puts } = watchPuts(opened)
+  const mark = `doctor/${randomBytes(8).toString('hex')}`
+  const [whole, cut] = [`${mark}-whole`, `${mark}-cut`]
+  try {
+    const written = await examination.check('store write', (signal) => write(store, whole, signal))
+    // Nothing more to learn from a store that takes nothing.
+    if (written !== 'fail') {
+      await examination.check('store ranged read', () => readRange(store, whole))
+      await examination.check('store delete', () => remove(store, whole))
+      const size = 'disk' in config ? content.length : partBytes
+      await examination.check('store upload cut short', (signal) =>
+        cutShort(store, { name: cut, size, signal, seenMs: examination.limitMs / 2 }),
+      )
+    }
+  } finally {
+    for (const [name, settled] of puts) {
+      await examination.tidy(`store clean-up of ${name}`, async () => {
+        await settled
+        await store.abandon(name)
+      })
+    }
+  }
+  if ('disk' in config) await examination.check('store space', () => judgeSpace(config.disk.path))
+  else await examination.check('store clock', (signal) => readClock(config.s3, signal))
+}
+
+interface Watched {
+  readonly store: ObjectStore
+  /** By name; resolves when nothing of the put can still come. */
+  readonly puts: ReadonlyMap<string, Promise<unknown>>
+}
+
+function watchPuts(store: ObjectStore): Watched {
+  const puts = new Map<string, Promise<unknown>>()
+  const put: ObjectStore['put'] = (name, content, options) => {
+    const putting = store.put(name, content, options)
+    puts.set(
+      name,
+      putting.catch(() => undefined),
+    ) // who asked for it hears of it
+    return putting
+  }
+  return { store: { ...store, put }, puts }
+}
+
+/** Every byte of it differs from its neighbours', so that a range off by one is found out. */
+const content = Buffer.from(Array.from({ length: 64 * 1024 }, (_, i) => i % 251))
+
+async function write(store: ObjectStore, name: string, signal: AbortSignal): Promise<Outcome> {
+  const begun = performance.now()
+  await store.put(name, content, { signal })
+  return ok(`${content.length / 1024} KiB in ${(performance.now() - begun).toFixed(0)} ms`)
+}
+
+async function readRange(store: ObjectStore, name: string): Promise<Outcome> {
+  const [start, end] = [1000, 1999]
+  const read = await buffer(await store.read(name, { start, end }))
+  if (read.equals(content.subarray(start, end + 1))) return ok(`bytes ${start} to ${end}`)
+  return fail(`bytes ${start} to ${end} are not those that were written`)
+}
+
+async function remove(store: ObjectStore, name: string): Promise<Outcome> {
+  await store.remove(name)
+  try {
+    await store.get(name)
+  } catch (error) {
+    if (error instanceof NoSuchObject) return ok('it is gone')
+    throw error
+  }
+  return fail('what was deleted is still there')
+}
+
+class CutShort extends Error {}
+
+interface Cutting {
+  readonly name: string
+  /** After so many bytes, something of it has to be in the store. */
+  readonly size: number
+  readonly signal: AbortSignal
+  /** So long it may take until it is listed. */
+  readonly seenMs: number
+}
+
+/** A client that leaves in the middle of an upload. That it leaves nothing means something only if it was seen before. */
+async function cutShort(store: ObjectStore, cutting: Cutting): Promise<Outcome> {
+  const { name, size, signal, seenMs } = cutting
+  const leaving = new AbortController()
+  const upload = Readable.from(slowly(size, leaving.signal), { objectMode: false })
+  const put = store.put(name, upload, { signal }).then(
+    () => new Error('an upload that was cut short was taken for a whole one'),
+    (error: unknown) => error,
+  )
+  try {
+    const looking = AbortSignal.any([signal, leaving.signal])
+    const early = await Promise.race([put, seen(store, { name, seenMs, signal: looking })])
+    if (early !== undefined) throw early
+  } finally {
+    leaving.abort(new CutShort())
+  }
+  const error = await put
+  if (!(error instanceof CutShort)) throw error
+  const left = [...(await store.unfinished(name)), ...(await store.list(name))]
+  if (left.length > 0) return fail('what was listed while it ran is still there')
+  return ok('listed while it ran, and nothing of it is left')
+}
+
+async function* slowly(size: number, leaving: AbortSignal): AsyncGenerator<Buffer> {
+  for (let sent = 0; sent <= size; sent += content.length) yield content
+  if (!leaving.aborted) await once(leaving, 'abort')
+  throw leaving.reason
+}
+
+const lookMs = 50
+
+/** Resolves when the store lists it as unfinished. */
+async function seen(
+  store: ObjectStore,
+  { name, seenMs, signal }: Omit<Cutting, 'size'>,
+): Promise<undefined> {
+  const end = performance.now() + seenMs
+  while (!(await store.unfinished(name)).includes(name)) {
+    if (performance.now() > end) throw new Error('an upload that runs is not listed as unfinished')
+    await pause(lookMs, undefined, { signal })
+  }
+}
+
+/** A header's date has whole seconds, and is a little old when it is here. */
+const clockWarnMs = 5000
+/** S3 refuses signatures that are off by more. */
+const clockFailMs = 15 * 60_000
+
+/** By the Date of any answer, a refusal's too. */
+async function readClock(s3: S3Config, signal: AbortSignal): Promise<Outcome> {
+  const url = s3.endpoint ?? `https://s3.${s3.region}.amazonaws.com`
+  const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal })
+  return judgeClock(Date.parse(headers.get('date') ?? '') - Date.now())
+}
+
+/** NaN where the server does not tell. */
+export function judgeClock(aheadMs: number): Outcome {
+  if (Number.isNaN(aheadMs)) return warn('the server does not tell the time')
+  const off = Math.abs(aheadMs)
+  const detail = `${Math.round(off / 1000)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`
+  if (off < clockWarnMs) return ok(detail)
+  return off < clockFailMs
+    ? warn(`${detail}: run NTP on both`)
+    : fail(`${detail}: S3 refuses what is signed that far off; run NTP on both`)
+}

@@ -1,0 +1,29 @@
+// The part of `tollgate doctor` about the models' backends: every target of every model is asked what it has, and for one
+// token. That token costs what it costs there; nothing is charged here.
+
+import type { Config } from '../../config/config.ts'
+import { ok } from './examination.ts'
+import type { Examination } from './examination.ts'
+import { listModels } from './list-models.ts'
+import { askOneToken } from './one-token.ts'
+import type { Route } from './one-token.ts'
+
+export async function examineTargets(
+  { models }: Pick<Config, 'models'>,
+  examination: Examination,
+): Promise<void> {
+  for (const model of models.values()) {
+    for (const target of model.targets) await examineTarget({ model, target }, examination)
+  }
+}
+
+async function examineTarget({ model, target }: Route, examination: Examination): Promise<void> {
+  const name = `model ${model.id}, target ${target.name}`
+  if (target.url === 'demo') {
+    await examination.check(name, async () => ok('the built-in demo model'))
+    return
+  }
+  const { connectMs } = model.timeouts
+  await examination.check(`${name}, models`, (signal) => listModels(target, { connectMs, signal }))
+  await examination.check(`${name}, chat`, (signal) => askOneToken({ model, target }, signal))
+}

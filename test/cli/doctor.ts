@@ -1,0 +1,134 @@
+// tollgate doctor as a person runs it: lines, count, exit code; a file with problems; Ctrl-C; a process that ends.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { failing, json, silent } from '../fixtures/backend-scripts.ts'
+import type { Script } from '../fixtures/backend.ts'
+import { runCli } from '../fixtures/cli.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
+
+/** As many lines of gateway.yaml as one target needs, and Redis and store besides. */
+function folderWith(t: Test, url: string, more = `redis: "unix://${redis.socket}"`): string {
+  const target = `{url: "${url}", model: gpt, key: "\${KEY}"}`
+  return t.testdir({ 'gateway.yaml': `${more}\nmodels: {m: {targets: [${target}]}}\n` })
+}
+
+const env = { KEY: 'sk-very-secret' }
+const good: Script = (call) =>
+  (call.req.method === 'GET' ? json({ data: [{ id: 'gpt' }] }) : chat())(call)
+
+t.test('all is well: a line a check as they come, the count, 0', async (t) => {
+  const backend = await startBackend(t, good)
+  const dir = folderWith(t, backend.url)
+  const file = join(dir, 'gateway.yaml')
+  const pieces: string[] = []
+  const ran = await runCli(['doctor', file], { env, onOutput: (text) => pieces.push(text) })
+  t.match(ran, { code: 0, err: '' }, ran.out)
+  const lines = ran.out.trimEnd().split('\n')
+  t.equal(pieces.length, lines.length)
+  t.match(lines.at(0), `ok    ${file}: 0 problems`)
+  for (const line of lines.slice(0, -1)) t.match(line, /^(ok {4}|warn {2})[a-z/].+: ./)
+  t.equal(lines.at(-1), '14 checks, 0 warnings, 0 failures')
+  t.strictSame(await readdir(dir), ['gateway.yaml'])
+})
+
+t.test('--json is one object with the same', async (t) => {
+  const backend = await startBackend(t, failing(401))
+  const file = join(folderWith(t, backend.url), 'gateway.yaml')
+  const { code, out } = await runCli(['doctor', '--config', file, '--json'], { env })
+  t.equal(code, 1)
+  const told = JSON.parse(out) as { findings: readonly unknown[] }
+  t.match(told, { file, warnings: 0, failures: 2 })
+  t.equal(told.findings.length, 14)
+  t.match(told.findings[0], { verdict: 'ok', what: file, detail: '0 problems' })
+  t.match(told.findings.at(-1), {
+    verdict: 'fail',
+    what: 'model m, target 1, chat',
+    detail: '401, the key is refused: scripted',
+  })
+  t.notMatch(out, 'sk-very-secret')
+})
+
+t.test('what is not reached ends with 69, after all the other checks', async (t) => {
+  const backend = await startBackend(t, good)
+  const away = 'redis: "unix:///nowhere/redis.sock"'
+  const file = join(folderWith(t, backend.url, away), 'gateway.yaml')
+  const { code, out } = await runCli(['doctor', file, '--timeout', '1s'], { env })
+  t.equal(code, 69)
+  t.match(out, /^fail {2}redis: .*ENOENT/m)
+  t.match(out, /^ok {4}model m, target 1, chat: /m)
+  t.match(out, /\n9 checks, 0 warnings, 1 failure\n$/)
+})
+
+t.test('a file with problems is told as check tells it: 78', async (t) => {
+  const file = join(t.testdir({ 'gateway.yaml': 'lisen: 1\n' }), 'gateway.yaml')
+  const checked = await runCli(['check', file])
+  t.equal(checked.code, 78)
+  t.strictSame(await runCli(['doctor', file]), checked)
+  t.strictSame(await runCli(['doctor', file, '--json']), await runCli(['check', file, '--json']))
+})
+
+t.test('wrong use is 2', async (t) => {
+  t.match(await runCli(['doctor', 'a', '--config', 'b']), { code: 2 })
+  t.match(await runCli(['doctor', '--timeout', 'soon']), { code: 2, err: /no time/ })
+  t.match(await runCli(['doctor', '--timeout', '0']), { code: 2 })
+})
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+function spawnDoctor(t: Test, ...args: readonly string[]) {
+  const child = spawn(process.execPath, [main, 'doctor', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  return { child, said: Promise.all([text(child.stdout), text(child.stderr)]) }
+}
+
+t.test('Ctrl-C in the middle: says so, 1, nothing is left', async (t) => {
+  const backend = await startBackend(t, silent)
+  const dir = folderWith(t, backend.url)
+  const { child, said } = spawnDoctor(t, join(dir, 'gateway.yaml'), '--timeout', '60s')
+  await backend.request(0)
+  child.kill('SIGINT')
+  const [code] = (await once(child, 'close')) as [number]
+  t.equal(code, 1)
+  const [out, err] = await said
+  t.match(err, /^tollgate: Stopped before everything was looked at\.\n$/)
+  t.match(out, /^ok {4}store upload cut short/m)
+  t.strictSame(await readdir(dir), ['gateway.yaml'])
+})
+
+t.test('a store that never answers does not keep the process', async (t) => {
+  const sockets = new Set<Socket>()
+  const deaf = createServer((socket) => void sockets.add(socket.resume()))
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    deaf.close()
+  })
+  await once(deaf.listen(0, '127.0.0.1'), 'listening')
+  const endpoint = `http://127.0.0.1:${(deaf.address() as AddressInfo).port}`
+  const keys = 'access_key_id: a, secret_access_key: very-secret'
+  const store = `store: {s3: {bucket: files, endpoint: "${endpoint}", path_style: true, ${keys}}}`
+  const backend = await startBackend(t, good)
+  const dir = folderWith(t, backend.url, `redis: "unix://${redis.socket}"\n${store}`)
+  const { child, said } = spawnDoctor(t, join(dir, 'gateway.yaml'), '--timeout', '1s')
+  const [code] = (await once(child, 'close')) as [number]
+  const [out, err] = await said
+  t.equal(code, 69, out + err)
+  t.match(out, /^fail {2}store write: no answer within 1 s$/m)
+  t.match(out, /^fail {2}store clean-up of doctor\/\S+: no answer within 1 s$/m)
+  t.match(out, /^ok {4}model m, target 1, chat: /m)
+})

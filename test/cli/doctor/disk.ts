@@ -1,0 +1,37 @@
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { judgeSpace, watchFolders } from '../../../src/cli/doctor/disk.ts'
+import { tempDir } from '../../fixtures/temp-dir.ts'
+
+t.test('the room is told of the folder that is going to be made, too', async (t) => {
+  const dir = await tempDir(t)
+  const path = join(dir, 'not', 'yet')
+  const { verdict, detail } = await judgeSpace(path)
+  t.match(verdict, /^(ok|warn)$/)
+  t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
+})
+
+t.test('folders that the checks made are removed, unless something is in them', async (t) => {
+  const dir = await tempDir(t)
+  const store = join(dir, 'data', 'store')
+  const remove = await watchFolders(store)
+  for (const name of ['doctor', '.tmp']) await mkdir(join(store, name), { recursive: true })
+  await remove()
+  t.strictSame(await readdir(dir), [])
+
+  const again = await watchFolders(store)
+  for (const name of ['doctor', '.tmp']) await mkdir(join(store, name), { recursive: true })
+  await writeFile(join(store, 'file'), "somebody else's")
+  await again()
+  t.strictSame(await readdir(store), ['file'])
+})
+
+t.test('folders that were there stay', async (t) => {
+  const store = await tempDir(t)
+  await mkdir(join(store, 'doctor'))
+  await (
+    await watchFolders(store)
+  )()
+  t.strictSame(await readdir(store), ['doctor'])
+})

@@ -1,0 +1,97 @@
+// src/cli/doctor/list-models.ts against scripted backends, and what real servers were seen to list.
+
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { listModels } from '../../../src/cli/doctor/list-models.ts'
+import { startBackend } from '../../fixtures/backend.ts'
+import type { Script } from '../../fixtures/backend.ts'
+import { bytes, failing, json, replay, silent } from '../../fixtures/backend-scripts.ts'
+import { certificate } from '../../fixtures/certificate.ts'
+import { routeTo } from '../../fixtures/route.ts'
+
+const { signal } = new AbortController()
+
+async function listed(t: Test, script: Script, more?: Parameters<typeof routeTo>[2]) {
+  const backend = await startBackend(t, script)
+  const { target } = await routeTo(t, backend.url, more)
+  return { backend, outcome: await listModels(target, { connectMs: 1000, signal }) }
+}
+
+const list = (...ids: readonly string[]) => json({ data: ids.map((id) => ({ id })) })
+
+t.test('a listed model is ok; GET /models has the key and the headers of a request', async (t) => {
+  const target = 'model: gpt, key: sk-1, key_header: api-key, headers: {x-team: chat}'
+  const { backend, outcome } = await listed(t, list('other', 'gpt'), { target })
+  t.match(outcome, { verdict: 'ok', detail: 'gpt is listed' })
+  const [asked] = backend.requests
+  t.match(asked, { method: 'GET', path: '/v1/models' })
+  t.match(asked?.headers, { 'api-key': 'sk-1', 'x-team': 'chat', host: /^127/ })
+  t.notOk(asked?.headers.authorization)
+})
+
+t.test("the target's query stays behind the path", async (t) => {
+  const backend = await startBackend(t, list('m'))
+  const { target } = await routeTo(t, `${backend.url}/?api-version=1`)
+  t.match(await listModels(target, { connectMs: 1000, signal }), { verdict: 'ok' })
+  t.equal(backend.requests[0]?.path, '/v1/models?api-version=1')
+})
+
+t.test('another list, no list, and no such route are warnings', async (t) => {
+  const target = 'model: gpt'
+  const answers = [
+    [list('a', 'b'), /^gpt is not among the 2/],
+    [json({ data: 'x' }), /no list/],
+    [bytes('{'), /no list/],
+    [failing(404), /^404/],
+    [failing(500), /^500: scripted/],
+  ] as const
+  for (const [script, detail] of answers) {
+    t.match((await listed(t, script, { target })).outcome, { verdict: 'warn', detail })
+  }
+})
+
+t.test('a refused key is a failure', async (t) => {
+  const { outcome } = await listed(t, failing(401), { target: 'key: sk-1' })
+  t.match(outcome, { verdict: 'fail', detail: '401, the key is refused: scripted' })
+})
+
+t.test('one that is down, or silent, ends by its error or its signal', async (t) => {
+  const backend = await startBackend(t, silent)
+  const { target } = await routeTo(t, backend.url)
+  const stop = new AbortController()
+  const asking = listModels(target, { connectMs: 1000, signal: stop.signal })
+  const rejected = t.rejects(asking, { name: 'AbortError' })
+  await backend.request(0)
+  stop.abort()
+  await rejected
+  await backend.stop()
+  await t.rejects(listModels(target, { connectMs: 1000, signal }), { code: 'ECONNREFUSED' })
+})
+
+t.test("over TLS the target's own authority is believed, and no other", async (t) => {
+  const server = createServer({ cert: certificate.cert, key: certificate.key }, (_, res) => {
+    res.end('{"data":[{"id":"m"}]}')
+  })
+  t.teardown(() => server.close())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
+  const { target } = await routeTo(t, url, { target: `ca: "${certificate.certPath}"` })
+  t.match(await listModels(target, { connectMs: 1000, signal }), { verdict: 'ok' })
+  const { target: stranger } = await routeTo(t, url)
+  await t.rejects(listModels(stranger, { connectMs: 1000, signal }), { code: /SELF_SIGNED|UNABLE/ })
+})
+
+const captures = ['llama-models', 'llamapy-models', 'ollama-models', 'tf-unpinned-models']
+for (const name of captures) {
+  t.test(`${name} is a list`, async (t) => {
+    const { outcome } = await listed(t, replay(`${name}.http`))
+    t.match(outcome, { verdict: 'warn', detail: /^m is not among the \d+ that are listed$/ })
+  })
+}
+
+t.test('tf-models is none, and no failure', async (t) => {
+  t.match((await listed(t, replay('tf-models.http'))).outcome, { verdict: 'warn', detail: /^500/ })
+})

@@ -1,0 +1,118 @@
+// src/cli/doctor/redis.ts on real servers: good ones, badly set ones, and none.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import {
+  examineRedis,
+  judgeClock,
+  judgeEviction,
+  judgePersistence,
+  judgeRole,
+  judgeVersion,
+  parseInfo,
+} from '../../../src/cli/doctor/redis.ts'
+import { startEmbeddedRedis } from '../../../src/redis-embedded.ts'
+import { startExamination } from '../../fixtures/examination.ts'
+import { redisServerPath, startRedis } from '../../fixtures/redis-server.ts'
+import { tempDir } from '../../fixtures/temp-dir.ts'
+
+process.env.REDIS_SERVER = await redisServerPath()
+
+async function examined(socket: string, more: { password?: string; limitMs?: number } = {}) {
+  const { limitMs = 5000, ...access } = more
+  const { examination, lines } = startExamination({ limitMs })
+  const address = { kind: 'single', host: '', port: 0, path: socket, db: 0 } as const
+  await examineRedis({ redis: { ...address, ...access }, data: '/nowhere' }, examination)
+  return { lines, findings: examination.findings }
+}
+
+async function serverWith(t: Test, ...args: readonly string[]) {
+  return (await startRedis(t, { args })).socket
+}
+
+t.test('a Redis as it should be is ok in all that is looked at', async (t) => {
+  const { lines } = await examined(await serverWith(t, '--appendonly', 'yes'))
+  t.strictSame(
+    lines.map((line) => line.split(':')[0]),
+    ['redis', 'version', 'role', 'eviction', 'persistence', 'clock'].map((name, i) =>
+      i === 0 ? `ok ${name}` : `ok redis ${name}`,
+    ),
+  )
+  t.match(lines[4], 'append-only file, appendfsync everysec')
+  t.match(lines[5], /: \d+ ms (behind|ahead of) this machine's$/)
+})
+
+t.test('without an append-only file balances are lost by a crash: a warning', async (t) => {
+  const { lines } = await examined(await serverWith(t))
+  t.match(lines[4], /^warn redis persistence: no append-only file/)
+})
+
+t.test('a Redis that evicts is a failure; one that could, a warning', async (t) => {
+  const policy = ['--maxmemory-policy', 'allkeys-lru']
+  const full = await examined(await serverWith(t, ...policy, '--maxmemory', '100mb'))
+  t.match(full.lines[3], /^fail redis eviction: allkeys-lru.*set maxmemory-policy noeviction/)
+  const roomy = await examined(await serverWith(t, ...policy))
+  t.match(roomy.lines[3], /^warn redis eviction: allkeys-lru/)
+})
+
+t.test('a replica is a failure', async (t) => {
+  const { lines } = await examined(await serverWith(t, '--replicaof', '127.0.0.1', '1'))
+  t.match(lines[2], /^fail redis role: slave/)
+})
+
+t.test('one that is down, or hangs, or wants another password, is told in one line', async (t) => {
+  const down = await startRedis(t)
+  await down.stop()
+  const refused = await examined(down.socket, { limitMs: 1000 })
+  t.match(refused.lines, [/^fail redis: .*ENOENT/])
+  t.equal(refused.lines.length, 1)
+  t.equal(refused.findings[0]?.unreachable, true)
+
+  const hung = await startRedis(t)
+  process.kill(hung.pid, 'SIGSTOP')
+  t.teardown(() => process.kill(hung.pid, 'SIGCONT'))
+  const silent = await examined(hung.socket, { limitMs: 1000 })
+  t.match(silent.lines, [/^fail redis: .*no answer within/])
+  process.kill(hung.pid, 'SIGCONT')
+
+  const locked = await serverWith(t, '--requirepass', 'right')
+  t.match((await examined(locked, { password: 'wrong' })).lines, [/^fail redis: .*WRONGPASS/])
+  t.match((await examined(locked, { password: 'right' })).lines[0], /^ok redis: /)
+})
+
+t.test('CONFIG may be forbidden, as hosted servers do', async (t) => {
+  const forbidden = ['--rename-command', 'CONFIG', '']
+  const socket = await serverWith(t, '--appendonly', 'yes', ...forbidden)
+  const { lines } = await examined(socket)
+  t.match(lines[4], /^ok redis persistence: append-only file$/)
+})
+
+t.test('an embedded one is asked where its gateway runs, and not missed where not', async (t) => {
+  const data = await tempDir(t)
+  const idle = startExamination()
+  await examineRedis({ redis: { kind: 'embedded' }, data }, idle.examination)
+  t.match(idle.lines, [/^ok redis: embedded/])
+  const log = { info: () => undefined, warn: () => undefined }
+  const server = await startEmbeddedRedis({ dataDir: data, log })
+  t.teardown(() => server.stop())
+  const { examination, lines } = startExamination()
+  await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
+  t.equal(lines.length, 6)
+  for (const line of lines) t.match(line, /^ok /)
+})
+
+t.test('what no server at hand says', async (t) => {
+  const info = (text: string) => parseInfo(text.replaceAll(' ', '\r\n'))
+  t.match(judgeVersion(info('redis_version:6.2.14')), { verdict: 'fail', detail: /7 or later/ })
+  t.match(judgeVersion(info('redis_version:7.2.4 valkey_version:8.0.1')), {
+    verdict: 'ok',
+    detail: 'Valkey 8.0.1, as Redis 7.2.4',
+  })
+  t.match(judgeRole(info('role:master cluster_enabled:1')), { verdict: 'fail', detail: /Cluster/ })
+  t.match(judgeEviction(info('')), { verdict: 'fail' })
+  const broken = info('aof_enabled:1 aof_last_write_status:err')
+  t.match(judgePersistence(broken, 'everysec'), { verdict: 'fail' })
+  t.match(judgePersistence(info('aof_enabled:1'), 'no'), { verdict: 'warn' })
+  t.match(judgeClock(-1500), { verdict: 'warn', detail: /^1500 ms behind/ })
+  t.match(judgeClock(999), { verdict: 'ok', detail: /^999 ms ahead/ })
+})

@@ -1,0 +1,41 @@
+import { Readable } from 'node:stream'
+import type { IncomingMessage } from 'node:http'
+import t from 'tap'
+import { readBody, refusal, saidBy } from '../../../src/cli/doctor/refusal.ts'
+import { routeTo } from '../../fixtures/route.ts'
+
+t.test('the sentence is found in every shape that servers write', async (t) => {
+  for (const body of [
+    '{"error":{"message":"No such model"}}',
+    '{"error":"No such model"}',
+    '{"detail":"No such model"}',
+    '{"message":"No such model"}',
+    'No such model',
+  ]) {
+    t.equal(saidBy(body), 'No such model', body)
+  }
+  t.equal(saidBy('<html><body>nginx</body></html>'), '')
+  t.equal(saidBy('{"detail":[{"msg":"x"}]}'), '{"detail":[{"msg":"x"}]}')
+})
+
+t.test('a refused key is told as that, never the key itself', async (t) => {
+  const { target } = await routeTo(t, 'http://backend/v1', { target: 'key: sk-abc' })
+  const body = Buffer.from('{"error":{"message":"Incorrect API key: sk-abc"}}')
+  t.match(refusal(401, body, target), {
+    verdict: 'fail',
+    detail: '401, the key is refused: Incorrect API key: ***',
+  })
+  const { target: open } = await routeTo(t, 'http://backend/v1')
+  t.match(refusal(403, Buffer.alloc(0), open), { detail: '403, and no key is configured' })
+  t.match(refusal(500, Buffer.from('<p>'), open), { verdict: 'fail', detail: '500' })
+})
+
+t.test('a body without an end is not read to its end', async (t) => {
+  const endless = Readable.from(
+    (function* () {
+      for (;;) yield Buffer.alloc(1 << 20)
+    })(),
+  )
+  await t.rejects(readBody(endless as unknown as IncomingMessage), { message: /too much/ })
+  t.ok(endless.destroyed)
+})

@@ -1,0 +1,209 @@
+// src/cli/doctor/store.ts on a disk, on a real S3 server, on one that is not there, and on one that lies.
+
+import { once } from 'node:events'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { examineStore, judgeClock } from '../../../src/cli/doctor/store.ts'
+import type { S3Config } from '../../../src/config/config.ts'
+import { diskStore } from '../../../src/store/disk.ts'
+import { s3Store } from '../../../src/store/s3.ts'
+import { startBackend } from '../../fixtures/backend.ts'
+import type { Script } from '../../fixtures/backend.ts'
+import { bytes } from '../../fixtures/backend-scripts.ts'
+import { startExamination } from '../../fixtures/examination.ts'
+import { givenS3, startS3 } from '../../fixtures/s3-server.ts'
+import type { S3Access } from '../../fixtures/s3-server.ts'
+import { tempDir } from '../../fixtures/temp-dir.ts'
+
+const heads = (lines: readonly string[]) => lines.map((line) => line.split(':')[0])
+const all = ['write', 'ranged read', 'delete', 'upload cut short'].map((name) => `ok store ${name}`)
+
+t.test('a folder that can be written: ok in all, and as it was before', async (t) => {
+  const dir = await tempDir(t)
+  const { examination, lines } = startExamination()
+  await examineStore({ disk: { path: join(dir, 'data', 'store') } }, examination)
+  t.strictSame(heads(lines).slice(0, 4), all)
+  t.match(lines[4], /^(ok|warn) store space: /)
+  t.strictSame(await readdir(dir), [])
+})
+
+t.test('a folder that cannot be: one failure, and the rest of the checks', async (t) => {
+  const dir = await tempDir(t)
+  const path = join(dir, 'file')
+  await writeFile(path, '')
+  const { examination, lines } = startExamination()
+  await examineStore({ disk: { path } }, examination)
+  t.match(lines[0], /^fail store write: (ENOTDIR|EEXIST)/)
+  t.match(heads(lines).slice(1), [/^(ok|warn) store space$/])
+  t.notOk(examination.findings[0]?.unreachable)
+})
+
+t.test('a folder in the way of every object', async (t) => {
+  const path = await tempDir(t)
+  await mkdir(path, { recursive: true })
+  await writeFile(join(path, 'doctor'), '')
+  const { examination, lines } = startExamination()
+  await examineStore({ disk: { path } }, examination)
+  t.match(lines[0], /^fail store write: /)
+  t.strictSame(await diskStore(path).unfinished(''), [])
+})
+
+for (const [i, line] of all.entries()) {
+  t.test(`Ctrl-C behind "${line}" leaves nothing`, async (t) => {
+    const dir = await tempDir(t)
+    const stop = new AbortController()
+    const { examination, lines } = startExamination({
+      signal: stop.signal,
+      tell: () => lines.length === i + 1 && stop.abort(new Error('Ctrl-C')),
+    })
+    const examined = examineStore({ disk: { path: join(dir, 'store') } }, examination)
+    await t.rejects(examined, { message: 'Ctrl-C' })
+    t.strictSame(heads(lines), all.slice(0, i + 1))
+    t.strictSame(await readdir(dir), [])
+  })
+}
+
+const place = { bucket: 'tollgate', prefix: 'p/', region: 'us-east-1', pathStyle: true }
+const parts = { partBytes: 64 * 2 ** 20, concurrency: 3 }
+
+function s3At({ endpoint, bucket, ...credentials }: S3Access): S3Config {
+  return { ...place, ...parts, endpoint, bucket, credentials }
+}
+
+const at = (endpoint: string) =>
+  s3At({ endpoint, bucket: 'tollgate', accessKeyId: 'a', secretAccessKey: 'very-secret' })
+
+t.test('on an S3 server', async (t) => {
+  const server = givenS3() ?? (await startS3(t))
+  const s3 = s3At(server)
+  const store = s3Store(s3)
+  t.teardown(() => store.close())
+
+  await t.test('ok in all, and nothing is left', async (t) => {
+    const { examination, lines } = startExamination({ limitMs: 10_000 })
+    await examineStore({ s3 }, examination)
+    t.strictSame(heads(lines), [...all, 'ok store clock'])
+    t.strictSame(await store.list('doctor/'), [])
+    t.strictSame(await store.unfinished('doctor/'), [])
+  })
+
+  await t.test('Ctrl-C in the middle of the upload leaves nothing', async (t) => {
+    const stop = new AbortController()
+    const { examination, lines } = startExamination({ signal: stop.signal, limitMs: 10_000 })
+    const examined = t.rejects(examineStore({ s3 }, examination), { message: 'Ctrl-C' })
+    while ((await store.unfinished('doctor/')).length === 0) t.ok(lines.length < 5)
+    stop.abort(new Error('Ctrl-C'))
+    await examined
+    t.strictSame(heads(lines), all.slice(0, 3))
+    t.strictSame(await store.unfinished('doctor/'), [])
+  })
+
+  await t.test('a wrong key is told as what it is, and not shown', async (t) => {
+    const credentials = { accessKeyId: server.accessKeyId, secretAccessKey: 'wrong-secret' }
+    const { examination, lines } = startExamination({ limitMs: 10_000 })
+    await examineStore({ s3: { ...s3, credentials } }, examination)
+    t.match(lines[0], /^fail store write: (SignatureDoesNotMatch|AccessDenied|Forbidden)/)
+    t.notMatch(lines.join(), 'wrong-secret')
+    t.notOk(examination.findings.some(({ unreachable }) => unreachable))
+  })
+})
+
+t.test('a store that is not there', async (t) => {
+  const backend = await startBackend(t)
+  await backend.stop()
+  const { examination, lines } = startExamination()
+  await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
+  t.match(lines[0], /^fail store write: .*ECONNREFUSED/)
+  t.match(lines.at(-1), /^fail store clock: .*ECONNREFUSED/)
+  t.ok(examination.findings.every(({ unreachable }) => unreachable))
+})
+
+/** Takes connections, and never says a word. */
+async function startDeaf(t: Test): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => void sockets.add(socket.resume()))
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('a store that hangs is given up, check by check', async (t) => {
+  const { examination, lines } = startExamination({ limitMs: 300 })
+  await examineStore({ s3: at(await startDeaf(t)) }, examination)
+  t.match(lines, [
+    'fail store write: no answer within 0.3 s',
+    /^fail store clean-up of doctor\/[0-9a-f]{16}-whole: no answer within 0.3 s$/,
+    'fail store clock: no answer within 0.3 s',
+  ])
+  t.equal(lines.length, 3)
+})
+
+const xml = (text: string, status = 200) => bytes(text, { status, type: 'application/xml' })
+const noUploads = xml('<ListMultipartUploadsResult></ListMultipartUploadsResult>')
+const noObjects = xml('<ListBucketResult></ListBucketResult>')
+
+/** Says yes to everything, and does none of it. */
+const liar: Script = (call) => {
+  const { method = '', url = '', headers } = call.req
+  if (url.includes('uploads') && method === 'GET') return noUploads(call)
+  if (url.includes('list-type')) return noObjects(call)
+  if (url.includes('uploads')) {
+    const id = '<UploadId>1</UploadId>'
+    return xml(`<InitiateMultipartUploadResult>${id}</InitiateMultipartUploadResult>`)(call)
+  }
+  if (method !== 'GET') return bytes('', { headers: { etag: '"1"' } })(call)
+  const range = { 'content-range': 'bytes 1000-1999/65536' }
+  const body = Buffer.alloc(1000, 'x')
+  return bytes(body, headers.range ? { status: 206, headers: range } : {})(call)
+}
+
+t.test('a store that says yes and does nothing is found out in each check', async (t) => {
+  const backend = await startBackend(t, liar)
+  const { examination, lines } = startExamination({ limitMs: 1000 })
+  await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
+  t.strictSame(lines.slice(1, 4), [
+    'fail store ranged read: bytes 1000 to 1999 are not those that were written',
+    'fail store delete: what was deleted is still there',
+    'fail store upload cut short: an upload that runs is not listed as unfinished',
+  ])
+  t.notMatch(lines.join(), 'very-secret')
+})
+
+t.test('a bucket that is not there is told as what it is', async (t) => {
+  const error = '<Error><Code>NoSuchBucket</Code><Message>There is none.</Message></Error>'
+  const backend = await startBackend(t, xml(error, 404))
+  const { examination, lines } = startExamination()
+  await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
+  t.equal(lines[0], 'fail store write: NoSuchBucket: There is none.')
+  t.notOk(examination.findings[0]?.unreachable)
+})
+
+t.test('what is left of an upload cut short is found', async (t) => {
+  let key = ''
+  const backend = await startBackend(t, (call) => {
+    const { method = '', url = '' } = call.req
+    if (method === 'POST' || method === 'PUT')
+      key = /doctor\/[0-9a-f]{16}-cut/.exec(url)?.[0] ?? key
+    if (!url.includes('uploads') || method !== 'GET') return liar(call)
+    const upload = `<Upload><Key>p/${key}</Key><UploadId>1</UploadId></Upload>`
+    return xml(`<ListMultipartUploadsResult>${upload}</ListMultipartUploadsResult>`)(call)
+  })
+  const { examination, lines } = startExamination({ limitMs: 10_000 })
+  await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
+  t.match(lines[3], /^fail store upload cut short: .*still there/)
+  t.match(lines[4], /^fail store clean-up of .*-cut: /)
+})
+
+t.test("a server's clock may be a little off, not much", async (t) => {
+  t.match(judgeClock(1000), { verdict: 'ok', detail: /^1 s ahead/ })
+  t.match(judgeClock(-60_000), { verdict: 'warn', detail: /^60 s behind/ })
+  t.match(judgeClock(16 * 60_000), { verdict: 'fail', detail: /refuses/ })
+  t.match(judgeClock(Number.NaN), { verdict: 'warn' })
+})

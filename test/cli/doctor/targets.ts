@@ -1,0 +1,36 @@
+import t from 'tap'
+import { examineTargets } from '../../../src/cli/doctor/targets.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+import { startBackend } from '../../fixtures/backend.ts'
+import { chat } from '../../fixtures/backend-model.ts'
+import { silent } from '../../fixtures/backend-scripts.ts'
+import { startExamination } from '../../fixtures/examination.ts'
+
+t.test('every target of every model, whatever became of those before it', async (t) => {
+  const [gone, mute, good] = [
+    await startBackend(t),
+    await startBackend(t, silent),
+    await startBackend(t, chat()),
+  ]
+  await gone.stop()
+  const targets = [gone, mute, good].map(({ url }) => `{url: "${url}"}`)
+  const yaml = `models: {a: {targets: [${targets.join()}]}, b: {targets: [demo]}}\n`
+  const loaded = await loadConfig(`${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`, [])
+  if (!('config' in loaded)) throw new Error(JSON.stringify(loaded))
+  const { examination, lines } = startExamination({ limitMs: 300 })
+  await examineTargets(loaded.config, examination)
+  t.match(lines, [
+    /^fail model a, target 1, models: .*ECONNREFUSED/,
+    /^fail model a, target 1, chat: .*ECONNREFUSED/,
+    /^fail model a, target 2, models: no answer within 0.3 s$/,
+    /^fail model a, target 2, chat: no answer within 0.3 s$/,
+    /^warn model a, target 3, models: a is not among/,
+    /^ok model a, target 3, chat: in /,
+    /^ok model b, target 1: the built-in demo model$/,
+  ])
+  t.equal(lines.length, 7)
+  t.strictSame(
+    examination.findings.map(({ unreachable = false }) => unreachable),
+    [true, true, true, true, false, false, false],
+  )
+})
