@@ -92,7 +92,7 @@ function demoText({ key, model, url, admin }: DemoText): string {
 
     curl -N ${url}/v1/chat ${header} -H 'Content-Type: application/json' -d '${body}'
     curl ${url}/api/billing/balance ${header}
-    curl ${url}/v1/models ${header}
+    curl ${url}/api/files/upload ${header} -F session_id=$(curl -s -X POST ${url}/api/chat/sessions ${header} | grep -o 'sess_[0-9a-f]*') -F file=@package.json
 
 `
 }

@@ -47,17 +47,17 @@ t.test(
   async (t) => {
     const dir = t.testdir({ 'gateway.yaml': yaml })
     const first = await start(t, dir)
-    const text = await first.said(/curl .*\/v1\/models.*\n/)
+    const text = await first.said(/curl .*\/files\/upload.*\n/)
     const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
     t.equal(lines.length, 3)
     const sh = promisify(execFile)
     const answers = []
     for (const line of lines) answers.push((await sh('sh', ['-c', `${line} -sS --fail`])).stdout)
-    const [stream = '', balance = '', models = ''] = answers
+    const [stream = '', balance = '', file = ''] = answers
     t.match(stream, /data: \[DONE\]\n\n$/)
     t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
     t.ok((JSON.parse(balance) as { spent: number }).spent > 0, 'the stream was charged')
-    t.match(JSON.parse(models), { data: [{ id: 'demo' }] })
+    t.match(JSON.parse(file), { object: 'file', filename: 'package.json' })
     t.equal(await first.stop(), 0)
 
     const second = await start(t, dir)
