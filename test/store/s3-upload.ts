@@ -125,11 +125,17 @@ t.test('the abort comes after the last part has settled', async (t) => {
 })
 
 t.test('a part that does not settle is cut when the patience ends', async (t) => {
-  const never = new Promise<number>(() => undefined)
-  const { store, log } = await scripted(t, { part: () => never }, { patienceMs: 50 })
+  const arrived = Promise.withResolvers<void>()
+  const part = () => {
+    arrived.resolve()
+    return new Promise<number>(() => undefined)
+  }
+  const { store, log } = await scripted(t, { part }, { patienceMs: 50 })
   const left = new AbortController()
-  const before = (at: number) => {
-    if (at > 6 * MiB) left.abort(new Error('left'))
+  const before = async (at: number) => {
+    if (at < 6 * MiB) return
+    await arrived.promise
+    left.abort(new Error('left'))
   }
   const put = store.put('x', contentOf(60 * MiB, { before }), { signal: left.signal })
   await t.rejects(put, { message: 'left' })
