@@ -34,7 +34,6 @@ export async function readNamed(
   for (const [id, param] of named) {
     const row = found.get(id) ?? (await readOne(book, ref, { id, param }))
     if (row.session !== session) throw notHere(id, param)
-    if (isPast(row)) throw new GatewayError('file_expired', { param })
     found.set(id, row)
   }
   return found
@@ -62,10 +61,6 @@ function notHere(id: string, param: string): GatewayError {
   return new GatewayError('file_not_found', { param, message })
 }
 
-function isPast({ expiresAt }: FileRow): boolean {
-  return expiresAt !== null && expiresAt * 1000 <= Date.now()
-}
-
 export interface Wanted {
   /** Said now: without them the message is not what was sent. */
   readonly fresh: readonly FileReference[]
@@ -84,7 +79,7 @@ export async function loadWanted(
   const contents = new Map<string, Buffer>()
   if (wanted.size === 0) return contents
   const rows = await book.readMany(ref, [...wanted.keys()])
-  const there = new Set(rows.flatMap((row) => (row && !isPast(row) ? [row.id] : [])))
+  const there = new Set(rows.map((row) => row?.id))
   await each([...wanted.values()], async ({ file_id, bytes }) => {
     const content = there.has(file_id) ? await loaded(load(ref, file_id)) : undefined
     if (content?.length === bytes) contents.set(file_id, content)
