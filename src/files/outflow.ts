@@ -25,12 +25,13 @@ export function outflow(put: (content: Readable) => Promise<void>, stop: AbortCo
   })
   // A store that has not begun to read, or reads no more, does not listen; without a listener the process would end.
   content.on('error', () => {})
+  // Before `put`, which may be what stops.
+  stop.signal.addEventListener('abort', () => content.destroy(asError(stop.signal.reason)))
   const stored = (async () => put(content))()
   stored.then(
     () => hasEnded || stop.abort(new Error('the store says it is done before the file has ended')),
     (error: unknown) => stop.abort(error),
   )
-  stop.signal.addEventListener('abort', () => content.destroy(asError(stop.signal.reason)))
   return {
     stored,
     async pass(piece) {

@@ -46,7 +46,7 @@ export interface UploadOptions {
   readonly allow: readonly string[]
   /** Its reason is what the upload rejects with; ClientLeft where it has none. */
   readonly signal: AbortSignal
-  /** Called once, before the first byte of the file goes on and before `put`. Throws to refuse. */
+  /** Called once, before the first `reserve` and before `put`. Throws to refuse. */
   begin(fields: UploadBegin): Promise<void>
   /**
    * Awaited before the file passes what was reserved last. Asks for all that the request can hold where that is known,
@@ -168,7 +168,7 @@ async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile
   for await (const piece of part.content) {
     bytes += piece.length
     if (bytes > options.maxBytes) throw tooLarge()
-    const out = upload.out ?? (await begin(upload, named))
+    if (bytes === piece.length) await options.begin(named)
     if (bytes > reservation.bytes) await reservation.extend(bytes)
     sniffer.take(piece)
     if (sniffer.isReady && !isSniffed) {
@@ -177,18 +177,20 @@ async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile
     }
     hash.update(piece)
     options.onBytes?.(piece.length)
-    await out.pass(piece)
+    await openOut(upload).pass(piece)
   }
   // A page's form whose file nobody chose.
   if (bytes === 0 && !part.filename) throw noFile()
-  if (!upload.out) await begin(upload, named)
+  if (bytes === 0) await options.begin(named)
+  openOut(upload)
   return { ...named, bytes, sha256: hash.digest('hex'), contentType: await sniffer.end() }
 }
 
-async function begin(upload: Upload, named: UploadBegin): Promise<Outflow> {
-  await upload.options.begin(named)
-  upload.stop.signal.throwIfAborted()
-  return (upload.out = outflow((content) => upload.options.put(content), upload.stop))
+/** Late, so that what is refused at its first piece never reaches the store. */
+function openOut(upload: Upload): Outflow {
+  const { options, stop } = upload
+  stop.signal.throwIfAborted()
+  return (upload.out ??= outflow((content) => options.put(content), stop))
 }
 
 function tooLargeFor(maxBytes: number): GatewayError {

@@ -3,6 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
+import OpenAI, { toFile } from 'openai'
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
@@ -35,7 +36,7 @@ t.test('a file arrives whole, with all that was said of it', async (t) => {
   })
   t.ok(told.kept?.equals(bytes))
   t.equal(told.bytesTold, 300_000)
-  t.match(told.calls, ['begin 报告.png', 'put', /^reserve 30\d{4}$/], 'in this order')
+  t.match(told.calls, ['begin 报告.png', /^reserve 30\d{4}$/, 'put'], 'in this order')
   t.equal(told.status, 201)
 })
 
@@ -53,6 +54,31 @@ t.test(
     t.match(received, { purpose: 'assistants', expiresAfterS: 3600, contentType: /^text\/plain/ })
   },
 )
+
+t.test("what fetch and OpenAI's own library send is taken", async (t) => {
+  const uploads = await startUploads(t)
+  const base = `http://127.0.0.1:${uploads.port}/`
+  const form = new FormData()
+  form.set('session_id', sessionId)
+  form.set('file', new File(['hello'], 'a"ü\n.txt'))
+  t.equal((await fetch(base, { method: 'POST', body: form })).status, 201)
+  t.equal((await uploads.outcome()).received?.filename, 'a"ü.txt')
+  const client = new OpenAI({ apiKey: 'none', baseURL: base, maxRetries: 0 })
+  await client.files.create(
+    {
+      file: await toFile(Buffer.from('hello'), '报告.txt'),
+      purpose: 'assistants',
+      expires_after: { anchor: 'created_at', seconds: 3600 },
+    },
+    { query: { session_id: sessionId } },
+  )
+  t.match((await uploads.outcome()).received, {
+    filename: '报告.txt',
+    purpose: 'assistants',
+    expiresAfterS: 3600,
+    bytes: 5,
+  })
+})
 
 t.test('sizes: none, one, the limit, and one more', async (t) => {
   const uploads = await startUploads(t, { maxBytes: 100_000 })
@@ -233,7 +259,7 @@ t.test('who refuses to begin or to reserve is who is heard, and nothing is put',
   const reserve = async () => Promise.reject(new GatewayError('storage_quota_exceeded'))
   const full = await (await startUploads(t, { reserve })).send(parts)
   t.match(full.error, { code: 'storage_quota_exceeded' })
-  t.equal(full.lost, full.error)
+  t.notOk(full.calls.includes('put'))
   t.equal(full.bytesTold, 0)
 })
 
@@ -310,9 +336,17 @@ t.test("the signal's reason is what it ends with", async (t) => {
     [undefined, ClientLeft],
   ] as const) {
     const abort = new AbortController()
-    const reserve = async () => abort.abort(reason)
-    const uploads = await startUploads(t, { signal: abort.signal, reserve })
-    const { error, lost } = await uploads.send([session, filePart('x')])
+    let lost: unknown
+    const put = async (content: Readable) => {
+      const failed = new Promise((_, reject) => content.on('error', reject))
+      abort.abort(reason)
+      await failed.catch((cause: unknown) => {
+        lost = cause
+        throw cause
+      })
+    }
+    const uploads = await startUploads(t, { signal: abort.signal, put })
+    const { error } = await uploads.send([session, filePart('x')])
     if (expected === draining) t.equal(error, draining)
     else t.ok(error instanceof ClientLeft)
     t.equal(lost, error)
