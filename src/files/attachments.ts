@@ -40,9 +40,9 @@ function typeOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** Bytes that it takes in a request: all but text goes as base64, and text has escapes. */
-export function inlineBytes({ bytes }: Pick<FileReference, 'bytes'>): number {
-  return Math.ceil(bytes / 3) * 4
+/** The most that it takes in a request: as base64, or as text with each character escaped. */
+export function inlineBytes({ kind, bytes }: Pick<FileReference, 'kind' | 'bytes'>): number {
+  return kind === 'text' ? 2 * bytes : Math.ceil(bytes / 3) * 4
 }
 
 /** Of documents, pictures and fonts are the most: they hold less text than bytes. */

@@ -127,7 +127,7 @@ t.test('images of many turns: the newest go to the backend, whatever there are',
     urls.push(url)
     await say(chat, [imagePart(url)])
   }
-  const room = Math.floor((1024 * 1024) / inlineBytes({ bytes }))
+  const room = Math.floor((1024 * 1024) / inlineBytes({ kind: 'image', bytes }))
   t.equal(room, 3)
   const words = Array.from({ length: urls.length - room }, () => '[image]')
   t.strictSame(seen(chat, 6), [...words, ...urls.slice(-room)])

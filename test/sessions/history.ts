@@ -290,7 +290,7 @@ void t.test(
   async (t) => {
     const [old, large, newer] = [file('image', 300), file('image', 900), file('file', 300)]
     const turns = [user([old]), answer('1'), user([large]), answer('2'), user([newer]), answer('3')]
-    const room = inlineBytes({ bytes: 300 })
+    const room = inlineBytes({ kind: 'file', bytes: 300 })
     const all = { model: { ...model, accepts: ['text', 'image', 'file'] } }
     const seen = (inline: number) => shownIn(turns, { ...all, inlineBytes: inline })
     const ids = [old, large, newer].map((one) => one.file.file_id)

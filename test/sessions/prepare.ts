@@ -154,7 +154,7 @@ t.test('with files, what it costs is known before they are read', async (t) => {
   t.match(filling.fresh, [{ file_id: text.id }])
   t.match(filling.older, [{ file_id: older.id }])
   t.match(filling.images, [{ filename: 'image-1.gif' }])
-  t.equal(filling.bytes, 5336 + 1336)
+  t.equal(filling.bytes, 8000 + 1336)
   t.ok(request.promptTokens > 1000 + 1500 + 100 && request.promptTokens < 3000)
   t.notMatch(JSON.stringify(stored), 'base64')
   t.match(stored[0]?.content, [{ file: { kind: 'text', bytes: 4000 } }, { file: { bytes: 14 } }])
