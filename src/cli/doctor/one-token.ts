@@ -87,7 +87,8 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ou
   const { reported, sawDone, finishReason } = meter
   const finish = finishReason === undefined ? 'no finish_reason' : `finish_reason ${finishReason}`
   const heard = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
-  const cost = `cost ${reported?.completion ?? 1} token there`
+  const tokens = reported?.completion ?? 1
+  const cost = `cost ${tokens} token${tokens === 1 ? '' : 's'} there`
   if (reported?.completion === undefined) {
     const why = target.includeUsage ? 'no usage reported' : 'usage not asked for'
     return warn(`${heard}; ${why}: the gateway counts by itself; ${cost}`)

@@ -5,6 +5,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { examineStore, judgeClock } from '../../../src/cli/doctor/store.ts'
@@ -66,6 +67,20 @@ for (const [i, line] of all.entries()) {
     t.strictSame(await readdir(dir), [])
   })
 }
+
+t.test('Ctrl-C at any moment leaves nothing, then or later', async (t) => {
+  const dir = await tempDir(t)
+  for (let turns = 0; turns < 60; turns++) {
+    const stop = new AbortController()
+    const { examination } = startExamination({ signal: stop.signal })
+    const path = join(dir, `${turns}`)
+    const examined = examineStore({ disk: { path } }, examination).catch(() => undefined)
+    for (let i = 0; i < turns; i++) await nextTurn()
+    stop.abort(new Error('Ctrl-C'))
+    await examined
+  }
+  t.strictSame(await readdir(dir), [])
+})
 
 const place = { bucket: 'tollgate', prefix: 'p/', region: 'us-east-1', pathStyle: true }
 const parts = { partBytes: 64 * 2 ** 20, concurrency: 3 }
