@@ -8,7 +8,8 @@ export interface ObjectStore {
   /**
    * There whole or not at all when it settles; acknowledged means durable. A stream may be of any length and takes
    * bounded memory. Rejects with the stream's own error or the signal's reason, where these ended it; every other failure
-   * is GatewayError storage_unavailable. Nothing is left after a rejection that the store could still be told of.
+   * is GatewayError storage_unavailable. Nothing is left after a rejection, as far as the store could be told: one that
+   * went away may have all of it, or what `abandon` finds.
    */
   put(name: string, content: Uint8Array | Readable, options?: PutOptions): Promise<void>
   /** Small objects, whole. Throws NoSuchObject. */
