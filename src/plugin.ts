@@ -76,7 +76,7 @@ export type Answer =
   | {
       readonly status: number
       readonly headers: Readonly<Record<string, string>>
-      /** Sent as it comes, with back-pressure; destroyed when the client leaves or takes nothing. Its length is in the headers. */
+      /** Sent as it comes, with back-pressure, its chunks freed then; destroyed when the client leaves or takes nothing. Its length is in the headers. */
       readonly content: Readable
     }
 
