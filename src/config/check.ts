@@ -131,8 +131,8 @@ function checkStore(store: unknown): readonly Finding[] {
   if (disk !== undefined && s3 !== undefined) {
     return [fault(['store'], 'is both disk and s3; remove one')]
   }
-  if (Object.keys(store).length === 0) {
-    return [fault(['store'], 'write disk, or a block with disk or s3')]
+  if (disk === undefined && s3 === undefined) {
+    return [{ ...fault(['store', 'disk'], 'is missing; write it, or s3'), or: 's3' }]
   }
   return checkCredentials(block(s3))
 }
