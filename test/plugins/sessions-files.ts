@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { open, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -21,6 +22,7 @@ import {
   startFileChat,
 } from '../fixtures/session-files.ts'
 import type { FileChat } from '../fixtures/session-files.ts'
+import { until } from '../fixtures/until.ts'
 
 /** Nothing is left of what was refused, nothing was asked, and the session goes on. */
 async function leftNothing(t: Test, chat: FileChat, asked = 0): Promise<void> {
@@ -238,4 +240,64 @@ t.test('what a request takes from the store is of the memory for bodies', async 
   await live.end()
   await leftNothing(t, chat, 1)
   await answered(await chat.send(chat.sessionId, { content: [filePart(file)] }))
+})
+
+/** Its content is waited for once it is `asked`; that resolves with what lets it come. */
+async function slowly(chat: FileChat, content: string) {
+  const file = await chat.keep(content)
+  const path = join(chat.storePath, 'files', chat.ref, file.id)
+  await rm(path)
+  execFileSync('mkfifo', [path])
+  const asked = async () => {
+    const pipe = await open(path, 'w')
+    return async () => {
+      await pipe.writeFile(content)
+      await pipe.close()
+    }
+  }
+  return { file, asked }
+}
+
+const isBusy = async (chat: FileChat) =>
+  (await chat.read(`/${chat.sessionId}`))['active_message_id'] !== null
+
+t.test('cancelled or left while its files are read: it ends as any other', async (t) => {
+  const gate = new Gate()
+  const chat = await startFileChat(t, { script: model({ gate }) })
+  const { file, asked } = await slowly(chat, 'slow')
+  const sending = chat.send(chat.sessionId, { content: [filePart(file)] })
+  const arrive = await asked()
+  const id = String((await chat.read(`/${chat.sessionId}`))['active_message_id'])
+  const cancelling = chat.at(`/${chat.sessionId}/messages/${id}/cancel`, { method: 'POST' })
+  await arrive()
+  t.match(await (await cancelling).json(), { id, status: 'cancelled' })
+  t.equal((await sending).status, 200)
+  t.equal(await isBusy(chat), false)
+
+  const client = new AbortController()
+  const body = { content: [filePart(file)], on_disconnect: 'cancel' }
+  const path = `/api/chat/sessions/${chat.sessionId}/messages`
+  const leaving = chat.gateway.call(path, chat.key, body, client.signal).catch(() => undefined)
+  const arriveLate = await asked()
+  client.abort()
+  await leaving
+  await arriveLate()
+  await until(async () => !(await isBusy(chat)))
+  t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0 })
+  t.strictSame(await differencesOf(chat.gateway), [])
+})
+
+t.test('a session that is deleted while its files are read leaves nothing', async (t) => {
+  const chat = await startFileChat(t)
+  const { file, asked } = await slowly(chat, 'slow')
+  const content = [filePart(file), imagePart(dataUrl(pngOf(100)))]
+  const sending = chat.send(chat.sessionId, { content })
+  const arrive = await asked()
+  t.equal((await chat.at(`/${chat.sessionId}`, { method: 'DELETE' })).status, 204)
+  await arrive()
+  t.strictSame(await refusal(await sending), [404, 'session_not_found'])
+  const { store } = chat.gateway.gateway
+  await until(async () => (await store.list('')).length === 0)
+  t.equal(chat.backend.requests.length, 0)
+  t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0 })
 })
