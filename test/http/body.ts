@@ -199,6 +199,18 @@ t.test(
   },
 )
 
+t.test('so is one that says that it has nothing more to send', async (t) => {
+  const budget = createBodyBudget(1_000_000)
+  const { client, left } = await serve(t, { budget })
+  const one = await client()
+  one.send(sized(200_000), 'aaa')
+  while (budget.usedBytes === 0) await new Promise(setImmediate)
+  one.socket.end()
+  t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
+  while (budget.usedBytes > 0) await new Promise(setImmediate)
+  t.match(left, [{ name: 'ClientLeft' }])
+})
+
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const expecting = (bytes: number) =>
