@@ -120,9 +120,9 @@ export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const saysLittle = error instanceof GatewayError || error instanceof TypeError
   if (saysLittle && error.cause !== undefined) return reasonOf(error.cause)
-  // An S3 server's code is its error's name.
-  const isPlain =
-    /^(Error|TypeError|TimeoutError)$/.test(error.name) || error.name === error.message
+  // An S3 server's code is its error's name; some send no sentence with it.
+  if (error.message === 'UnknownError') return error.name
+  const isPlain = /^(Error|TypeError|TimeoutError)$/.test(error.name)
   return isPlain ? error.message : `${error.name}: ${error.message}`
 }
 

@@ -16,6 +16,8 @@ export interface Asking {
   readonly signal: AbortSignal
 }
 
+const mostShown = 5
+
 export async function listModels(target: Target, asking: Asking): Promise<Outcome> {
   const answer = await get(target, asking)
   const status = answer.statusCode ?? 0
@@ -26,7 +28,8 @@ export async function listModels(target: Target, asking: Asking): Promise<Outcom
   const ids = idsIn(parsed(body.toString()))
   if (!ids) return warn('the answer is no list of models')
   if (isListed(target.model, ids)) return ok(`${target.model} is listed`)
-  return warn(`${target.model} is not among the ${ids.length} that are listed`)
+  const some = [...ids.slice(0, mostShown), ...(ids.length > mostShown ? ['…'] : [])].join(', ')
+  return warn(`${target.model} is not among the ${ids.length} that are listed: ${some}`)
 }
 
 /** http-proxy-3 only ever posts here; all else is as on the way of a request. */

@@ -26,6 +26,8 @@ t.test('what nobody answered is told apart from what was answered badly', async 
   )
   t.equal(reasonOf(new AggregateError([refused(), refused()])).split('; ').length, 2)
   t.equal(reasonOf('a text'), 'a text')
+  const bare = Object.assign(new Error('UnknownError'), { name: 'NoSuchBucket' })
+  t.equal(reasonOf(bare), 'NoSuchBucket')
 })
 
 t.test('a check that does not end is ended by its time', async (t) => {

@@ -42,7 +42,9 @@ t.test("the target's query stays behind the path", async (t) => {
 t.test('another list, no list, and no such route are warnings', async (t) => {
   const target = 'model: gpt'
   const answers = [
-    [list('a', 'b'), /^gpt is not among the 2/],
+    [list('a', 'b'), /^gpt is not among the 2 that are listed: a, b$/],
+    [list(...'abcdef'), /: a, b, c, d, e, …$/],
+    [list(), /^gpt is not among the 0/],
     [json({ data: 'x' }), /no list/],
     [bytes('{'), /no list/],
     [failing(404), /^404/],
@@ -88,7 +90,7 @@ const captures = ['llama-models', 'llamapy-models', 'ollama-models', 'tf-unpinne
 for (const name of captures) {
   t.test(`${name} is a list`, async (t) => {
     const { outcome } = await listed(t, replay(`${name}.http`))
-    t.match(outcome, { verdict: 'warn', detail: /^m is not among the \d+ that are listed$/ })
+    t.match(outcome, { verdict: 'warn', detail: /^m is not among the \d+ that are listed: \S/ })
   })
 }
 
