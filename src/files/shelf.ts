@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { GatewayError } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
 import { newId, secondsOf } from '../ids.ts'
 import { NoSuchObject } from '../store/store.ts'
 import type { ByteRange, ObjectStore } from '../store/store.ts'
@@ -42,10 +43,14 @@ export interface KeptFile
 }
 
 /** Well below a lease: the lease of an upload that waits for its client must not end. */
-const renewEveryMs = 30_000
+const defaultRenewEveryMs = 30_000
 
-export function createShelf(book: FileBook, store: ObjectStore): Shelf {
-  const shelf = { book, store }
+export function createShelf(
+  book: FileBook,
+  store: ObjectStore,
+  renewEveryMs = defaultRenewEveryMs,
+): Shelf {
+  const shelf = { book, store, renewEveryMs }
   return {
     book,
     receive: (req, options) => receive(shelf, req, options),
@@ -58,6 +63,7 @@ export function createShelf(book: FileBook, store: ObjectStore): Shelf {
 interface Parts {
   readonly book: FileBook
   readonly store: ObjectStore
+  readonly renewEveryMs: number
 }
 
 async function receive(
@@ -67,12 +73,14 @@ async function receive(
 ): Promise<FileRow> {
   const { book, store } = parts
   const id = newId('file')
-  return await recorded(parts, { ref, id }, async (begin) => {
+  const { signal } = options
+  return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     const received = await receiveUpload(req, {
       ...options,
+      signal: going,
       begin: ({ session }) => begin(session),
       reserve: (bytes) => book.reserve(ref, { id, bytes, quotaBytes }),
-      put: (content) => store.put(objectName(ref, id), content, { signal: options.signal }),
+      put: (content) => store.put(objectName(ref, id), content, { signal: going }),
     })
     const { expiresAfterS, ...rest } = received
     const createdAt = Math.floor(Date.now() / 1000)
@@ -89,10 +97,10 @@ async function keep(
   const { book, store } = parts
   const { id, session } = file
   const bytes = content.length
-  return await recorded(parts, { ref, id }, async (begin) => {
+  return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     await begin(session)
     await book.reserve(ref, { id, bytes, quotaBytes })
-    await store.put(objectName(ref, id), content, { signal })
+    await store.put(objectName(ref, id), content, { signal: going })
     const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
     return { row, quotaBytes }
   })
@@ -108,36 +116,53 @@ interface Stored {
   readonly quotaBytes: number
 }
 
+/** Puts the object there, its record `begin`s before it. `going` ends when the record is lost. */
+type Put = (begin: (session: string) => Promise<void>, going: AbortSignal) => Promise<Stored>
+
 /** Puts the row in the record's place, or takes both back. */
 async function recorded(
-  { book, store }: Parts,
-  { ref, id }: Place,
-  put: (begin: (session: string) => Promise<void>) => Promise<Stored>,
+  { book, store, renewEveryMs }: Parts,
+  { ref, id, signal }: Place & { readonly signal: AbortSignal },
+  put: Put,
 ): Promise<FileRow> {
-  // Where the reply to it is lost, too.
-  let mayBeRecorded = false
-  const renewing = setInterval(() => {
-    if (mayBeRecorded) book.renew(ref, id).catch(() => undefined) // the next one, or the commit, tells
-  }, renewEveryMs).unref()
+  const lost = new AbortController()
+  let isCommitting = false
+  let renewing: NodeJS.Timeout | undefined
+  const renew = () => void book.renew(ref, id).catch((error: unknown) => loseBy(error, lost))
+  const begin = (session: string) => {
+    // Where the reply to it is lost, it may be there, too.
+    renewing = setInterval(renew, renewEveryMs).unref()
+    return book.begin(ref, { id, session })
+  }
   try {
-    const { row, quotaBytes } = await put(async (session) => {
-      mayBeRecorded = true
-      await book.begin(ref, { id, session })
-    })
+    const { row, quotaBytes } = await put(begin, AbortSignal.any([signal, lost.signal]))
+    isCommitting = true
     await book.commit(ref, row, quotaBytes)
     return row
   } catch (error) {
     // The row may be there: the sweeper finds out.
-    const isUnclear = error instanceof GatewayError && error.code === 'ledger_unavailable'
-    if (mayBeRecorded && !isUnclear) await giveUp({ book, store }, { ref, id })
+    const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')
+    if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id })
     throw error
   } finally {
     clearInterval(renewing)
   }
 }
 
+/** A sweeper has taken it for dead. Where Redis could not be asked, the next one tells. */
+function loseBy(error: unknown, lost: AbortController): void {
+  if (isCode(error, 'storage_unavailable')) lost.abort(error)
+}
+
+function isCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof GatewayError && error.code === code
+}
+
 /** What fails here is the sweeper's when the lease has ended. */
-async function giveUp({ book, store }: Parts, { ref, id }: Place): Promise<void> {
+async function giveUp(
+  { book, store }: Omit<Parts, 'renewEveryMs'>,
+  { ref, id }: Place,
+): Promise<void> {
   try {
     await store.abandon(objectName(ref, id))
     await book.abandon(ref, id)

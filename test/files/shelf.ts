@@ -82,6 +82,21 @@ t.test('where nobody knows whether the row is there, its object stays', async (t
   t.strictSame(await store.list('files/'), [objectName(ref, kept.id)])
 })
 
+t.test('an upload that was taken for dead ends, also while its store is slow', async (t) => {
+  const put: ObjectStore['put'] = (_name, _content, { signal } = {}) =>
+    new Promise((_resolve, reject) =>
+      signal?.addEventListener('abort', () => reject(signal.reason)),
+    )
+  const { book, store, file, redis, ref, left } = await openShelf(t, { put })
+  const begin = async (...words: Parameters<typeof book.begin>) => {
+    await book.begin(...words)
+    await redis.del(keys.due(ref))
+  }
+  const shelf = createShelf({ ...book, begin, reserve: async () => {} }, store, 1)
+  await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
+  t.match(await left(), { objects: [], unfinished: [] })
+})
+
 t.test('a row whose object is not there is no file', async (t) => {
   const { shelf, file, ref, store } = await openShelf(t)
   const { id } = await shelf.keep(content, file())
