@@ -36,6 +36,8 @@ export async function sendContent(res: ServerResponse, sending: Content): Promis
     dropWhenStuck(res, sending.limits)
     if (res.req.method === 'HEAD') writeHead(res, sending)
     else await pour(res, sending)
+    // One that counts its bytes may be gone before the content has closed: then nothing closes any more.
+    if (res.destroyed) return
     // The end may be long in coming: behind other answers, or at a slow client.
     const closed = new Promise((resolve) => res.on('close', resolve))
     sending.end()

@@ -139,6 +139,22 @@ t.test('a client that leaves ends the content, also while the content is silent'
   }
 })
 
+t.test('a client that has its bytes may leave before the content has closed', async (t) => {
+  const { promise: hasLeft, resolve: leave } = Promise.withResolvers<void>()
+  class Slow extends Counted {
+    override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+      void hasLeft.then(() => super._destroy(error, done))
+    }
+  }
+  const before = async (res: ServerResponse) => res.once('close', leave)
+  const { connect, ended } = await serve(t, [new Slow(whole)], { before })
+  const one = await connect()
+  one.send(get)
+  t.equal((await one.answer()).body.length, whole)
+  one.socket.destroy()
+  t.match(await ended, { left: true })
+})
+
 t.test('content whose client left before its answer began is never read', async (t) => {
   const source = new Counted(whole)
   const before = (res: ServerResponse) => once(res, 'close')
