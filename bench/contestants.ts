@@ -27,6 +27,8 @@ export interface Ground {
   readonly backendPort: number
   /** File descriptors that a process may have. */
   readonly files: number
+  /** More of gateway.yaml. */
+  readonly more?: string
 }
 
 const here = import.meta.dirname
@@ -36,15 +38,30 @@ export async function startNginx({ folder, backendPort, files }: Ground): Promis
   ensureNginx()
   const port = await freePort()
   const values = { folder, files, port, backend: backendPort }
-  const template = readFileSync(join(here, 'nginx.conf.template'), 'utf8')
-  const conf = template.replace(/\{\{(\w+)\}\}/g, (_, name: keyof typeof values) =>
-    String(values[name]),
-  )
-  const file = join(folder, 'nginx.conf')
-  writeFileSync(file, conf)
   chmodSync(folder, 0o755)
-  const launch = () => start(['nginx', '-p', folder, '-c', file], { core: proxyCore })
+  const launch = launchNginx('nginx.conf.template', values)
   return contestant('nginx', { port, path, headers: [''] }, launch)
+}
+
+/** Of files: out of `folder` and into it. `copyingPort`: the same without sendfile. */
+export async function startFileNginx(
+  folder: string,
+): Promise<Contestant & { readonly copyingPort: number }> {
+  ensureNginx()
+  const [port, copyingPort] = [await freePort(), await freePort()]
+  const launch = launchNginx('nginx-files.conf.template', { folder, port, copyingPort })
+  const one = await contestant('nginx', { port, path, headers: [''] }, launch)
+  return { ...one, copyingPort }
+}
+
+type NginxValues = Readonly<Record<string, string | number>> & { readonly folder: string }
+
+function launchNginx(template: string, values: NginxValues): () => ChildProcess {
+  const text = readFileSync(join(here, template), 'utf8')
+  const file = join(values.folder, 'nginx.conf')
+  const conf = text.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name]))
+  writeFileSync(file, conf)
+  return () => start(['nginx', '-p', values.folder, '-c', file], { core: proxyCore })
 }
 
 export async function startPortkey({ folder, backendPort }: Ground): Promise<Contestant> {
@@ -115,6 +132,7 @@ function gatewayYaml({
   adminPort,
   adminToken,
   redis,
+  more = '',
 }: Settings): string {
   return `
 listen: { host: 127.0.0.1, port: ${port} }
@@ -128,10 +146,10 @@ models:
     context_window: 4000000
     max_output_tokens: 2000000
 plans:
-  default: { requests_per_minute: 1000000000, tokens_per_minute: 1000000000000, concurrency: 100000 }
+  default: { requests_per_minute: 1000000000, tokens_per_minute: 1000000000000, concurrency: 100000, storage: 1TiB }
 log: { level: info, format: json }
 drain: 5s
-`
+${more}`
 }
 
 export interface AdminDoor {

@@ -14,6 +14,8 @@ export interface Redis {
   readonly socket: string
   readonly version: string
   commands(): Promise<RedisCommands>
+  /** What its data takes, and its own keeping of it. */
+  bytes(): Promise<number>
 }
 
 export interface RedisCommands {
@@ -36,7 +38,13 @@ export async function startRedis(folder: string): Promise<Redis> {
     await wait(20)
   }
   const version = /redis_version:(\S+)/.exec(await info(socket, 'server'))?.[1] ?? ''
-  return { pid: child.pid ?? 0, socket, version, commands: () => readCommands(socket) }
+  return {
+    pid: child.pid ?? 0,
+    socket,
+    version,
+    commands: () => readCommands(socket),
+    bytes: async () => Number(/used_memory:(\d+)/.exec(await info(socket, 'memory'))?.[1]),
+  }
 }
 
 async function readCommands(socket: string): Promise<RedisCommands> {
