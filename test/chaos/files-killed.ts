@@ -1,0 +1,98 @@
+// A gateway is killed in the midst of uploads: what was acknowledged is there, whole; what was not is swept up by another
+// gateway later, down to the last part of an upload. SEED=… repeats a run; `npm run test:long` makes more of it.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { callerOf } from '../fixtures/files-http.ts'
+import { assertNothingLeft, leftIn } from '../fixtures/files-left.ts'
+import { countEnds, partBytes, sendUpload, startFilesWorld } from '../fixtures/files-world.ts'
+import type { Ended, FilesWorld, SentUpload, WorldSetup } from '../fixtures/files-world.ts'
+import type { FilesCaller } from '../fixtures/files-http.ts'
+import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
+import { seeded } from '../fixtures/random.ts'
+import type { Random } from '../fixtures/random.ts'
+import { startS3 } from '../fixtures/s3-server.ts'
+import { until } from '../fixtures/until.ts'
+
+const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
+const rounds = process.env.LONG ? 25 : 3
+const uploadsARound = 6
+
+interface Scene {
+  readonly world: FilesWorld
+  readonly caller: FilesCaller
+  readonly random: Random
+}
+
+/** Some stop where a part is on its way, or all but the last byte has been sent. */
+function startUploads(t: Test, { caller, random }: Scene, url: string): readonly SentUpload[] {
+  return Array.from({ length: uploadsARound }, (_, i) => {
+    const most = 3 * partBytes
+    const content = Buffer.alloc(i === 0 ? most : random(most), `${i} content `)
+    const hold = [content.length / 2, content.length, Infinity][i % 3] ?? Infinity
+    const isChunked = random(2) === 0
+    return sendUpload(t, { url, caller, content, isChunked, hold: Math.ceil(hold) })
+  })
+}
+
+/** By what has been sent; then it may be anywhere in the last of it. */
+async function moment(random: Random, uploads: readonly SentUpload[]): Promise<void> {
+  const sent = () => uploads.reduce((sum, upload) => sum + upload.sent, 0)
+  const most = uploads.reduce((sum, { total }) => sum + total, 0)
+  const share = (1 + random(10)) / 10
+  await until(() => sent() >= share * most || uploads.filter(({ isHeld }) => !isHeld).length === 0)
+  for (let turns = random(20); turns > 0; turns--) await new Promise(setImmediate)
+}
+
+/** Answers what was left before another gateway came. */
+async function round(t: Test, scene: Scene, number: number): Promise<readonly string[]> {
+  const { world, random } = scene
+  const victim = await spawnGateway(t, { yaml: world.yaml, redis: world.server })
+  const uploads = startUploads(t, scene, victim.url)
+  if (number === 0) await until(async () => (await world.store.unfinished('files/')).length > 0)
+  else await moment(random, uploads)
+  await victim.kill()
+  const ends = await Promise.all(uploads.map(({ end }) => end))
+  const left = await leftIn(world)
+  t.comment({
+    sent: uploads.map(({ sent, total }) => `${sent}/${total}`),
+    left: left.length,
+    ...countEnds(ends),
+  })
+  await world.sweepLater()
+  await assertNothingLeft(t, world, 'after a sweep')
+  await areThere(t, scene, ends)
+  return left
+}
+
+/** Those that were acknowledged. */
+async function areThere(t: Test, { caller }: Scene, ends: readonly (Ended | 'cut')[]) {
+  for (const end of ends) {
+    if (end === 'cut' || !end.file) continue
+    const found = await caller.call(`GET /${end.file.id}/metadata`)
+    t.strictSame(await found.json(), end.file)
+  }
+}
+
+async function killAgainAndAgain(t: Test, setup: WorldSetup): Promise<void> {
+  const world = await startFilesWorld(t, setup)
+  const witness = await startGateway(t, { yaml: world.yaml, redis: world.server })
+  const caller = await callerOf(witness, (await witness.account(1000)).key)
+  const scene = { world, caller, random: seeded(seed) }
+  const left: string[] = []
+  for (let number = 0; number < rounds; number++) left.push(...(await round(t, scene, number)))
+  for (const what of [/: waits: upload /, /: still reserved: /, /^an unfinished upload: /]) {
+    t.ok(
+      left.some((line) => what.test(line)),
+      `what was killed had left ${what}`,
+    )
+  }
+}
+
+t.test(`on the disk: gateways killed within uploads (SEED=${seed})`, (t) =>
+  killAgainAndAgain(t, {}),
+)
+
+t.test(`on S3: gateways killed within uploads (SEED=${seed})`, async (t) =>
+  killAgainAndAgain(t, { s3: await startS3(t) }),
+)
