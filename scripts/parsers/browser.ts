@@ -1,17 +1,15 @@
-// Debian's Chromium without a window, showing one page that reads streams as it is told. The page comes from a server of
+// A browser that shows one page that reads streams as it is told. The page comes from a server of
 // its own, so what it asks the gateway for is of another origin.
 
-import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
 import type { Told } from '../../test/fixtures/parsers/reconnecting.ts'
 import type { Ask } from '../../test/fixtures/parsers/stage.ts'
+import { openChromium } from '../chromium.ts'
 
 export type PageReader = 'fetch' | 'fetchEventSource' | 'EventSource'
 
@@ -22,7 +20,6 @@ export interface Page {
   read(reader: PageReader, ask: Ask): Promise<readonly Told[]>
 }
 
-const run = promisify(execFile)
 const modules = resolve(import.meta.dirname, '../../node_modules')
 const served = ['/eventsource-parser/dist/', '/@microsoft/fetch-event-source/lib/esm/']
 
@@ -40,7 +37,7 @@ export async function startPage(undo: AsyncDisposableStack): Promise<Page> {
   const origin = `http://127.0.0.1:${port}`
   return {
     origin,
-    open: () => openBrowser(origin, undo),
+    open: async () => (await openChromium(undo, [origin])).version,
     async read(reader, ask) {
       asked.put({ reader, ask })
       const told = await seen.take()
@@ -96,43 +93,4 @@ async function textOf(req: IncomingMessage): Promise<string> {
   let text = ''
   for await (const piece of req.setEncoding('utf8')) text += String(piece)
   return text
-}
-
-async function openBrowser(origin: string, undo: AsyncDisposableStack): Promise<string> {
-  const program = 'chromium'
-  const version = async () => (await run(program, ['--version'])).stdout
-  const name = await version().catch(async (cause: unknown) => {
-    await install(program, cause)
-    return await version()
-  })
-  const profile = await mkdtemp(join(tmpdir(), 'tollgate-browser-'))
-  undo.defer(() => rm(profile, { recursive: true, force: true, maxRetries: 5 }))
-  const words = ['--headless', '--disable-gpu', '--no-first-run', '--remote-debugging-pipe']
-  // Nobody but root starts it without.
-  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  const child = spawn(program, [...words, ...sandbox, `--user-data-dir=${profile}`, origin], {
-    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
-  })
-  const ended = once(child, 'exit')
-  undo.defer(async () => {
-    child.kill('SIGTERM')
-    await ended
-  })
-  return /[\d.]+/.exec(name)?.[0] ?? name
-}
-
-async function install(program: string, cause: unknown): Promise<void> {
-  const apt = (...words: readonly string[]) => run('apt-get', ['-q', ...words])
-  try {
-    if (process.getuid?.() !== 0) throw cause
-    await apt('update')
-    await apt('install', '-y', '--no-install-recommends', program)
-  } catch {
-    throw new Error(
-      `a browser is needed (Debian: apt install --no-install-recommends ${program})`,
-      {
-        cause,
-      },
-    )
-  }
 }
