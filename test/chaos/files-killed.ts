@@ -5,8 +5,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { callerOf } from '../fixtures/files-http.ts'
 import { assertNothingLeft, leftIn } from '../fixtures/files-left.ts'
-import { countEnds, partBytes, sendUpload, startFilesWorld } from '../fixtures/files-world.ts'
-import type { Ended, FilesWorld, SentUpload, WorldSetup } from '../fixtures/files-world.ts'
+import { countEnds, moment, someUploads, startFilesWorld } from '../fixtures/files-world.ts'
+import type { Ended, FilesWorld, WorldSetup } from '../fixtures/files-world.ts'
 import type { FilesCaller } from '../fixtures/files-http.ts'
 import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
 import { seeded } from '../fixtures/random.ts'
@@ -16,7 +16,6 @@ import { until } from '../fixtures/until.ts'
 
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const rounds = process.env.LONG ? 25 : 3
-const uploadsARound = 6
 
 interface Scene {
   readonly world: FilesWorld
@@ -24,31 +23,11 @@ interface Scene {
   readonly random: Random
 }
 
-/** Some stop where a part is on its way, or all but the last byte has been sent. */
-function startUploads(t: Test, { caller, random }: Scene, url: string): readonly SentUpload[] {
-  return Array.from({ length: uploadsARound }, (_, i) => {
-    const most = 3 * partBytes
-    const content = Buffer.alloc(i === 0 ? most : random(most), `${i} content `)
-    const hold = [content.length / 2, content.length, Infinity][i % 3] ?? Infinity
-    const isChunked = random(2) === 0
-    return sendUpload(t, { url, caller, content, isChunked, hold: Math.ceil(hold) })
-  })
-}
-
-/** By what has been sent; then it may be anywhere in the last of it. */
-async function moment(random: Random, uploads: readonly SentUpload[]): Promise<void> {
-  const sent = () => uploads.reduce((sum, upload) => sum + upload.sent, 0)
-  const most = uploads.reduce((sum, { total }) => sum + total, 0)
-  const share = (1 + random(10)) / 10
-  await until(() => sent() >= share * most || uploads.filter(({ isHeld }) => !isHeld).length === 0)
-  for (let turns = random(20); turns > 0; turns--) await new Promise(setImmediate)
-}
-
 /** Answers what was left before another gateway came. */
 async function round(t: Test, scene: Scene, number: number): Promise<readonly string[]> {
-  const { world, random } = scene
+  const { world, caller, random } = scene
   const victim = await spawnGateway(t, { yaml: world.yaml, redis: world.server })
-  const uploads = startUploads(t, scene, victim.url)
+  const uploads = someUploads(t, { caller, url: victim.url, random })
   if (number === 0) await until(async () => (await world.store.unfinished('files/')).length > 0)
   else await moment(random, uploads)
   await victim.kill()
