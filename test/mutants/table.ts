@@ -30,6 +30,13 @@ const code = (path: string, line: string, replacement: string): Mutant => ({
   tests: [path],
 })
 
+const fileLua = (name: string, line: string, replacement: string, test: string): Mutant => ({
+  file: `src/files/lua/${name}.lua`,
+  line,
+  replacement,
+  tests: [`files/${test}.ts`],
+})
+
 const limits = ['ledger/limits.ts', 'ledger/ledger.ts']
 const wide = ['ledger/ledger.ts', 'ledger/property.ts']
 
@@ -173,4 +180,42 @@ export const mutants: readonly Mutant[] = [
     replacement: '',
     tests: ['sessions/generations.ts'],
   },
+  fileLua(
+    'reserve',
+    "if number(used) + number(reserved) + more > quota then return { 'storage_quota_exceeded', now } end",
+    '',
+    'files',
+  ),
+  fileLua('reserve', "call('HINCRBY', storage, 'reserved', int(more))", '', 'files'),
+  fileLua('commit', "call('HDEL', storage, id)", '', 'files'),
+  fileLua('commit', "if left_ms == -2 then return { 'session_not_found', now } end", '', 'files'),
+  fileLua('away', "call('ZADD', due, int(due_ms), 'object ' .. id .. ' 0')", '', 'sweeper'),
+  fileLua(
+    'claim',
+    "if kind == 'upload' then taken = 'abandoned ' .. id .. ' 1' end",
+    '',
+    'sweeper',
+  ),
+  code(
+    'files/tasks.ts',
+    'if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))',
+    'await store.abandon(objectName(ref, id))',
+  ),
+  code('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
+  code('files/upload.ts', 'hash.update(piece)', ''),
+  code(
+    'files/shelf.ts',
+    'if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id })',
+    'if (renewing) await giveUp({ book, store }, { ref, id })',
+  ),
+  code(
+    'files/download.ts',
+    "if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'",
+    "if (wish === 'inline') return wish",
+  ),
+  code(
+    'http/content.ts',
+    'if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)',
+    '',
+  ),
 ]
