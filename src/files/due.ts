@@ -11,6 +11,9 @@ import type { Reply } from '../scripts.ts'
 
 const minuteMs = 60_000
 
+/** After an upload that was cut its object is looked for once more: its store may have gone on with it. */
+export const lookAgainAfterMs = 3_600_000
+
 export interface Announcement {
   readonly ref: string
   /** Minutes since 1970. */

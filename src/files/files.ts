@@ -8,7 +8,7 @@ import { isId } from '../ids.ts'
 import { keys } from '../redis.ts'
 import type { Reply } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
-import { announced, dueMember, persistently } from './due.ts'
+import { announced, dueMember, lookAgainAfterMs, persistently } from './due.ts'
 import { fieldsOf } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 import type { FileScripts } from './library.ts'
@@ -45,8 +45,8 @@ export interface FileBook {
    * take away, and `abandon` after it. After `ledger_unavailable` nobody knows: the object has to stay, the sweeper finds out.
    */
   commit(ref: string, row: FileRow, quotaBytes: number): Promise<void>
-  /** After the object is gone, or was never there. */
-  abandon(ref: string, id: string): Promise<void>
+  /** After the object is gone, or was never there. `mayCome`: a put of it was cut, and the store may yet end it. */
+  abandon(ref: string, id: string, mayCome?: boolean): Promise<void>
   /** Throws `file_not_found`, also once its session is gone; `file_expired`. */
   read(ref: string, id: string): Promise<FileRow>
   /** Undefined for those that `read` throws for. */
@@ -86,7 +86,7 @@ export function createFileBook({
     reserve: (ref, reservation) => reserve(uploads, ref, reservation),
     renew: (ref, id) => reserve(uploads, ref, { id, bytes: 0, quotaBytes: 0 }),
     commit: (ref, row, quotaBytes) => commit(uploads, ref, { row, quotaBytes }),
-    abandon: (ref, id) => abandon(uploads, ref, id),
+    abandon: (ref, id, mayCome = false) => abandon(uploads, ref, { id, mayCome }),
     read: (ref, id) => readRow(redis, ref, id),
     readMany: (ref, ids) => readRows(redis, ref, ids),
     list: (ref, page, session) => listRows(redis, ref, { page, session }),
@@ -158,9 +158,19 @@ async function commit(
   accept(reply)
 }
 
-async function abandon({ redis, scripts }: UploadOptions, ref: string, id: string): Promise<void> {
+interface Abandoned {
+  readonly id: string
+  readonly mayCome: boolean
+}
+
+async function abandon(
+  { redis, scripts }: UploadOptions,
+  ref: string,
+  { id, mayCome }: Abandoned,
+): Promise<void> {
   const names = [keys.storage(ref), keys.due(ref)]
-  await persistently(redis, () => scripts.run('forget', names, [id, dueMember('upload', id), '0']))
+  const words = [id, dueMember('upload', id), mayCome ? `${lookAgainAfterMs}` : '0']
+  await persistently(redis, () => scripts.run('forget', names, words))
 }
 
 function accept({ word }: Reply): void {

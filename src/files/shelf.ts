@@ -142,7 +142,7 @@ async function recorded(
   } catch (error) {
     // The row may be there: the sweeper finds out.
     const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')
-    if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id })
+    if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id, mayCome: isCut(error) })
     throw error
   } finally {
     clearInterval(renewing)
@@ -158,14 +158,19 @@ function isCode(error: unknown, code: ErrorCode): boolean {
   return error instanceof GatewayError && error.code === code
 }
 
+/** By time, by the network or by our own end: a store that has all of an object may make it after it was taken away. */
+function isCut(error: unknown): boolean {
+  return isCode(error, 'storage_unavailable') || isCode(error, 'server_draining')
+}
+
 /** What fails here is the sweeper's when the lease has ended. */
 async function giveUp(
   { book, store }: Omit<Parts, 'renewEveryMs'>,
-  { ref, id }: Place,
+  { ref, id, mayCome }: Place & { readonly mayCome: boolean },
 ): Promise<void> {
   try {
     await store.abandon(objectName(ref, id))
-    await book.abandon(ref, id)
+    await book.abandon(ref, id, mayCome)
   } catch {
     return
   }

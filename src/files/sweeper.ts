@@ -6,7 +6,7 @@ import { asked } from '../asked.ts'
 import { keys } from '../redis.ts'
 import { numberAt, textAt } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
-import { announce, parseAnnouncement } from './due.ts'
+import { announce, lookAgainAfterMs, parseAnnouncement } from './due.ts'
 import type { FileScripts } from './library.ts'
 import { createTasks } from './tasks.ts'
 import type { Problem } from './tasks.ts'
@@ -42,7 +42,7 @@ export function createSweeper({
   everyMs = 30_000,
   takenMs = 60_000,
   storeMs = 20_000,
-  lookAgainMs = 3_600_000,
+  lookAgainMs = lookAgainAfterMs,
   ...rest
 }: SweeperOptions): Sweeper {
   const closing = new AbortController()

@@ -12,7 +12,7 @@ import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import type { ObjectStore } from '../../src/store/store.ts'
-import { openFiles, quotaBytes } from '../fixtures/file-rows.ts'
+import { dueOf, isForgotten, openFiles, quotaBytes } from '../fixtures/file-rows.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 const content = Buffer.from('what is kept')
@@ -56,6 +56,25 @@ t.test('a store that fails leaves neither row nor reservation', async (t) => {
   await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
   t.match(await left(), { objects: [], unfinished: [] })
   t.equal(Number((await redis.hget(keys.storage(ref), 'reserved')) ?? 0), 0)
+})
+
+t.test('what a store makes after its put was cut is looked for later', async (t) => {
+  for (const code of ['storage_unavailable', 'server_draining'] as const) {
+    const disk = diskStore(join(await tempDir(t), 'store'))
+    const put = () => Promise.reject(new GatewayError(code))
+    const { shelf, file, sweeper, redis, ref } = await openShelf(t, { ...disk, put })
+    const kept = file()
+    await t.rejects(shelf.keep(content, kept), { code })
+    await disk.put(objectName(ref, kept.id), content)
+    t.strictSame(await dueOf(redis, ref), [`object ${kept.id} 0`])
+    t.notOk(await isForgotten(redis, ref))
+    await redis.zadd(keys.due(ref), '0', `object ${kept.id} 0`)
+    const [account = ''] = await redis.zrange(keys.dueAccounts, '0', '-1')
+    await redis.zadd(keys.dueAccounts, '0', account)
+    await sweeper({ store: disk }).sweep()
+    t.strictSame(await disk.list('files/'), [], code)
+    t.strictSame(await dueOf(redis, ref), [])
+  }
 })
 
 t.test('a refused row takes its object back', async (t) => {
