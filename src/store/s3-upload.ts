@@ -1,49 +1,57 @@
-// A stream of unknown length into an S3 store by lib-storage: a small one as one object, a larger one in parts. Memory is
-// bounded by the parts; the stream is read as fast as they go out. lib-storage ends what failed halfway: the upload on the
-// server is aborted here, after the last of its parts has settled, since one that comes late would bring it back.
+// A stream of unknown length into an S3 store: a small one as one object, a larger one in parts. Memory is bounded by the
+// parts, which are filled again and again; the stream is read as fast as they go out. Not by lib-storage: it joins every part
+// anew outside the heap, which only collections of the whole heap free. 6 ms of CPU a MiB then, not 3, and 100 MiB more.
 
-import type { S3Client } from '@aws-sdk/client-s3'
-import { Upload } from '@aws-sdk/lib-storage'
+import type { CompletedPart } from '@aws-sdk/client-s3'
 import type { Readable } from 'node:stream'
+import { discard } from '../discard.ts'
 import { storageError } from './store.ts'
 
 export interface UploadOptions {
-  readonly client: S3Client
-  readonly to: { readonly Bucket: string; readonly Key: string }
+  readonly calls: UploadCalls
   readonly partBytes: number
-  /** Parts in memory at a time. */
+  /** Parts in memory at a time: one that is being filled, the others on their way. */
   readonly concurrency: number
   /** For a call to be answered, besides the time that its bytes take. */
   readonly answerMs: number
   /** What is on its way when the upload ends early is cut after so long. */
   readonly patienceMs: number
   readonly signal?: AbortSignal | undefined
-  /** Makes an upload of this id not be; called once, when nothing of it is on its way. */
-  abort(uploadId: string): Promise<void>
+}
+
+/** To the server, about one object. Content is only good until the call settles. */
+export interface UploadCalls {
+  put(content: Buffer, cut: AbortSignal): Promise<void>
+  /** Answers the upload's id. */
+  create(cut: AbortSignal): Promise<string>
+  part(upload: string, part: NumberedPart, cut: AbortSignal): Promise<CompletedPart>
+  complete(upload: string, parts: readonly CompletedPart[], cut: AbortSignal): Promise<void>
+  /** Makes an upload not be; called once, when nothing of it is on its way. */
+  abort(upload: string): Promise<void>
+}
+
+export interface NumberedPart {
+  readonly number: number
+  readonly content: Buffer
 }
 
 /** Rejects with the content's own error as it is, or the signal's reason, or as a failure of the store. */
 export async function uploadStream(content: Readable, options: UploadOptions): Promise<void> {
-  const { signal, to, partBytes: partSize, concurrency } = options
+  const { signal, calls } = options
   signal?.throwIfAborted()
   const wire = wireOf(options)
   const leave = () => wire.end(signal?.reason)
   const ignore = () => undefined // whoever iterates has it too
   content.on('error', ignore)
   signal?.addEventListener('abort', leave, { once: true })
-  // lib-storage holds one part more than it sends: that which is being filled.
-  const queueSize = Math.max(1, concurrency - 1)
-  const params = { ...to, Body: content }
-  const { client } = wire
-  const upload = new Upload({ client, params, partSize, queueSize, leavePartsOnError: true })
   try {
-    // Its own promise may wait for a client that sends nothing, long after a part has failed.
-    await Promise.race([upload.done(), wire.ended])
+    // The content may wait for a client that sends nothing, long after a part has failed.
+    await Promise.race([send(content, options, wire), wire.ended])
   } catch (error) {
     wire.end(error)
     content.destroy()
     await wire.settled()
-    if (wire.uploadId !== undefined) await options.abort(wire.uploadId)
+    if (wire.uploadId !== undefined) await calls.abort(wire.uploadId)
     throw error
   } finally {
     signal?.removeEventListener('abort', leave)
@@ -51,26 +59,140 @@ export async function uploadStream(content: Readable, options: UploadOptions): P
   }
 }
 
+async function send(content: Readable, options: UploadOptions, wire: Wire): Promise<void> {
+  const { calls, concurrency, partBytes } = options
+  const outbox = outboxOf(calls, wire)
+  const free: Part[] = []
+  let part = new Part(partBytes)
+  let made = 1
+  const next = async () => {
+    for (;;) {
+      const one = free.pop()
+      if (one) return one
+      if (made++ < concurrency) return new Part(partBytes, partBytes)
+      await outbox.oneSent()
+    }
+  }
+  for await (const piece of content as AsyncIterable<Buffer>) {
+    for (let taken = 0; taken < piece.length;) {
+      if (part.isFull) {
+        await outbox.send(part, (sent) => void free.push(sent))
+        part = await next()
+      }
+      taken += part.take(piece.subarray(taken))
+    }
+    discard(piece)
+  }
+  await outbox.sendLast(part)
+}
+
+/** A part as it fills. Its memory grows with it where the object may be small, and is kept for the next one. */
+class Part {
+  readonly #most: number
+  #memory: ArrayBuffer
+  #content: Buffer
+  #bytes = 0
+
+  constructor(mostBytes: number, firstBytes = 0) {
+    this.#most = mostBytes
+    this.#memory = new ArrayBuffer(firstBytes)
+    this.#content = Buffer.from(this.#memory)
+  }
+
+  get isFull(): boolean {
+    return this.#bytes === this.#most
+  }
+
+  /** Answers how many bytes fitted. */
+  take(piece: Buffer): number {
+    const end = Math.min(this.#bytes + piece.length, this.#most)
+    if (end > this.#memory.byteLength) {
+      this.#memory = this.#memory.transfer(Math.min(this.#most, Math.max(end, 2 * this.#bytes)))
+      this.#content = Buffer.from(this.#memory)
+    }
+    const taken = piece.copy(this.#content, this.#bytes)
+    this.#bytes = end
+    return taken
+  }
+
+  content(): Buffer {
+    return this.#content.subarray(0, this.#bytes)
+  }
+
+  clear(): void {
+    this.#bytes = 0
+  }
+}
+
+interface Outbox {
+  /** Begins to; `sent` has the part when it may be filled again. */
+  send(part: Part, sent: (part: Part) => void): Promise<void>
+  oneSent(): Promise<unknown>
+  /** And makes the object. */
+  sendLast(part: Part): Promise<void>
+}
+
+function outboxOf(calls: UploadCalls, wire: Wire): Outbox {
+  const done: CompletedPart[] = []
+  const underWay = new Set<Promise<void>>()
+  let number = 0
+  const sendPart = async (upload: string, part: Part) => {
+    const numbered = { number: ++number, content: part.content() }
+    done.push(await wire.call(numbered.content, (cut) => calls.part(upload, numbered, cut)))
+    part.clear()
+  }
+  // Known before the wire has settled: it may have to be aborted.
+  const created = () => wire.call(nothing, async (cut) => (wire.uploadId = await calls.create(cut)))
+  return {
+    async send(part, sent) {
+      const upload = wire.uploadId ?? (await created())
+      const sending = sendPart(upload, part).then(() => {
+        underWay.delete(sending)
+        sent(part)
+      })
+      sending.catch(() => undefined) // the wire has ended by it
+      underWay.add(sending)
+    },
+    oneSent: () => Promise.race(underWay),
+    async sendLast(part) {
+      const upload = wire.uploadId
+      if (upload === undefined) {
+        wire.allIsSent()
+        const content = part.content()
+        return wire.call(content, (cut) => calls.put(content, cut))
+      }
+      await Promise.all([...underWay, sendPart(upload, part)])
+      wire.allIsSent()
+      const parts = done.toSorted((a, b) => (a.PartNumber ?? 0) - (b.PartNumber ?? 0))
+      await wire.call(nothing, (cut) => calls.complete(upload, parts, cut))
+    },
+  }
+}
+
+const nothing = Buffer.alloc(0)
+
 /** What goes out slower than this is given up. */
 const slowestBytesPerMs = 128
 
-export function sendingMs(content: unknown): number {
-  return content instanceof Uint8Array ? Math.ceil(content.length / slowestBytesPerMs) : 0
+export function sendingMs({ length }: Uint8Array): number {
+  return Math.ceil(length / slowestBytesPerMs)
 }
 
 interface Wire {
-  readonly client: S3Client
   uploadId?: string
   /** Rejects, with the reason, when the upload ends early. */
   readonly ended: Promise<never>
-  /** What is on its way has only a little more time, and nothing more goes out. Too late once all has been sent. */
+  /** Within its time; the first call that fails ends the upload. */
+  call<T>(content: Buffer, run: (cut: AbortSignal) => Promise<T>): Promise<T>
+  /** The next call makes the object: from here on only its failure is an end. */
+  allIsSent(): void
+  /** What is on its way has only a little more time, and nothing more goes out. */
   end(reason: unknown): void
   /** When nothing is on its way. */
   settled(): Promise<void>
 }
 
-/** The client as this upload sees it: calls end by time, and the first that fails ends them all. */
-function wireOf({ client, answerMs, patienceMs }: UploadOptions): Wire {
+function wireOf({ answerMs, patienceMs }: UploadOptions): Wire {
   const cut = new AbortController()
   const ended = Promise.withResolvers<never>()
   const underWay = new Set<Promise<unknown>>()
@@ -81,38 +203,26 @@ function wireOf({ client, answerMs, patienceMs }: UploadOptions): Wire {
     ended.reject(reason)
     setTimeout(() => cut.abort(), patienceMs).unref()
   }
-  const send = async (command: Parameters<S3Client['send']>[0]) => {
-    if (state === 'ended') throw new Error('the upload has ended')
-    const { input } = command
-    if (isLast(input)) state = 'all sent'
-    const boundMs = answerMs + ('Body' in input ? sendingMs(input.Body) : 0)
-    const abortSignal = AbortSignal.any([cut.signal, AbortSignal.timeout(boundMs)])
-    const call = client.send(command, { abortSignal })
-    underWay.add(call)
-    try {
-      const answer = await call
-      if ('UploadId' in answer && answer.UploadId) wire.uploadId = answer.UploadId
-      return answer
-    } catch (error) {
-      end(storageError(error))
-      throw error
-    } finally {
-      underWay.delete(call)
-    }
-  }
-  const wire: Wire = {
-    client: Object.create(client, { send: { value: send } }),
+  return {
     ended: ended.promise,
+    async call(content, run) {
+      if (state === 'ended') throw new Error('the upload has ended')
+      const late = AbortSignal.timeout(answerMs + sendingMs(content))
+      const running = run(AbortSignal.any([cut.signal, late]))
+      underWay.add(running)
+      try {
+        return await running
+      } catch (error) {
+        end(storageError(error))
+        throw error
+      } finally {
+        underWay.delete(running)
+      }
+    },
+    allIsSent: () => void (state = state === 'open' ? 'all sent' : state),
     end: (reason) => (state === 'open' ? end(reason) : undefined),
     async settled() {
       while (underWay.size > 0) await Promise.allSettled(underWay)
     },
   }
-  return wire
-}
-
-/** The call that makes the object: of the whole content, or of the parts. */
-function isLast(input: object): boolean {
-  const hasBody = 'Body' in input && input.Body !== undefined
-  return 'MultipartUpload' in input || (hasBody && !('PartNumber' in input))
 }

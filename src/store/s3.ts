@@ -3,12 +3,15 @@
 
 import {
   AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
+  UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { Readable } from 'node:stream'
@@ -17,6 +20,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { S3Config } from '../config/config.ts'
 import { bodyFrom } from './s3-body.ts'
 import { sendingMs, uploadStream } from './s3-upload.ts'
+import type { UploadCalls } from './s3-upload.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
@@ -137,7 +141,7 @@ async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Pro
     // What cannot be aborted now is found by `abandon`.
     const abort = (id: string) => abortLeft(bucket, to, id).catch(() => undefined)
     const shape = { partBytes, concurrency, answerMs, patienceMs }
-    return uploadStream(content, { client, to, ...shape, signal, abort })
+    return uploadStream(content, { calls: { ...callsOf(client, to), abort }, ...shape, signal })
   }
   signal?.throwIfAborted()
   try {
@@ -146,6 +150,30 @@ async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Pro
     await client.send(new PutObjectCommand({ ...to, Body: content }), { abortSignal })
   } catch (error) {
     throw signal?.aborted ? signal.reason : storageError(error)
+  }
+}
+
+function callsOf(client: S3Client, to: Place): Omit<UploadCalls, 'abort'> {
+  return {
+    async put(Body, abortSignal) {
+      await client.send(new PutObjectCommand({ ...to, Body }), { abortSignal })
+    },
+    async create(abortSignal) {
+      const { UploadId } = await client.send(new CreateMultipartUploadCommand(to), { abortSignal })
+      if (UploadId === undefined) throw new Error('the store answered without an upload id')
+      return UploadId
+    },
+    async part(UploadId, { number: PartNumber, content: Body }, abortSignal) {
+      const command = new UploadPartCommand({ ...to, UploadId, PartNumber, Body })
+      const { ETag } = await client.send(command, { abortSignal })
+      if (ETag === undefined) throw new Error('the store answered without an ETag')
+      return { PartNumber, ETag }
+    },
+    async complete(UploadId, parts, abortSignal) {
+      const MultipartUpload = { Parts: [...parts] }
+      const command = new CompleteMultipartUploadCommand({ ...to, UploadId, MultipartUpload })
+      await client.send(command, { abortSignal })
+    },
   }
 }
 
