@@ -4,6 +4,7 @@
 import { addAbortSignal } from 'node:stream'
 import type { Readable } from 'node:stream'
 import type { ServerResponse } from 'node:http'
+import { discard } from '../discard.ts'
 import { GatewayError } from '../errors.ts'
 import { dropWhenStuck } from './client-stream.ts'
 import type { StreamLimits } from './client-stream.ts'
@@ -65,7 +66,8 @@ async function pour(res: ServerResponse, sending: Content): Promise<void> {
       if (left < 0) throw new Error(`the content is longer than ${length} bytes`)
       if (!res.headersSent) writeHead(res, sending)
       sending.limits.onContent?.(chunk.length)
-      const taken = res.write(chunk, (error) => error ?? release(chunk))
+      // 0.3 ms of CPU a MiB instead of 1.4. Not after an error, when the system may still hold it.
+      const taken = res.write(chunk, (error) => error ?? discard(chunk))
       if (!taken) await drained(res, content)
     }
     if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)
@@ -73,14 +75,6 @@ async function pour(res: ServerResponse, sending: Content): Promise<void> {
   } catch (cause) {
     throw cause instanceof GatewayError ? cause : new GatewayError('storage_unavailable', { cause })
   }
-}
-
-/**
- * What has been sent is freed at once: left to the engine, each 64 MiB of it cost a collection of the gateway's whole heap,
- * 1.4 ms of CPU a MiB instead of 0.3. Not after an error, when the system may still hold it; nor what shares its memory.
- */
-function release({ buffer, byteLength }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
 function writeHead(res: ServerResponse, { status, headers }: Content): void {
