@@ -7,6 +7,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { discard } from '../discard.ts'
 import { hasCode } from '../errors.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
@@ -127,7 +128,10 @@ function writerTo(file: FileHandle): Writable {
   return new Writable({
     highWaterMark: writeAheadBytes,
     write(chunk: Uint8Array, _encoding, done) {
-      file.writeFile(chunk).then(() => done(), done)
+      file.writeFile(chunk).then(() => {
+        discard(chunk)
+        done()
+      }, done)
     },
   })
 }
