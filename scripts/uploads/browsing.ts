@@ -1,0 +1,100 @@
+// Opens files in a browser in every way there is, and tells which scripts ran: by what they wrote on the console of any
+// page, frame or worker, by the requests they made and by the cookies they left.
+
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Chromium, Heard } from '../chromium.ts'
+import type { Site } from './sites.ts'
+
+/** For a page to load, frames and all; one whose frames become downloads never says so. */
+const loadMs = 3000
+/** For what a page has begun to come to its end. */
+const quietMs = 400
+
+export interface Visited {
+  /** `way, origin` of each script that ran; `cookie` where one was set. */
+  readonly ran: readonly string[]
+  /** How many pages loaded. */
+  readonly loaded: number
+}
+
+export async function visit(
+  chromium: Chromium,
+  { site, stranger, path }: { readonly site: Site; readonly stranger: Site; readonly path: string },
+): Promise<Visited> {
+  const url = site.origin + path
+  const { browserContextId } = await chromium.send('Target.createBrowserContext')
+  await chromium.send('Browser.setDownloadBehavior', { behavior: 'deny', browserContextId })
+  const heard = new Set<string>()
+  const before = [site.ran.length, stranger.ran.length] as const
+  const stop = hear(chromium, (text) => heard.add(text))
+  let loaded = 0
+  const pages = [
+    `${url}${path.includes('?') ? '&' : '?'}way=top`,
+    site.pageOf(url, 'own'),
+    stranger.pageOf(url, 'strange'),
+  ]
+  for (const page of pages) if (await open(chromium, page, browserContextId)) loaded++
+  stop()
+  for (const said of site.ran.slice(before[0])) heard.add(said)
+  for (const said of stranger.ran.slice(before[1])) heard.add(said)
+  const { cookies } = await chromium.send('Storage.getCookies', { browserContextId })
+  if ((cookies as readonly unknown[]).length > 0) heard.add('cookie')
+  await chromium.send('Target.disposeBrowserContext', { browserContextId })
+  return { ran: [...heard].sort(), loaded }
+}
+
+/** Whether its load has ended. */
+async function open(chromium: Chromium, url: string, browserContextId: unknown): Promise<boolean> {
+  const target = { url: 'about:blank', browserContextId }
+  const { targetId } = await chromium.send('Target.createTarget', target)
+  const attached = await chromium.send('Target.attachToTarget', { targetId, flatten: true })
+  const session = String(attached.sessionId)
+  await watch(chromium, session)
+  await chromium.send('Page.enable', {}, session)
+  const load = Promise.withResolvers<void>()
+  const stop = hearEvents(chromium, ({ method, sessionId }) => {
+    if (method === 'Page.loadEventFired' && sessionId === session) load.resolve()
+  })
+  const hasLoaded = load.promise.then(() => true)
+  const { isDownload, errorText } = await chromium.send('Page.navigate', { url }, session)
+  const isShown = isDownload !== true && errorText === undefined
+  const end = isShown && (await Promise.race([hasLoaded, pause(loadMs, false)]))
+  await pause(quietMs)
+  stop()
+  await chromium.send('Target.closeTarget', { targetId })
+  return end
+}
+
+/** Frames and workers wait until they are watched too. */
+async function watch(chromium: Chromium, session: string): Promise<void> {
+  const attach = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true }
+  await Promise.all([
+    chromium.send('Runtime.enable', {}, session),
+    chromium.send('Target.setAutoAttach', attach, session),
+  ])
+}
+
+function hear(chromium: Chromium, take: (text: string) => void): () => void {
+  return hearEvents(chromium, ({ method, params }) => {
+    if (method === 'Target.attachedToTarget') {
+      const session = String(params.sessionId)
+      const watched = watch(chromium, session)
+      const go = chromium.send('Runtime.runIfWaitingForDebugger', {}, session)
+      // One that has gone already needs no watching; some answer only when they go.
+      Promise.all([watched, go]).catch(() => {})
+    }
+    if (method === 'Runtime.consoleAPICalled') {
+      const [first] = params.args as readonly { readonly value?: unknown }[]
+      const [, way, origin] = /^RAN (\S+) (\S+)$/.exec(String(first?.value)) ?? []
+      if (way !== undefined) take(`${way}, ${origin}`)
+    }
+  })
+}
+
+function hearEvents(chromium: Chromium, take: (event: Heard) => void): () => void {
+  let isOn = true
+  chromium.listen((event) => {
+    if (isOn) take(event)
+  })
+  return () => (isOn = false)
+}

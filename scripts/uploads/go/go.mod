@@ -1,0 +1,3 @@
+module example.com/tollgate/uploads
+
+go 1.23

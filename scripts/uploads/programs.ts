@@ -1,0 +1,97 @@
+// Clients in other languages, as programs: made by each language's own tools, the first time from its package index, and
+// kept. What is asked of one, and what it saw, is JSON.
+
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Came, UploadClient } from '../../test/fixtures/uploads/cases.ts'
+import { curlVersion, uploadWithCurl } from '../../test/fixtures/uploads/curl.ts'
+import { cacheFolder, ensurePython, isThere } from '../model-server/python.ts'
+
+export interface Program {
+  readonly version: string
+  readonly upload: UploadClient
+}
+
+const run = promisify(execFile)
+const here = import.meta.dirname
+const python = { requests: '2.34.2', httpx: '0.28.1' } as const
+/** One that hangs. */
+const boundMs = 60_000
+
+/** Each rejects where its language's tools are not here. */
+export const programs: Readonly<Record<string, () => Promise<Program>>> = {
+  'requests for Python': () => ensurePythonClient('requests'),
+  'httpx for Python': () => ensurePythonClient('httpx'),
+  'net/http of Go': async () => ({
+    version: (await outputOf('go', ['env', 'GOVERSION'])).replace(/^go/, ''),
+    upload: asked(await ensureGo()),
+  }),
+  'reqwest for Rust': async () => ({
+    version: /^reqwest = .*"=([\d.]+)"/m.exec(await source('rust/Cargo.toml'))?.[1] ?? '',
+    upload: asked(await ensureRust()),
+  }),
+  'curl -F': async () => ({ version: await curlVersion(), upload: uploadWithCurl }),
+}
+
+async function ensurePythonClient(library: keyof typeof python): Promise<Program> {
+  const packages = Object.entries(python).map(([name, version]) => `${name}==${version}`)
+  const interpreter = await ensurePython(packages, cacheFolder())
+  const words = [join(here, 'python_client.py'), library]
+  return { version: python[library], upload: asked(interpreter, words) }
+}
+
+function asked(program: string, words: readonly string[] = []): UploadClient {
+  return async (ask) => {
+    const { stdout } = await run(program, [...words, JSON.stringify(ask)], { timeout: boundMs })
+    return JSON.parse(stdout) as Came
+  }
+}
+
+async function ensureGo(): Promise<string> {
+  return ensureBuilt('go', ['go.mod', 'main.go'], async (folder) => {
+    await outputOf('go', ['build', '-o', 'uploads', '.'], folder)
+    return 'uploads'
+  })
+}
+
+async function ensureRust(): Promise<string> {
+  return ensureBuilt('rust', ['Cargo.toml', 'src/main.rs'], async (folder) => {
+    await outputOf('cargo', ['build', '--release', '--quiet'], folder)
+    return 'target/release/uploads'
+  })
+}
+
+/** Made in a copy, so that no tool writes beside the source. `build` says where the program is. */
+async function ensureBuilt(
+  name: string,
+  files: readonly string[],
+  build: (folder: string) => Promise<string>,
+): Promise<string> {
+  const texts = await Promise.all(files.map((file) => source(`${name}/${file}`)))
+  const hash = createHash('sha256').update(texts.join('\0')).digest('hex').slice(0, 12)
+  const program = join(cacheFolder(), `uploads-${name}-${hash}`)
+  if (await isThere(program)) return program
+  await mkdir(cacheFolder(), { recursive: true })
+  const folder = await mkdtemp(join(cacheFolder(), `uploads-${name}-`))
+  try {
+    await cp(join(here, name), folder, { recursive: true })
+    await rename(join(folder, await build(folder)), program)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+  return program
+}
+
+function source(path: string): Promise<string> {
+  return readFile(join(here, path), 'utf8')
+}
+
+async function outputOf(program: string, words: readonly string[], cwd = here): Promise<string> {
+  const { stdout } = await run(program, words, { cwd }).catch((cause: unknown) => {
+    throw new Error(`${program} is needed, and did not do: ${words.join(' ')}`, { cause })
+  })
+  return stdout.trim()
+}
