@@ -142,7 +142,7 @@ t.test('a client that leaves ends the content, also while the content is silent'
 t.test('a client that has its bytes may leave before the content has closed', async (t) => {
   const { promise: hasLeft, resolve: leave } = Promise.withResolvers<void>()
   class Slow extends Counted {
-    override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
       void hasLeft.then(() => super._destroy(error, done))
     }
   }
