@@ -5,8 +5,9 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { callerOf } from '../fixtures/files-http.ts'
 import { assertNothingLeft, leftIn } from '../fixtures/files-left.ts'
-import { countEnds, moment, someUploads, startFilesWorld } from '../fixtures/files-world.ts'
-import type { Ended, FilesWorld, WorldSetup } from '../fixtures/files-world.ts'
+import { areThere, countEnds, moment, someUploads } from '../fixtures/files-uploads.ts'
+import { startFilesWorld } from '../fixtures/files-world.ts'
+import type { FilesWorld, WorldSetup } from '../fixtures/files-world.ts'
 import type { FilesCaller } from '../fixtures/files-http.ts'
 import { spawnGateway, startGateway } from '../fixtures/gateway.ts'
 import { seeded } from '../fixtures/random.ts'
@@ -40,17 +41,8 @@ async function round(t: Test, scene: Scene, number: number): Promise<readonly st
   })
   await world.sweepLater()
   await assertNothingLeft(t, world, 'after a sweep')
-  await areThere(t, scene, ends)
+  await areThere(t, caller, ends)
   return left
-}
-
-/** Those that were acknowledged. */
-async function areThere(t: Test, { caller }: Scene, ends: readonly (Ended | 'cut')[]) {
-  for (const end of ends) {
-    if (end === 'cut' || !end.file) continue
-    const found = await caller.call(`GET /${end.file.id}/metadata`)
-    t.strictSame(await found.json(), end.file)
-  }
 }
 
 async function killAgainAndAgain(t: Test, setup: WorldSetup): Promise<void> {

@@ -12,13 +12,9 @@ import type { Test } from 'tap'
 import { callerOf } from '../fixtures/files-http.ts'
 import type { FilesCaller } from '../fixtures/files-http.ts'
 import { assertNothingLeft } from '../fixtures/files-left.ts'
-import {
-  countEnds,
-  moment,
-  partBytes,
-  someUploads,
-  startFilesWorld,
-} from '../fixtures/files-world.ts'
+import { areThere, countEnds, moment, sawEnds, someUploads } from '../fixtures/files-uploads.ts'
+import type { Ended } from '../fixtures/files-uploads.ts'
+import { partBytes, startFilesWorld } from '../fixtures/files-world.ts'
 import type { FilesWorld } from '../fixtures/files-world.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
@@ -48,28 +44,21 @@ async function start(t: Test): Promise<Scene> {
 
 t.test(`killed within uploads (SEED=${seed})`, async (t) => {
   const { s3, world, gateway, own } = await start(t)
-  const seen = new Set<string>()
+  const all: (Ended | 'cut')[] = []
   for (let number = 0; number < rounds; number++) {
     const uploads = someUploads(t, { caller: own, url: gateway.url, random })
     await moment(random, uploads)
     await s3.kill()
     for (const upload of uploads) upload.goOn()
     const ends = await Promise.all(uploads.map(({ end }) => end))
-    const counts = countEnds(ends)
-    t.comment(counts)
-    for (const word of Object.keys(counts)) seen.add(word)
+    t.comment(countEnds(ends))
+    all.push(...ends)
     await s3.restart()
     await world.sweepLater()
     await assertNothingLeft(t, world, 'after a sweep')
-    for (const end of ends) {
-      if (end === 'cut' || !end.file) continue
-      const found = await own.call(`GET /${end.file.id}/metadata`)
-      t.strictSame(await found.json(), end.file)
-    }
+    await areThere(t, own, ends)
   }
-  t.ok(seen.delete('503 storage_unavailable'), 'uploads are refused')
-  seen.delete('201')
-  t.strictSame([...seen], [], 'or are whole')
+  sawEnds(t, all, '503 storage_unavailable', ['201'])
 })
 
 t.test(`killed within downloads (SEED=${seed})`, async (t) => {
