@@ -1,7 +1,11 @@
 // Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
 
+import { refOf } from '../caller.ts'
 import { bytes, duration, z } from '../config/schema.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Exchange } from '../exchange.ts'
+import { createPlaces } from '../files/places.ts'
+import type { Places } from '../files/places.ts'
+import type { Hooks, Plugin } from '../plugin.ts'
 import { downloadRoute } from './files-download.ts'
 import { resourceRoutes } from './files-resource.ts'
 import { uploadRoute } from './files-upload.ts'
@@ -19,6 +23,8 @@ const schema = z.strictObject({
     .describe(
       'Content types that are taken, by what the bytes are and not by what the client says.',
     ),
+  uploads: z.int().min(1).default(20).describe('Uploads of one account at the same time.'),
+  downloads: z.int().min(1).default(100).describe('Downloads of one account at the same time.'),
   redirect: z
     .enum(['never', 'presigned'])
     .default('never')
@@ -42,12 +48,29 @@ export const files: Plugin<FilesConfig> = {
         'plugins.files.redirect: presigned needs an S3 store: a folder can sign no URLs. Set store.s3, or redirect: never.',
       )
     }
+    const upload = uploadRoute(gateway, shelf, config)
+    const download = downloadRoute(gateway, shelf, config)
+    const places = new Map([
+      [upload, createPlaces(config.uploads)],
+      [download, createPlaces(config.downloads)],
+    ])
     return {
-      routes: [
-        uploadRoute(gateway, shelf, config),
-        downloadRoute(gateway, shelf, config),
-        ...resourceRoutes(shelf.book),
-      ],
+      routes: [upload, download, ...resourceRoutes(shelf.book)],
+      begin(x) {
+        const some = places.get(x.route)
+        return some && placeOf(x, some)
+      },
     }
   },
+}
+
+/** From its admission to its end. */
+function placeOf(x: Exchange, places: Places): Hooks {
+  let giveBack: (() => void) | undefined
+  return {
+    async admit() {
+      giveBack = places.take(refOf(x))
+    },
+    done: () => giveBack?.(),
+  }
 }

@@ -1,8 +1,13 @@
 // src/plugins/files.ts: whose files they are, and with what they go.
 
+import { once } from 'node:events'
+import { request } from 'node:http'
 import t from 'tap'
-import { startFiles } from '../fixtures/files-http.ts'
+import type { Test } from 'tap'
+import { filesYaml, startFiles } from '../fixtures/files-http.ts'
+import type { FilesCaller } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test("a session's files go with it", async (t) => {
   const { own, gateway, url } = await startFiles(t)
@@ -34,3 +39,40 @@ t.test(
     t.equal(await codeOf(answer), 'insufficient_scope')
   },
 )
+
+const fewPlaces = `${filesYaml}plugins: { files: { uploads: 2, downloads: 2 } }\n`
+
+/** One that is being read. Its client sends nothing of it, for as long as it likes. */
+async function startUpload(t: Test, url: string, { key, session }: FilesCaller) {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'content-type': 'multipart/form-data; boundary=b',
+    'content-length': 1e6,
+    expect: '100-continue',
+  }
+  const path = `${url}/api/files/upload?session_id=${session}`
+  const req = request(path, { method: 'POST', headers, agent: false }).on('error', () => {})
+  t.teardown(() => void req.destroy())
+  req.flushHeaders()
+  await once(req, 'continue')
+  return req
+}
+
+t.test('an account has only so many uploads and downloads at a time', async (t) => {
+  const { own, stranger, url } = await startFiles(t, { yaml: fewPlaces })
+  const { id } = await own.make({ content: Buffer.alloc(8 * 2 ** 20) })
+  const leaving = await startUpload(t, url, own)
+  await startUpload(t, url, own)
+  const refused = await own.upload({ content: 'x' })
+  t.equal(refused.headers.get('retry-after'), '1')
+  t.equal(await codeOf(refused), 'concurrency_limit_exceeded')
+  t.equal((await stranger.upload({ content: 'x' })).status, 201)
+  leaving.destroy()
+  await until(async () => (await own.upload({ content: 'x' })).status === 201)
+
+  const unread = [await own.call(`GET /${id}`), await own.call(`GET /${id}`)]
+  t.equal(await codeOf(await own.call(`GET /${id}`)), 'concurrency_limit_exceeded')
+  t.equal((await own.call(`GET /${id}/metadata`)).status, 200)
+  for (const { body } of unread) await body?.cancel()
+  await until(async () => (await own.call(`HEAD /${id}`)).status === 200)
+})
