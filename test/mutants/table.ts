@@ -205,8 +205,8 @@ export const mutants: readonly Mutant[] = [
   code('files/upload.ts', 'hash.update(piece)', ''),
   code(
     'files/shelf.ts',
-    'if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id })',
-    'if (renewing) await giveUp({ book, store }, { ref, id })',
+    'if (renewing && !isUnclear) ',
+    'if (renewing) ',
   ),
   code(
     'files/download.ts',
