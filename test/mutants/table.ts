@@ -203,11 +203,7 @@ export const mutants: readonly Mutant[] = [
   ),
   code('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
   code('files/upload.ts', 'hash.update(piece)', ''),
-  code(
-    'files/shelf.ts',
-    'if (renewing && !isUnclear) ',
-    'if (renewing) ',
-  ),
+  code('files/shelf.ts', 'if (renewing && !isUnclear) await', 'if (renewing) await'),
   code(
     'files/download.ts',
     "if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'",
