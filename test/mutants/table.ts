@@ -203,7 +203,16 @@ export const mutants: readonly Mutant[] = [
   ),
   code('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
   code('files/upload.ts', 'hash.update(piece)', ''),
-  code('files/shelf.ts', 'if (renewing && !isUnclear) await', 'if (renewing) await'),
+  code(
+    'files/shelf.ts',
+    "const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')",
+    'const isUnclear = false',
+  ),
+  code(
+    'files/shelf.ts',
+    "return isCode(error, 'storage_unavailable') || isCode(error, 'server_draining')",
+    'return false',
+  ),
   code(
     'files/download.ts',
     "if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'",
