@@ -167,8 +167,13 @@ async function syncFolders(from: string, to: string): Promise<void> {
 async function openToRead(root: string, name: string, range?: ByteRange): Promise<Readable> {
   const file = await open(pathOf(root, name), 'r').catch((error: unknown) => refuse(name, error))
   try {
-    if (!(await file.stat()).isFile()) throw new NoSuchObject(name)
-    return file.createReadStream({ ...range, highWaterMark: readChunkBytes })
+    const stat = await file.stat()
+    if (!stat.isFile()) throw new NoSuchObject(name)
+    const { start = 0, end: asked = Infinity } = range ?? {}
+    const end = Math.min(asked, stat.size - 1)
+    if (end >= start) return file.createReadStream({ start, end, highWaterMark: readChunkBytes })
+    await file.close()
+    return Readable.from([])
   } catch (error) {
     await file.close()
     throw storageError(error)
