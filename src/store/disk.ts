@@ -79,9 +79,10 @@ async function put(root: string, name: string, { content, signal }: Putting): Pr
     await mkdir(dirname(fresh), { recursive: true, mode: 0o700 }).catch(fail)
     await writeDurably(fresh, content, signal)
     await publish(fresh, target).catch(fail)
-  } finally {
-    // Not there after a rename. What cannot be removed now is found by `abandon`.
+  } catch (error) {
+    // What cannot be removed now is found by `abandon`.
     await rm(fresh, { force: true }).catch(() => undefined)
+    throw error
   }
 }
 
