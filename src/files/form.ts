@@ -112,7 +112,9 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
     parser.destroy()
     parts.end()
   })
-  if (req.destroyed) stop.abort(new ClientLeft('the client left before its form was read'))
+  // Where the parser of HTTP has refused the rest, only the socket knows.
+  const hasLeft = req.destroyed || req.socket.destroyed
+  if (hasLeft) stop.abort(new ClientLeft('the client left before its form was read'))
   else pump(req, parser, options)
   return parts
 }

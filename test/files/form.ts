@@ -269,3 +269,18 @@ t.test('who asks to continue is told so only when the headers are good', async (
   other.send(`${head(body.length, 'text/plain')}Expect: 100-continue\r\n\r\n`)
   t.equal((await other.answer()).status, 415)
 })
+
+t.test('who has left before the form is read, within it, is not waited for', async (t) => {
+  const came = Promise.withResolvers<IncomingMessage>()
+  const { port } = await startListener(t, came.resolve)
+  const client = await rawClient(t, port)
+  const body = multipart([filePart('a file')])
+  const type = `Content-Type: multipart/form-data; boundary=${boundary}`
+  const head = `POST / HTTP/1.1\r\nHost: a\r\n${type}\r\nContent-Length: ${body.length}\r\n\r\n`
+  client.socket.end(Buffer.concat([Buffer.from(head), body.subarray(0, -20)]))
+  const req = await came.promise
+  const closed = once(req.socket, 'close')
+  client.socket.destroy()
+  await closed
+  await t.rejects(readParts(req, {}), ClientLeft)
+})
