@@ -25,8 +25,10 @@ import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './st
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
 export interface S3Options {
-  /** Of connections at a time, each with one call, or one download that is still running. */
+  /** Of connections at a time, each with one call. */
   readonly sockets?: number
+  /** The same for downloads, which last as long as their readers like: no call waits for them. */
+  readonly downloadSockets?: number
   readonly connectMs?: number
   /** For a call to be answered, its retries included, besides the time that its bytes take. */
   readonly answerMs?: number
@@ -38,6 +40,7 @@ export interface S3Options {
 
 const defaults = {
   sockets: 256,
+  downloadSockets: Infinity,
   connectMs: 5000,
   answerMs: 30_000,
   idleMs: 30_000,
@@ -48,6 +51,7 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
   const all = { ...defaults, ...options }
   const bucket: Bucket = { ...all, config, client: clientOf(config, all) }
   const { client } = bucket
+  const downloads = clientOf(config, { ...all, sockets: all.downloadSockets })
   /** Refuses a bad name before anything is asked. */
   const to = (name: string): Place => {
     checkName(name)
@@ -56,7 +60,7 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
   return {
     put: async (name, content, more) => put(bucket, to(name), { content, ...more }),
     get: async (name) => told(open(bucket, to(name)).then(buffer)),
-    read: async (name, range) => told(open(bucket, to(name), range)),
+    read: async (name, range) => told(open({ ...bucket, client: downloads }, to(name), range)),
     remove: async (name) => told(remove(bucket, to(name))),
     async abandon(name) {
       const at = to(name)
@@ -80,7 +84,10 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
       const command = new GetObjectCommand({ ...to(name), ...more })
       return told(getSignedUrl(client, command, { expiresIn }))
     },
-    close: async () => client.destroy(),
+    async close() {
+      client.destroy()
+      downloads.destroy()
+    },
   }
 }
 
@@ -95,7 +102,10 @@ interface Bucket extends Required<S3Options> {
 }
 
 /** An S3 server other than AWS may answer 411 or 400 to checksums that it was not asked to expect, and to Expect. */
-function clientOf(config: S3Config, { sockets, connectMs }: Required<S3Options>): S3Client {
+function clientOf(
+  config: S3Config,
+  { sockets, connectMs }: Pick<Required<S3Options>, 'sockets' | 'connectMs'>,
+): S3Client {
   const { region, endpoint, credentials, pathStyle } = config
   const agent = { keepAlive: true, maxSockets: sockets }
   return new S3Client({

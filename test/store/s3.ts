@@ -52,8 +52,18 @@ t.test('on an S3 server', async (t) => {
   await storeSuite(t, { configOf: async () => ({ s3: configOf(server) }), partBytes })
 })
 
+t.test('downloads that nobody reads on keep no call waiting', async (t) => {
+  const store = open(t, { sockets: 1, answerMs: 5000 })
+  await store.put('x', contentOf(2 * partBytes))
+  const unread = await Promise.all(Array.from({ length: 8 }, () => store.read('x')))
+  await store.put('y', contentOf(2 * partBytes))
+  t.equal((await store.get('y')).length, 2 * partBytes)
+  await store.remove('y')
+  for (const body of unread) body.destroy()
+})
+
 t.test('with one socket: downloads that are given up, refused or slow give it back', async (t) => {
-  const store = open(t, { sockets: 1 })
+  const store = open(t, { sockets: 1, downloadSockets: 1 })
   await store.put('x', contentOf(2 * partBytes))
   for (let i = 0; i < 10; i++) {
     const body = await store.read('x')
