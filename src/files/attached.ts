@@ -68,11 +68,16 @@ export interface Wanted {
   readonly older: readonly FileReference[]
 }
 
+export interface Loading extends Wanted {
+  /** Its reason is thrown; what is under way then is waited for no more. */
+  readonly signal: AbortSignal
+}
+
 /** Contents by file id, without those of earlier turns that are there no more. Throws `file_not_found`, `storage_unavailable`. */
 export async function loadWanted(
   { book, load }: MessageShelf,
   ref: string,
-  { fresh, older }: Wanted,
+  { fresh, older, signal }: Loading,
 ): Promise<Map<string, Buffer>> {
   const wanted = new Map([...older, ...fresh].map((file) => [file.file_id, file]))
   const needed = new Set(fresh.map(({ file_id }) => file_id))
@@ -81,7 +86,9 @@ export async function loadWanted(
   const rows = await book.readMany(ref, [...wanted.keys()])
   const there = new Set(rows.map((row) => row?.id))
   await each([...wanted.values()], async ({ file_id, bytes }) => {
-    const content = there.has(file_id) ? await loaded(load(ref, file_id)) : undefined
+    signal.throwIfAborted()
+    const loading = there.has(file_id) ? loaded(load(ref, file_id)) : undefined
+    const content = await unlessAborted(loading, signal)
     if (content?.length === bytes) contents.set(file_id, content)
     else if (needed.has(file_id)) throw new GatewayError('file_not_found')
   })
@@ -94,6 +101,18 @@ async function loaded(loading: Promise<Buffer>): Promise<Buffer | undefined> {
   } catch (error) {
     if (asGatewayError(error).code === 'file_not_found') return undefined
     throw error
+  }
+}
+
+/** A store may hang, and reading changes nothing. */
+async function unlessAborted<T>(reading: Promise<T> | undefined, signal: AbortSignal) {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason as Error)
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await Promise.race([reading, promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }
 

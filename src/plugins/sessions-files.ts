@@ -3,6 +3,7 @@
 
 import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
+import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import { dropImages, keepImages, loadWanted, readNamed } from '../files/attached.ts'
 import type { NewImage } from '../files/attached.ts'
@@ -31,7 +32,10 @@ export function readFiles(
   return reading
 }
 
-/** The request with its files. Throws `overloaded`, `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`. */
+/**
+ * The request with its files, within the time for a first byte: its client has heard nothing yet. Throws `overloaded`,
+ * `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`.
+ */
 export async function fillFiles(
   gateway: Gateway,
   x: Exchange,
@@ -41,11 +45,26 @@ export async function fillFiles(
   const ref = refOf(x)
   const { session } = idsOf(x)
   x.memory.take(filling.bytes)
-  const loaded = await loadWanted(shelf, ref, filling)
-  const quotaBytes = quotaOf(gateway.config, x)
-  const keeping = { ref, session, quotaBytes, signal: x.signal }
-  const kept = await keepImages(shelf, filling.images, keeping)
-  const request = filling.request(new Map([...loaded, ...kept]))
+  const { signal, end } = timeOf(gateway, x)
+  try {
+    const loaded = await loadWanted(shelf, ref, { ...filling, signal })
+    const quotaBytes = quotaOf(gateway.config, x)
+    const keeping = { ref, session, quotaBytes, signal }
+    const kept = await keepImages(shelf, filling.images, keeping)
+    return asked(x, filling.request(new Map([...loaded, ...kept])))
+  } finally {
+    end()
+  }
+}
+
+function timeOf({ config }: Gateway, x: Exchange) {
+  const late = new AbortController()
+  const onLate = () => late.abort(new GatewayError('storage_unavailable'))
+  const timer = setTimeout(onLate, config.limits.firstByteMs)
+  return { signal: AbortSignal.any([x.signal, late.signal]), end: () => clearTimeout(timer) }
+}
+
+function asked(x: Exchange, request: ChatRequest): ChatRequest {
   if (x.want) x.want = { ...x.want, countPrompt: request.countPrompt }
   return request
 }

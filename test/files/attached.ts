@@ -17,12 +17,13 @@ import { diskStore } from '../../src/store/disk.ts'
 import { addSession, openFiles } from '../fixtures/file-rows.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
+const { signal } = new AbortController()
+
 async function open(t: Test, quotaBytes = 1_000_000) {
   const { ref, session, redis, scripts } = await openFiles(t)
   const store = diskStore(join(await tempDir(t), 'store'))
   const book = createFileBook({ redis, scripts, store })
   const shelf = createShelf(book, store)
-  const { signal } = new AbortController()
   const keeping = { ref, session, quotaBytes, signal }
   const keep = async (text: string, more: Partial<FileRow> = {}) => {
     const content = Buffer.from(text)
@@ -88,12 +89,12 @@ t.test(
       },
     }
     const wanted = { fresh: [reference(first)], older: [...older, ...older] }
-    const contents = await loadWanted(watched, ref, wanted)
+    const contents = await loadWanted(watched, ref, { ...wanted, signal })
     t.strictSame([...contents.values()].map(String).toSorted(), ['a', 'e', 'f'])
     t.equal(new Set(loads).size, loads.length, 'once')
     for (const row of [gone, lost, { ...wrong, bytes: 9 }]) {
       const fresh = { fresh: [reference(row)], older: [] }
-      await t.rejects(loadWanted(shelf, ref, fresh), { code: 'file_not_found' })
+      await t.rejects(loadWanted(shelf, ref, { ...fresh, signal }), { code: 'file_not_found' })
     }
   },
 )
@@ -117,10 +118,10 @@ t.test('no more than four at a time; a failure is told when all have ended', asy
     },
   }
   const wanted = { fresh: [], older: rows.map(reference) }
-  t.equal((await loadWanted(counting, ref, wanted)).size, 9)
+  t.equal((await loadWanted(counting, ref, { ...wanted, signal })).size, 9)
   t.equal(most, 4)
   isFailing = true
-  await t.rejects(loadWanted(counting, ref, wanted), { code: 'storage_unavailable' })
+  await t.rejects(loadWanted(counting, ref, { ...wanted, signal }), { code: 'storage_unavailable' })
   t.equal(running, 0)
 })
 

@@ -261,6 +261,17 @@ async function slowly(chat: FileChat, content: string) {
 const isBusy = async (chat: FileChat) =>
   (await chat.read(`/${chat.sessionId}`))['active_message_id'] !== null
 
+t.test('a store that hangs is not waited for longer than for a first byte', async (t) => {
+  const chat = await startFileChat(t, { yaml: 'limits: { first_byte: 1s }' })
+  const { file, asked } = await slowly(chat, 'slow')
+  const sending = refused(chat, [filePart(file)])
+  const arrive = await asked()
+  t.strictSame(await sending, [503, 'storage_unavailable'])
+  await leftNothing(t, chat)
+  await arrive()
+  t.strictSame(await chat.messages(chat.sessionId), [])
+})
+
 t.test('cancelled or left while its files are read: it ends as any other', async (t) => {
   const gate = new Gate()
   const chat = await startFileChat(t, { script: model({ gate }) })
