@@ -139,18 +139,40 @@ t.test('a client that leaves ends the content, also while the content is silent'
   }
 })
 
-t.test('a client that has its bytes may leave before the content has closed', async (t) => {
-  const { promise: hasLeft, resolve: leave } = Promise.withResolvers<void>()
-  class Slow extends Counted {
-    override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-      void hasLeft.then(() => super._destroy(error, done))
-    }
+/** Says when all of it was read, and closes when it is let. */
+class Closing extends Counted {
+  readonly wasRead = Promise.withResolvers<void>()
+  readonly mayClose = Promise.withResolvers<void>()
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.wasRead.resolve()
+    void this.mayClose.promise.then(() => super._destroy(error, done))
   }
-  const before = async (res: ServerResponse) => res.once('close', leave)
-  const { connect, ended } = await serve(t, [new Slow(whole)], { before })
+}
+
+t.test('a client that counts its bytes and leaves has not left too early', async (t) => {
+  const source = new Closing(whole)
+  const letClose = () => source.mayClose.resolve()
+  const before = async (res: ServerResponse) => res.once('close', letClose)
+  const { connect, ended } = await serve(t, [source], { before })
   const one = await connect()
   one.send(get)
+  await source.wasRead.promise
+  // For a client that would leave now, if it had all.
+  const timer = setTimeout(letClose, 100)
   t.equal((await one.answer()).body.length, whole)
+  one.socket.destroy()
+  t.match(await ended, { left: false })
+  clearTimeout(timer)
+})
+
+t.test('a client that leaves while the content closes is not waited for', async (t) => {
+  const source = new Closing(whole)
+  const before = async (res: ServerResponse) => res.once('close', () => source.mayClose.resolve())
+  const { connect, ended } = await serve(t, [source], { before })
+  const one = await connect()
+  one.send(get)
+  await source.wasRead.promise
   one.socket.destroy()
   t.match(await ended, { left: true })
 })
