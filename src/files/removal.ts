@@ -71,10 +71,10 @@ async function removeObject(
   await redis.zrem(keys.due(ref), dueMember('object', id, 0))
 }
 
-/** What it does not manage is queued. */
-async function soon(work: Promise<unknown>): Promise<void> {
+/** What it does not manage is queued, or found by a sweeper; it goes on without whoever waits. */
+export async function soon(work: Promise<unknown>, ms = patienceMs): Promise<void> {
   let timer: NodeJS.Timeout | undefined
-  const patience = new Promise((resolve) => (timer = setTimeout(resolve, patienceMs)))
+  const patience = new Promise((resolve) => (timer = setTimeout(resolve, ms)))
   await Promise.race([work.catch(() => undefined), patience])
   clearTimeout(timer)
 }

@@ -11,6 +11,7 @@ import type { ByteRange, ObjectStore } from '../store/store.ts'
 import { objectName } from './file-row.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
+import { soon } from './removal.ts'
 import { receiveUpload } from './upload.ts'
 import type { UploadOptions } from './upload.ts'
 
@@ -59,6 +60,9 @@ export function createShelf(
     load: (ref, id) => asFile(store.get(objectName(ref, id))),
   }
 }
+
+/** How long who is refused waits for a store that hangs: no longer than a drain does. */
+const patienceMs = 5000
 
 interface Parts {
   readonly book: FileBook
@@ -142,7 +146,9 @@ async function recorded(
   } catch (error) {
     // The row may be there: the sweeper finds out.
     const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')
-    if (renewing && !isUnclear) await giveUp({ book, store }, { ref, id, mayCome: isCut(error) })
+    if (renewing && !isUnclear) {
+      await soon(giveUp({ book, store }, { ref, id, mayCome: isCut(error) }), patienceMs)
+    }
     throw error
   } finally {
     clearInterval(renewing)
@@ -168,12 +174,8 @@ async function giveUp(
   { book, store }: Omit<Parts, 'renewEveryMs'>,
   { ref, id, mayCome }: Place & { readonly mayCome: boolean },
 ): Promise<void> {
-  try {
-    await store.abandon(objectName(ref, id))
-    await book.abandon(ref, id, mayCome)
-  } catch {
-    return
-  }
+  await store.abandon(objectName(ref, id))
+  await book.abandon(ref, id, mayCome)
 }
 
 /** It was deleted between the look at its row and now. */

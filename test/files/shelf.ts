@@ -14,6 +14,7 @@ import { diskStore } from '../../src/store/disk.ts'
 import type { ObjectStore } from '../../src/store/store.ts'
 import { dueOf, isForgotten, openFiles, quotaBytes } from '../fixtures/file-rows.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
 
 const content = Buffer.from('what is kept')
 
@@ -56,6 +57,16 @@ t.test('a store that fails leaves neither row nor reservation', async (t) => {
   await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
   t.match(await left(), { objects: [], unfinished: [] })
   t.equal(Number((await redis.hget(keys.storage(ref), 'reserved')) ?? 0), 0)
+})
+
+t.test('who is refused does not wait for a store that hangs', async (t) => {
+  const put = () => Promise.reject(new GatewayError('storage_unavailable'))
+  const hanging = Promise.withResolvers<void>()
+  const { shelf, file, left } = await openShelf(t, { put, abandon: () => hanging.promise })
+  await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
+  t.match(await left(), { storage: { reserved: String(content.length) } }, 'for now')
+  hanging.resolve()
+  await until(async () => (await left()).storage.reserved === '0')
 })
 
 t.test('what a store makes after its put was cut is looked for later', async (t) => {
