@@ -10,7 +10,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { s3Store } from '../../src/store/s3.ts'
 import type { S3Options } from '../../src/store/s3.ts'
-import { contentOf } from '../fixtures/content.ts'
+import { bytesOf, contentOf } from '../fixtures/content.ts'
 import { until } from '../fixtures/until.ts'
 
 const MiB = 2 ** 20
@@ -20,6 +20,8 @@ interface Script {
   /** Says what a part is answered with; nothing, for as long as it does not settle. */
   part?(number: number): Promise<number> | number
   complete?(): Promise<number> | number
+  /** A part that has arrived whole. */
+  arrived?(number: number, content: Buffer): void
 }
 
 /** A server of one bucket that stores nothing; its log has a word for each call when it is answered. */
@@ -28,8 +30,10 @@ async function scripted(t: Test, script: Script, options: S3Options = {}) {
   let uploads = 0
   const answer = async (req: IncomingMessage, res: ServerResponse) => {
     const { searchParams: query } = new URL(req.url ?? '', 'http://x')
-    const bytes = (await buffer(req)).length
+    const content = await buffer(req)
+    const bytes = content.length
     const number = query.get('partNumber')
+    if (number) script.arrived?.(Number(number), content)
     const say = (word: string, status: number, body = '') => {
       log.push(status < 300 ? word : `${word} ${status}`)
       res.writeHead(status, { etag: '"e"' }).end(body)
@@ -92,6 +96,24 @@ t.test('three parts are on their way, and no more is read', async (t) => {
   await put
   t.equal(sent, 12)
 })
+
+t.test(
+  'parts whose memory is used again hold what was given, whoever is answered first',
+  async (t) => {
+    const parts: Buffer[] = []
+    const fourth = Promise.withResolvers<number>()
+    const { store } = await scripted(t, {
+      part: (number) => (number === 1 ? fourth.promise : 200),
+      arrived(number, content) {
+        parts[number - 1] = content
+        if (number === 4) fourth.resolve(200)
+      },
+    })
+    await store.put('x', contentOf(31 * MiB))
+    t.equal(parts.length, 7)
+    t.ok(Buffer.concat(parts).equals(await bytesOf(31 * MiB)))
+  },
+)
 
 t.test('a part that the server refuses ends the reading, whatever the client sends', async (t) => {
   const { store, log } = await scripted(t, { part: () => 403 })
