@@ -116,11 +116,22 @@ async function writeStream(
       throw error
     }
   }
+  const aborted = Promise.withResolvers<never>()
+  const leave = () => {
+    content.destroy()
+    aborted.reject(signal?.reason)
+  }
+  signal?.addEventListener('abort', leave, { once: true })
+  const written = pipeline(chunks, writerTo(file), { ...(signal && { signal }) })
   try {
-    await pipeline(chunks, writerTo(file), { ...(signal && { signal }) })
+    // By itself it would wait for content that says nothing.
+    await Promise.race([written, aborted.promise])
   } catch (error) {
+    written.catch(() => undefined) // the same, or what came of it
     if (signal?.aborted) throw signal.reason
     throw 'error' in own ? own.error : storageError(error)
+  } finally {
+    signal?.removeEventListener('abort', leave)
   }
 }
 
