@@ -5,6 +5,7 @@ import { bytes, duration, z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import { createPlaces } from '../files/places.ts'
 import type { Places } from '../files/places.ts'
+import type { Gateway } from '../gateway.ts'
 import type { Hooks, Plugin } from '../plugin.ts'
 import { downloadRoute } from './files-download.ts'
 import { resourceRoutes } from './files-resource.ts'
@@ -41,13 +42,9 @@ export const files: Plugin<FilesConfig> = {
   name: 'files',
   schema,
   setup(gateway, config) {
-    const { shelf, store } = gateway
+    const { shelf } = gateway
     if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
-    if (config.redirect === 'presigned' && !store.presign) {
-      throw new Error(
-        'plugins.files.redirect: presigned needs an S3 store: a folder can sign no URLs. Set store.s3, or redirect: never.',
-      )
-    }
+    checkStore(gateway, config)
     const upload = uploadRoute(gateway, shelf, config)
     const download = downloadRoute(gateway, shelf, config)
     const places = new Map([
@@ -62,6 +59,23 @@ export const files: Plugin<FilesConfig> = {
       },
     }
   },
+}
+
+/** S3 takes no more of them. */
+const mostParts = 10_000
+
+/** Throws where the store can't do what the plugin is to do. */
+function checkStore({ store, config }: Gateway, files: FilesConfig): void {
+  if (files.redirect === 'presigned' && !store.presign) {
+    throw new Error(
+      'plugins.files.redirect: presigned needs an S3 store: a folder can sign no URLs. Set store.s3, or redirect: never.',
+    )
+  }
+  if ('s3' in config.store && files.max_bytes > mostParts * config.store.s3.partBytes) {
+    throw new Error(
+      `plugins.files.max_bytes is more than ${mostParts} parts of store.s3.part_size, which S3 does not take. Raise part_size.`,
+    )
+  }
 }
 
 /** From its admission to its end. */

@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { filesYaml, startFiles } from '../fixtures/files-http.ts'
 import type { FilesCaller } from '../fixtures/files-http.ts'
-import { codeOf } from '../fixtures/gateway.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
 t.test("a session's files go with it", async (t) => {
@@ -75,4 +75,16 @@ t.test('an account has only so many uploads and downloads at a time', async (t) 
   t.equal((await own.call(`GET /${id}/metadata`)).status, 200)
   for (const { body } of unread) await body?.cancel()
   await until(async () => (await own.call(`HEAD /${id}`)).status === 200)
+})
+
+t.test('what the store cannot do stops the start', async (t) => {
+  const s3 = "store: { s3: { bucket: files, endpoint: 'http://127.0.0.1:1', part_size: 5MiB } }"
+  const wrong: [string, RegExp][] = [
+    ['plugins: { files: { redirect: presigned } }', /presigned needs an S3 store/],
+    [`${s3}\nplugins: { files: { max_bytes: 50GiB } }`, /max_bytes is more than 10000 parts/],
+  ]
+  for (const [block, message] of wrong) {
+    const yaml = `models: { demo: { targets: [demo] } }\n${block}\n`
+    await t.rejects(startGateway(t, { yaml }), { message })
+  }
 })
