@@ -114,6 +114,8 @@ export interface Limits {
   readonly answerBytes: number
   /** All bodies in flight together. */
   readonly bodiesBytes: number
+  /** All uploads that run, together. */
+  readonly uploadsBytes: number
   readonly heartbeatMs: number
   readonly readerStallMs: number
   readonly jsonBodyMs: number

@@ -145,6 +145,9 @@ const limits = z.strictObject({
   attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
   answer: bytes().prefault('64MiB').describe("Largest whole (not streamed) answer of a backend's."),
   bodies: bytes().prefault(defaultSizes.bodies).describe('All request bodies in memory together.'),
+  uploads: bytes()
+    .prefault('1GiB')
+    .describe('Memory of all uploads that run, together; each needs that of its parts.'),
   upload_idle: duration()
     .prefault('30s')
     .describe('An upload of which nothing arrives for so long is given up.'),

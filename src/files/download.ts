@@ -3,22 +3,19 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../errors.ts'
+import type { ByteRange } from '../store/store.ts'
 import { isRangeMeant, judge } from './conditions.ts'
+import { textType, unknownType } from './content-type.ts'
 import { contentDisposition } from './disposition.ts'
 import type { Disposition } from './disposition.ts'
+import type { FileRow } from './file-row.ts'
 import { parseRange } from './range.ts'
-import type { ByteRange } from './range.ts'
 
 /** What a download needs of a file's row. */
-export interface Downloadable {
-  readonly bytes: number
-  /** Unix seconds. */
-  readonly createdAt: number
-  readonly filename: string
-  readonly contentType: string
-  /** Hex. */
-  readonly sha256: string
-}
+export type Downloadable = Pick<
+  FileRow,
+  'bytes' | 'createdAt' | 'filename' | 'contentType' | 'sha256'
+>
 
 export interface DownloadRequest {
   readonly method: string
@@ -72,7 +69,7 @@ const shownInline: ReadonlySet<string> = new Set([
   'image/avif',
   'audio/mpeg',
   'video/mp4',
-  'text/plain; charset=utf-8',
+  textType,
 ])
 
 /** For other types `inline` is no error: who links to files need not know which can be shown. */
@@ -112,7 +109,7 @@ function description(file: Downloadable, disposition: Disposition) {
 const soundType = /^[a-z]+\/[a-z\d][a-z\d.+-]*(?:; charset=utf-8)?$/
 
 function servedType(contentType: string): string {
-  return soundType.test(contentType) ? contentType : 'application/octet-stream'
+  return soundType.test(contentType) ? contentType : unknownType
 }
 
 function notSatisfiable(bytes: number): GatewayError {

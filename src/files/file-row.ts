@@ -49,8 +49,6 @@ export function toFileObject(row: FileRow): FileObject {
   }
 }
 
-export const filesPath = '/api/files'
-
 /** Of a file's content in the store. */
 export function objectName(ref: string, id: string): string {
   return `files/${ref}/${id}`

@@ -1,11 +1,7 @@
 // The Range header (RFC 9110 §14) of a file of known length. Ours, since range-parser refuses a suffix longer than the
 // file, which means the whole file, and calls `5-2` unsatisfiable, which is no range at all. Pure.
 
-/** Both inclusive. */
-export interface ByteRange {
-  readonly start: number
-  readonly end: number
-}
+import type { ByteRange } from '../store/store.ts'
 
 /**
  * `whole` where the header is to be ignored: another unit, several ranges, no sound range; `none` where the file has no

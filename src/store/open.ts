@@ -17,6 +17,14 @@ export async function openStore(
   return measured(await driver(config), metrics.storeSeconds)
 }
 
+const socketBytes = 2 * 1024 * 1024
+
+/** What an upload of any length takes of memory, at most. */
+export function uploadBytes(config: StoreConfig): number {
+  if ('disk' in config) return socketBytes
+  return config.s3.partBytes * config.s3.concurrency + socketBytes
+}
+
 async function driver(config: StoreConfig): Promise<ObjectStore> {
   if ('disk' in config) return diskStore(config.disk.path)
   const { s3Store } = await import('./s3.ts')

@@ -1,6 +1,6 @@
 // Between the form and the store: back-pressure, and one end for both.
 
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import t from 'tap'
 import { outflow } from '../../src/files/outflow.ts'
 

@@ -1,8 +1,9 @@
 // src/plugins/files-upload.ts: a file over HTTP, and what is refused of it.
 
 import t from 'tap'
-import { sha256, startFiles } from '../fixtures/files-http.ts'
+import { filesYaml, sha256, startFiles, startUpload } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('an uploaded file is shown as the contract says, and comes back as it was', async (t) => {
   const { own, url, gateway } = await startFiles(t)
@@ -60,4 +61,15 @@ plans: { default: { storage: 250KiB } }
   t.equal((await gateway.store.list('files/')).length, 2)
   t.strictSame(await gateway.store.unfinished('files/'), [])
   t.equal((await own.make({ content: 'x'.repeat(51_200) })).bytes, 51_200, 'what is left')
+})
+
+t.test('uploads that run have so much memory together, whosever they are', async (t) => {
+  const yaml = `${filesYaml}limits: { uploads: 3MiB }\n`
+  const { own, stranger, url } = await startFiles(t, { yaml })
+  const slow = await startUpload(t, url, own)
+  const refused = await stranger.upload({ content: 'x' })
+  t.equal(refused.status, 503)
+  t.equal(await codeOf(refused), 'overloaded')
+  slow.destroy()
+  await until(async () => (await stranger.upload({ content: 'x' })).status === 201)
 })

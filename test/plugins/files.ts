@@ -1,11 +1,7 @@
 // src/plugins/files.ts: whose files they are, and with what they go.
 
-import { once } from 'node:events'
-import { request } from 'node:http'
 import t from 'tap'
-import type { Test } from 'tap'
-import { filesYaml, startFiles } from '../fixtures/files-http.ts'
-import type { FilesCaller } from '../fixtures/files-http.ts'
+import { filesYaml, startFiles, startUpload } from '../fixtures/files-http.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -41,22 +37,6 @@ t.test(
 )
 
 const fewPlaces = `${filesYaml}plugins: { files: { uploads: 2, downloads: 2 } }\n`
-
-/** One that is being read. Its client sends nothing of it, for as long as it likes. */
-async function startUpload(t: Test, url: string, { key, session }: FilesCaller) {
-  const headers = {
-    authorization: `Bearer ${key}`,
-    'content-type': 'multipart/form-data; boundary=b',
-    'content-length': 1e6,
-    expect: '100-continue',
-  }
-  const path = `${url}/api/files/upload?session_id=${session}`
-  const req = request(path, { method: 'POST', headers, agent: false }).on('error', () => {})
-  t.teardown(() => void req.destroy())
-  req.flushHeaders()
-  await once(req, 'continue')
-  return req
-}
 
 t.test('an account has only so many uploads and downloads at a time', async (t) => {
   const { own, stranger, url } = await startFiles(t, { yaml: fewPlaces })
