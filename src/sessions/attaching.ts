@@ -3,8 +3,8 @@
 
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import { kindOf } from '../files/attachments.ts'
-import type { NewImage } from '../files/attached.ts'
+import { kindOf } from '../files/file-reference.ts'
+import type { NewImage } from '../files/message-files.ts'
 import type { FileRow } from '../files/file-row.ts'
 import { newId } from '../ids.ts'
 import { imageTypeIn } from './content.ts'

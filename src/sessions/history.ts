@@ -12,8 +12,8 @@
 
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import { inlineBytes, standIn, tokensOf } from '../files/attachments.ts'
-import type { BackendPart, FileReference } from '../files/attachments.ts'
+import { inlineBytes, standIn, tokensOf } from '../files/file-reference.ts'
+import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import { invalid } from '../http/refusals.ts'
 import { imageTokens, messageTokens } from '../ledger/estimate.ts'
 import type { Content, NewMessage, Part, StoredMessage, ToolCall } from './message.ts'

@@ -1,8 +1,8 @@
 // A message of a session: as it is kept in Redis, and as it is shown (`chat.message`).
 // A row is read as if anybody could have written it: what is no message is undefined, never an exception.
 
-import { fileKinds } from '../files/attachments.ts'
-import type { FileReference } from '../files/attachments.ts'
+import { fileKinds } from '../files/file-reference.ts'
+import type { FileReference } from '../files/file-reference.ts'
 import { field } from '../json-field.ts'
 
 export type Role = 'user' | 'assistant' | 'tool'

@@ -2,7 +2,7 @@
 // shown to a model that can't see.
 
 import t from 'tap'
-import { inlineBytes } from '../../src/files/attachments.ts'
+import { inlineBytes } from '../../src/files/file-reference.ts'
 import { keys } from '../../src/redis.ts'
 import { chat as model } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'

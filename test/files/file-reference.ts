@@ -6,8 +6,8 @@ import {
   partOf,
   standIn,
   tokensOf,
-} from '../../src/files/attachments.ts'
-import type { FileReference } from '../../src/files/attachments.ts'
+} from '../../src/files/file-reference.ts'
+import type { FileReference } from '../../src/files/file-reference.ts'
 import { estimatePrompt } from '../../src/ledger/estimate.ts'
 
 const file = (content_type: string, more: Partial<FileReference> = {}): FileReference => ({

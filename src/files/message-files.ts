@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { GatewayError, asGatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
-import type { FileReference } from './attachments.ts'
+import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
