@@ -63,7 +63,7 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       // Its hold took more than one flight.
       if (!sending.isBegun) await begin(parts, x, sending)
       if (!sending.isBegun) throw new GatewayError('ledger_unavailable')
-      const request = sending.filling ? await filled(parts, x, sending) : sending.prepared.request
+      const request = await requestOf(parts, x, sending)
       const answer = generate(parts, x, { sending, run, request })
       // Bodies have megabytes, and an answer may take half an hour: what was sent is let go.
       if (!sending.mayBeLeft) sendings.delete(x)
@@ -202,10 +202,14 @@ async function withdraw(parts: SendParts, x: Exchange, sending: Sending): Promis
 
 const nothing = Buffer.alloc(0)
 
-async function filled({ gateway }: SendParts, x: Exchange, sending: Sending): Promise<ChatRequest> {
+/** With its files. What they took before is let go. */
+async function requestOf(
+  { gateway }: SendParts,
+  x: Exchange,
+  sending: Sending,
+): Promise<ChatRequest> {
   const { filling } = sending
   if (!filling) return sending.prepared.request
-  // It has the megabytes of images.
   sending.filling = undefined
   x.body = nothing
   return await fillFiles(gateway, x, filling)
@@ -235,13 +239,8 @@ async function generate(
   sending.mayBeLeft = false
   x.work = endOf(running, parts, { x, images: sending.images }).catch(() => undefined)
   const isStream = wantsStream(sending.wish, x)
-  const isLeavingCancel = sending.wish.onDisconnect === 'cancel'
   x.body = nothing
-  const onLeft = () => {
-    if (isLeavingCancel) running.cancel()
-  }
-  x.onLeave = onLeft
-  if (x.hasLeft) onLeft()
+  const onLeft = watchLeaving(x, running, sending)
   const refusal = await running.opened
   if (refusal) {
     await x.work
@@ -258,6 +257,16 @@ async function generate(
       await running.done
     },
   }
+}
+
+/** Answers what has to be done when the client leaves: who streams to it listens in its own way. */
+function watchLeaving(x: Exchange, running: Running, { wish }: Sending): () => void {
+  const onLeft = () => {
+    if (wish.onDisconnect === 'cancel') running.cancel()
+  }
+  x.onLeave = onLeft
+  if (x.hasLeft) onLeft()
+  return onLeft
 }
 
 /** Where nothing is left of it, its images go, too. */

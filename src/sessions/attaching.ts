@@ -8,14 +8,13 @@ import type { NewImage } from '../files/message-files.ts'
 import type { FileRow } from '../files/file-row.ts'
 import { newId } from '../ids.ts'
 import { imageTypeIn } from './content.ts'
-import type { Content, FilePart, ImagePart, NamedFile, NewMessage, SentPart } from './message.ts'
+import { mapParts, partsOf } from './message.ts'
+import type { FilePart, ImagePart, NamedFile, NewMessage, SentPart } from './message.ts'
 
 export interface Attaching {
   readonly model: Pick<Model, 'accepts'>
-  /** There is a store. */
-  readonly takesFiles: boolean
-  /** Of all files that are named. */
-  readonly rows: ReadonlyMap<string, FileRow>
+  /** By id, all that are named; undefined where there is no store. */
+  readonly files: ReadonlyMap<string, FileRow> | undefined
 }
 
 export interface Attached {
@@ -27,8 +26,7 @@ export interface Attached {
 export function namedIn(turns: readonly NewMessage<SentPart>[]): ReadonlyMap<string, string> {
   const named = new Map<string, string>()
   for (const { content } of turns) {
-    if (content === null || typeof content === 'string') continue
-    for (const part of content) {
+    for (const part of partsOf(content)) {
       if (part.type === 'file' && !named.has(part.file.file_id)) {
         named.set(part.file.file_id, part.at)
       }
@@ -40,12 +38,12 @@ export function namedIn(turns: readonly NewMessage<SentPart>[]): ReadonlyMap<str
 /** Throws `unsupported_attachment`, `file_not_found`. */
 export function attach(
   turns: readonly NewMessage<SentPart>[],
-  { model, takesFiles, rows }: Attaching,
+  { model, files }: Attaching,
 ): Attached {
   const images: NewImage[] = []
   const attachPart = (part: SentPart) => {
-    if (part.type === 'file') return reference(part, { model, rows })
-    if (part.type === 'text' || !takesFiles) return part
+    if (part.type === 'file') return reference(part, { model, files })
+    if (part.type === 'text' || !files) return part
     const image = newImage(part, images.length + 1)
     images.push(image)
     return imagePart(part, image)
@@ -54,15 +52,8 @@ export function attach(
   return { turns: kept, images }
 }
 
-function mapParts<From, To>(content: Content<From>, map: (part: From) => To): Content<To> {
-  return content === null || typeof content === 'string' ? content : content.map(map)
-}
-
-function reference(
-  { file: { file_id }, at }: NamedFile,
-  { model, rows }: Omit<Attaching, 'takesFiles'>,
-): FilePart {
-  const row = rows.get(file_id)
+function reference({ file: { file_id }, at }: NamedFile, { model, files }: Attaching): FilePart {
+  const row = files?.get(file_id)
   if (!row) throw new GatewayError('file_not_found', { param: at })
   const { bytes, contentType: content_type, filename } = row
   const kind = kindOf(content_type)

@@ -16,6 +16,7 @@ import { inlineBytes, standIn, tokensOf } from '../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import { invalid } from '../http/refusals.ts'
 import { imageTokens, messageTokens } from '../ledger/estimate.ts'
+import { mapParts, partsOf } from './message.ts'
 import type { Content, NewMessage, Part, StoredMessage, ToolCall } from './message.ts'
 
 export interface HistoryOptions {
@@ -71,8 +72,7 @@ export function filesIn(draft: Draft): readonly FileReference[] {
 }
 
 export function filesOf(content: Content): readonly FileReference[] {
-  if (content === null || typeof content === 'string') return []
-  return content.flatMap((part) => (part.type === 'file' ? [part.file] : []))
+  return partsOf(content).flatMap((part) => (part.type === 'file' ? [part.file] : []))
 }
 
 /** Of earlier turns: each is a read of the store. */
@@ -228,9 +228,8 @@ export class HistoryBuilder {
       tool_call_id,
       name,
     }
-    const files = filesOf(content)
-    const draft =
-      files.length > 0 && Array.isArray(content) ? { message: shape, content } : undefined
+    const hasFiles = filesOf(content).length > 0
+    const draft = hasFiles ? { message: shape, content: partsOf(content) } : undefined
     const text = draft ? fill(draft, standIn) : JSON.stringify(shape)
     this.#turn.drafts.push(draft ?? text)
     this.#turn.tokens += this.#tokensOf(text, content)
@@ -239,8 +238,7 @@ export class HistoryBuilder {
 
   /** The session may have had another model before, one with eyes; and not all that it has goes into one request. */
   #seen(content: Content): Content {
-    if (content === null || typeof content === 'string') return content
-    return content.map((part) => {
+    return mapParts(content, (part) => {
       if (part.type === 'text') return part
       if (part.type === 'file') return this.#fits(part.file) ? part : standIn(part.file)
       const { length } = part.image_url.url
@@ -269,7 +267,7 @@ export class HistoryBuilder {
     const { bytesPerToken } = this.#model
     let bytes = Buffer.byteLength(text) + 1
     let others = 0
-    for (const part of typeof content === 'string' ? [] : (content ?? [])) {
+    for (const part of partsOf(content)) {
       if (part.type === 'text') continue
       if (part.type === 'file') {
         others += tokensOf(part.file, bytesPerToken)

@@ -44,6 +44,15 @@ export type PublicPart = TextPart | ImagePart | ShownFile
 
 export type Content<P = Part> = string | readonly P[] | null
 
+/** What is text alone, or nothing, has none. */
+export function partsOf<P>(content: Content<P>): readonly P[] {
+  return content === null || typeof content === 'string' ? [] : content
+}
+
+export function mapParts<From, To>(content: Content<From>, map: (part: From) => To): Content<To> {
+  return content === null || typeof content === 'string' ? content : content.map(map)
+}
+
 export interface ToolCall {
   readonly id: string
   readonly type: 'function'
@@ -131,8 +140,7 @@ export function toPublic(message: StoredMessage, sessionId: string): PublicMessa
 }
 
 function shown(content: Content): Content<PublicPart> {
-  if (content === null || typeof content === 'string') return content
-  return content.map((part) => {
+  return mapParts(content, (part) => {
     if (part.type !== 'file') return part
     const { file_id, filename } = part.file
     return { type: 'file', file: { file_id, filename } }

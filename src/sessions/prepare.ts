@@ -59,8 +59,7 @@ const chat = endpoints.find(({ endpoint }) => endpoint === 'chat')
 export async function prepare(options: PrepareOptions): Promise<Prepared> {
   const { send, context, model, hold, files } = options
   checkSend(send, model)
-  const takesFiles = files !== undefined
-  const attached = attach(send.turns, { model, takesFiles, rows: files ?? noRows })
+  const attached = attach(send.turns, { model, files })
   const { turns } = attached
   const { messages, promptTokens: guessed } = await historyOf(turns, options)
   const ask: Ask = (part) =>
@@ -75,8 +74,6 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
   if (!draft) throw new TypeError('a send without rows')
   return { request: filling?.estimated ?? estimated, draft, stored, filling }
 }
-
-const noRows: ReadonlyMap<string, FileRow> = new Map()
 
 async function historyOf(
   turns: readonly NewMessage[],

@@ -9,7 +9,8 @@ import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
-import type { NewMessage, SentPart, TextPart } from './message.ts'
+import { partsOf } from './message.ts'
+import type { ImagePart, NewMessage, SentPart, TextPart } from './message.ts'
 import { checkExtras, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
 
@@ -56,7 +57,7 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
 export function checkSend({ turns, extras }: Send, model: Model): void {
   checkExtras(extras, model.extraParameters)
   if (model.accepts.includes('image')) return
-  if (turns.some(hasImage)) {
+  if (imagesIn(turns).length > 0) {
     const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
     throw new GatewayError('unsupported_attachment', { message })
   }
@@ -158,19 +159,11 @@ function readStream(scan: JsonScan): boolean | undefined {
   throw invalid('stream', 'must be true, false or null')
 }
 
-function hasImage({ content }: NewMessage<SentPart>): boolean {
-  return Array.isArray(content) && content.some((part: unknown) => urlOf(part) !== '')
+function imagesIn(turns: readonly NewMessage<SentPart>[]): readonly ImagePart[] {
+  const parts = turns.flatMap(({ content }) => partsOf(content))
+  return parts.filter((part) => part.type === 'image_url')
 }
 
 function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
-  let bytes = 0
-  for (const { content } of turns) {
-    for (const part of Array.isArray(content) ? content : []) bytes += urlOf(part).length
-  }
-  return bytes
-}
-
-function urlOf(part: unknown): string {
-  const url = field(field(part, 'image_url'), 'url')
-  return typeof url === 'string' ? url : ''
+  return imagesIn(turns).reduce((sum, { image_url: { url } }) => sum + url.length, 0)
 }

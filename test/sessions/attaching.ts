@@ -19,7 +19,7 @@ const named = (file_id: string, at = 'content[0].file.file_id'): SentPart => ({
 const user = (...content: SentPart[]): NewMessage<SentPart> => ({ role: 'user', content })
 const rowsOf = (...rows: FileRow[]) => new Map(rows.map((row) => [row.id, row]))
 const all = { accepts: ['text', 'image', 'audio', 'file'] }
-const given = { model: all, takesFiles: true, rows: rowsOf() }
+const given = { model: all, files: rowsOf() }
 
 t.test('files are named once, where they come first', async (t) => {
   const turns = [user(named('a', '0'), named('b', '1')), user(named('a', '2')), user(image(gif))]
@@ -36,7 +36,7 @@ t.test('a name becomes a reference with what the row says', async (t) => {
   const row = fileRow({ session, contentType: 'application/pdf' })
   const { turns, images } = attach([user({ type: 'text', text: 'see' }, named(row.id))], {
     ...given,
-    rows: rowsOf(row),
+    files: rowsOf(row),
   })
   const { id: file_id, bytes, contentType: content_type, filename } = row
   t.strictSame(turns[0]?.content, [
@@ -91,7 +91,7 @@ t.test('an image becomes a file that is still to be stored, by what its bytes ar
 
 t.test('without a store, images stay as they were sent', async (t) => {
   const sent = [user(image(gif)), { role: 'assistant' as const, content: 'x' }]
-  t.strictSame(attach(sent, { ...given, takesFiles: false }), { turns: sent, images: [] })
+  t.strictSame(attach(sent, { ...given, files: undefined }), { turns: sent, images: [] })
 })
 
 t.test('a kind that the model does not take is refused by its place', async (t) => {
@@ -105,7 +105,7 @@ t.test('a kind that the model does not take is refused by its place', async (t) 
     const row = fileRow({ session, contentType })
     const accepts = all.accepts.filter((one) => one !== kind)
     const refused = () =>
-      attach([user(named(row.id))], { ...given, model: { accepts }, rows: rowsOf(row) })
+      attach([user(named(row.id))], { ...given, model: { accepts }, files: rowsOf(row) })
     t.throws(refused, { code: 'unsupported_attachment', param: 'content[0].file.file_id' })
     t.throws(refused, { message: new RegExp(`${row.id} is of .*only ${accepts.join(', ')}`) })
   }
