@@ -1,7 +1,7 @@
 // The files of messages, by their rows and bytes: those that a client names are looked up, those that a model is to see are
 // loaded, those that came within a message are kept. A few at a time; whatever fails, all have ended when it is told.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { GatewayError, asGatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
@@ -132,7 +132,7 @@ export async function keepImages(
   const contents = new Map<string, Buffer>()
   await each(images, async ({ base64, ...image }) => {
     const content = Buffer.from(base64, 'base64')
-    const sha256 = createHash('sha256').update(content).digest('hex')
+    const sha256 = hash('sha256', content)
     await keep(content, { ...keeping, ...image, sha256 })
     contents.set(image.id, content)
   })

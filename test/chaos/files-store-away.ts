@@ -2,7 +2,7 @@
 // download never looks whole when it is not, a deletion is done in the end. SEED=… repeats a run; `npm run test:long` makes
 // more of it.
 
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -100,13 +100,7 @@ t.test(`killed within downloads (SEED=${seed})`, async (t) => {
   }
   t.ok(cuts > 0, `${cuts} were cut`)
   const back = await own.call(`GET /${id}`)
-  t.equal(
-    createHash('sha256')
-      .update(await back.bytes())
-      .digest('hex'),
-    sha256,
-    'once it is back',
-  )
+  t.equal(hash('sha256', await back.bytes()), sha256, 'once it is back')
 })
 
 t.test(`killed within deletions (SEED=${seed})`, async (t) => {

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { planDownload } from '../../src/files/download.ts'
 import type { Downloadable } from '../../src/files/download.ts'
 
-const sha256 = createHash('sha256').update('0123456789').digest('hex')
+const sha256 = hash('sha256', '0123456789')
 const file = {
   bytes: 10,
   createdAt: 1795200000,
@@ -30,7 +30,7 @@ const all = {
   'Content-Type': 'application/pdf',
   'Content-Disposition': `attachment; filename="__.pdf"; filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf`,
   'Accept-Ranges': 'bytes',
-  'Repr-Digest': `sha-256=:${createHash('sha256').update('0123456789').digest('base64')}:`,
+  'Repr-Digest': `sha-256=:${hash('sha256', '0123456789', 'base64')}:`,
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "sandbox; default-src 'none'",
   'Cross-Origin-Resource-Policy': 'same-site',

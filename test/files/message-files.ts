@@ -1,6 +1,6 @@
 // On a real Redis and a real folder: who has what is the book's and the store's to say.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -27,7 +27,7 @@ async function open(t: Test, quotaBytes = 1_000_000) {
   const keeping = { ref, session, quotaBytes, signal }
   const keep = async (text: string, more: Partial<FileRow> = {}) => {
     const content = Buffer.from(text)
-    const sha256 = createHash('sha256').update(content).digest('hex')
+    const sha256 = hash('sha256', content)
     const file = { id: newId('file'), filename: 'a.txt', contentType: 'text/plain', sha256 }
     return await shelf.keep(content, { ...keeping, ...file, ...more })
   }

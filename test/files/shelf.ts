@@ -1,6 +1,6 @@
 // src/files/shelf.ts: row and object come together and go together, whatever fails between.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -29,7 +29,7 @@ async function openShelf(t: Test, broken: Partial<ObjectStore> = {}) {
     session,
     filename: 'a.png',
     contentType: 'image/png',
-    sha256: createHash('sha256').update(content).digest('hex'),
+    sha256: hash('sha256', content),
     signal: new AbortController().signal,
     ...fields,
   })

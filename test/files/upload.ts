@@ -1,6 +1,6 @@
 // An upload from its first header to its end in a store, over real sockets.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import OpenAI, { toFile } from 'openai'
@@ -15,7 +15,6 @@ import { until } from '../fixtures/until.ts'
 
 const session = field('session_id', sessionId)
 const query = `?session_id=${sessionId}`
-const sha = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 const head = (length: number) =>
   `POST /${query} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=${boundary}\r\n` +
   `Content-Length: ${length}\r\n\r\n`
@@ -31,7 +30,7 @@ t.test('a file arrives whole, with all that was said of it', async (t) => {
     purpose: 'vision',
     expiresAfterS: 60,
     bytes: 300_000,
-    sha256: sha(bytes),
+    sha256: hash('sha256', bytes),
     contentType: 'application/octet-stream',
   })
   t.ok(told.kept?.equals(bytes))
@@ -48,7 +47,7 @@ t.test(
       field('purpose', 'assistants'),
       field('expires_after[anchor]', 'created_at'),
       field('expires_after[seconds]', '3600'),
-      field('sha256', sha('x')),
+      field('sha256', hash('sha256', 'x')),
     ]
     const { received } = await uploads.send([filePart('x'), ...after], { query })
     t.match(received, { purpose: 'assistants', expiresAfterS: 3600, contentType: /^text\/plain/ })
@@ -89,7 +88,7 @@ t.test('sizes: none, one, the limit, and one more', async (t) => {
     t.ok(told.kept?.equals(bytes.subarray(0, length)))
   }
   const empty = await uploads.send([session, filePart('')])
-  t.match(empty.received, { sha256: sha(''), contentType: 'text/plain; charset=utf-8' })
+  t.match(empty.received, { sha256: hash('sha256', ''), contentType: 'text/plain; charset=utf-8' })
   t.strictSame(empty.calls, ['begin a.bin', 'put'])
   const over = await uploads.send([session, filePart(bytes)])
   t.match(over.error, { code: 'file_too_large', message: /100000 bytes/ })
@@ -187,12 +186,12 @@ t.test('forms that are sound and not good are refused, and leave nothing', async
     ],
     [
       'a wrong sum before',
-      [session, field('sha256', sha('x')), file],
+      [session, field('sha256', hash('sha256', 'x')), file],
       { code: 'checksum_mismatch', status: 422 },
     ],
     [
       'a wrong sum after',
-      [session, file, field('sha256', sha('x'))],
+      [session, file, field('sha256', hash('sha256', 'x'))],
       { code: 'checksum_mismatch', param: 'sha256' },
     ],
     [
@@ -217,12 +216,12 @@ t.test('forms that are sound and not good are refused, and leave nothing', async
 
 t.test('a right sum is right in either case, before or after', async (t) => {
   const uploads = await startUploads(t)
-  const sum = field('sha256', sha('content').toUpperCase())
+  const sum = field('sha256', hash('sha256', 'content').toUpperCase())
   for (const parts of [
     [session, sum, filePart('content')],
     [session, filePart('content'), sum],
   ]) {
-    t.equal((await uploads.send(parts)).received?.sha256, sha('content'))
+    t.equal((await uploads.send(parts)).received?.sha256, hash('sha256', 'content'))
   }
 })
 

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
-import { execFileSync } from 'node:child_process'
-import { open, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -19,6 +18,7 @@ import {
   imagePart,
   keepFile,
   pngOf,
+  slowly,
   startFileChat,
 } from '../fixtures/session-files.ts'
 import type { FileChat } from '../fixtures/session-files.ts'
@@ -131,7 +131,7 @@ t.test('an image within a message becomes a file of its session', async (t) => {
     file: { file_id: ids[i], filename },
   }))
   t.strictSame(user?.content, shown)
-  const sha256 = createHash('sha256').update(png).digest('hex')
+  const sha256 = hash('sha256', png)
   const row = await chat.shelf.book.read(chat.ref, ids[0] ?? '')
   t.match(row, { sha256, bytes: png.length, contentType: 'image/png', session: chat.sessionId })
   t.ok(png.equals(await chat.shelf.load(chat.ref, ids[0] ?? '')))
@@ -241,22 +241,6 @@ t.test('what a request takes from the store is of the memory for bodies', async 
   await leftNothing(t, chat, 1)
   await answered(await chat.send(chat.sessionId, { content: [filePart(file)] }))
 })
-
-/** Its content is waited for once it is `asked`; that resolves with what lets it come. */
-async function slowly(chat: FileChat, content: string) {
-  const file = await chat.keep(content)
-  const path = join(chat.storePath, 'files', chat.ref, file.id)
-  await rm(path)
-  execFileSync('mkfifo', [path])
-  const asked = async () => {
-    const pipe = await open(path, 'w')
-    return async () => {
-      await pipe.writeFile(content)
-      await pipe.close()
-    }
-  }
-  return { file, asked }
-}
 
 const isBusy = async (chat: FileChat) =>
   (await chat.read(`/${chat.sessionId}`))['active_message_id'] !== null
