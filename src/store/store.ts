@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 export interface ObjectStore {
   /**
    * There whole or not at all when it settles; acknowledged means durable. A stream may be of any length and takes
-   * bounded memory. Rejects with the stream's own error or the signal's reason, where these ended it; every other failure
+   * bounded memory; its chunks are given away, the store frees them. Rejects with the stream's own error or the signal's reason, where these ended it; every other failure
    * is GatewayError storage_unavailable. Nothing is left after a rejection, as far as the store could be told: one that
    * went away may have all of it, or what `abandon` finds.
    */
