@@ -44,12 +44,31 @@ export function bodyFrom(source: Readable, { idleMs }: BodyOptions): Readable {
     body.push(null)
   })
   source.on('error', give)
-  const socket = 'socket' in source && source.socket instanceof Socket ? source.socket : undefined
-  // After Node's parser, which copies what it is given. 0.8 ms of CPU a MiB and 19 MiB of memory, without it 1.5 and 78.
-  socket?.on('data', discard)
+  const keepAll = freeSocketChunks(source)
   source.once('close', () => {
-    socket?.off('data', discard)
+    keepAll()
     if (!source.readableEnded) give(new Error('the store broke off'))
   })
   return body
+}
+
+/**
+ * Frees what the socket brings once Node's parser of HTTP has copied it: 0.8 ms of CPU a MiB and 19 MiB of memory, without
+ * it 1.5 and 78. A parser that passes on the socket's own memory would have its bytes taken away, so that is looked at first:
+ * in a chunk that comes out while one goes in. Answers what ends it.
+ */
+function freeSocketChunks(source: Readable): () => void {
+  const socket = 'socket' in source && source.socket instanceof Socket ? source.socket : undefined
+  if (!socket) return () => undefined
+  let isCopied: boolean | undefined
+  let passedOn: ArrayBufferLike | undefined
+  const before = () => void (passedOn = undefined)
+  const onPassed = ({ buffer }: Buffer) => void (passedOn = buffer)
+  const after = (chunk: Buffer) => {
+    if (passedOn) isCopied ??= passedOn !== chunk.buffer
+    if (isCopied) discard(chunk)
+  }
+  source.on('data', onPassed)
+  socket.prependListener('data', before).on('data', after)
+  return () => void socket.off('data', before).off('data', after)
 }

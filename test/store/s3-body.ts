@@ -1,7 +1,8 @@
 // src/store/s3-body.ts: a body ends as its source does, never in silence, and does not read ahead of its reader.
 
 import { once } from 'node:events'
-import { PassThrough } from 'node:stream'
+import { Socket } from 'node:net'
+import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { bodyFrom } from '../../src/store/s3-body.ts'
@@ -54,3 +55,30 @@ t.test('destroying it destroys the source, and leaves no timer', async (t) => {
   t.ok(source.destroyed)
   t.equal(body.errored, null)
 })
+
+t.test(
+  "what the socket brought is freed when the parser has copied it, and never its body's own memory",
+  async (t) => {
+    for (const isCopying of [true, false]) {
+      const socket = new Socket()
+      const source = Object.assign(new Readable({ read() {} }), { socket })
+      // As Node's parser does, before anybody else hears of it.
+      socket.on('data', (chunk: Buffer) => source.push(isCopying ? Buffer.from(chunk) : chunk))
+      const body = bodyFrom(source, { idleMs: 30_000 })
+      const chunks = [1, 2, 3].map((n) => Buffer.from(new Uint8Array(1000).fill(n).buffer))
+      const got: Buffer[] = []
+      body.on('data', (chunk: Buffer) => got.push(Buffer.from(chunk)))
+      for (const chunk of chunks) {
+        socket.emit('data', chunk)
+        await new Promise(setImmediate)
+      }
+      source.push(null)
+      await once(body, 'end')
+      t.same(
+        got.map(({ length, 0: first, [999]: last }) => [length, first, last]),
+        [1, 2, 3].map((n) => [1000, n, n]),
+      )
+      t.equal(chunks.at(-1)?.length, isCopying ? 0 : 1000)
+    }
+  },
+)
