@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { startS3 } from '../test/fixtures/s3-server.ts'
+import { s3Yaml, startS3 } from '../test/fixtures/s3-server.ts'
 import { startFileNginx, startTollgate } from './contestants.ts'
 import { casesOf, smallUploads } from './file-cases.ts'
 import type { Case, Ground } from './file-cases.ts'
@@ -58,14 +58,12 @@ async function startGround(): Promise<Ground> {
   const redis = await startRedis(folder)
   const more = 'plugins: { files: { max_bytes: 2GiB } }\n'
   const ground = { backendPort: 1, files: 20_000 }
-  const s3 = {
-    bucket: place.bucket,
-    endpoint: place.endpoint,
-    access_key_id: place.accessKeyId,
-    secret_access_key: place.secretAccessKey,
-  }
   const onDisk = { ...ground, folder: diskFolder, more }
-  const onS3 = { ...ground, folder: s3Folder, more: `${more}store: ${JSON.stringify({ s3 })}\n` }
+  const onS3 = {
+    ...ground,
+    folder: s3Folder,
+    more: `${more}store: ${JSON.stringify({ s3: s3Yaml(place) })}\n`,
+  }
   const node = (script: string, core: string) =>
     start([process.execPath, join(import.meta.dirname, script)], { core, ipc: true })
   return {

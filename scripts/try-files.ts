@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util'
 import { callerOf } from '../test/fixtures/files-http.ts'
 import type { FilesCaller } from '../test/fixtures/files-http.ts'
 import { spawnGateway } from '../test/fixtures/gateway.ts'
-import { startS3 } from '../test/fixtures/s3-server.ts'
+import { s3Yaml, startS3 } from '../test/fixtures/s3-server.ts'
 import { tempDir } from '../test/fixtures/temp-dir.ts'
 
 const { values } = parseArgs({
@@ -78,10 +78,7 @@ store: ${JSON.stringify(await placeOf(t, store))}
 
 async function placeOf(t: Parameters<typeof startS3>[0], store: string): Promise<object> {
   if (store === 'disk') return { disk: { path: await tempDir(t) } }
-  const { endpoint, bucket, accessKeyId, secretAccessKey } = await startS3(t)
-  return {
-    s3: { endpoint, bucket, access_key_id: accessKeyId, secret_access_key: secretAccessKey },
-  }
+  return { s3: s3Yaml(await startS3(t)) }
 }
 
 interface Measured<T> {

@@ -74,12 +74,12 @@ async function tryBrowser() {
     const shown = crashes
       ? undefined
       : await visit(chromium, { site: plain, stranger, path: `/${name}` })
-    for (const said of shown?.ran ?? []) seen.add(said.replace(/,.*/, ''))
-    if (shown?.ran.length === 0) problems.push(`${name}: nothing ran from the plain server either`)
-    const line = [name, shown ? String(shown.ran.length) : 'not opened']
+    for (const said of shown ?? []) seen.add(said.replace(/,.*/, ''))
+    if (shown?.length === 0) problems.push(`${name}: nothing ran from the plain server either`)
+    const line = [name, shown ? String(shown.length) : 'not opened']
     for (const query of ['', '?disposition=inline']) {
       const path = `/api/files/${id}${query}`
-      const { ran } = await visit(chromium, { site: door, stranger, path })
+      const ran = await visit(chromium, { site: door, stranger, path })
       if (ran.length > 0) problems.push(`${name}${query} from the gateway ran: ${ran.join('; ')}`)
       line.push(String(ran.length))
     }

@@ -1,15 +1,13 @@
 // A browser that shows one page that reads streams as it is told. The page comes from a server of
 // its own, so what it asks the gateway for is of another origin.
 
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import type { Told } from '../../test/fixtures/parsers/reconnecting.ts'
 import type { Ask } from '../../test/fixtures/parsers/stage.ts'
 import { openChromium } from '../chromium.ts'
+import { openOrigin } from '../origin.ts'
 
 export type PageReader = 'fetch' | 'fetchEventSource' | 'EventSource'
 
@@ -26,15 +24,7 @@ const served = ['/eventsource-parser/dist/', '/@microsoft/fetch-event-source/lib
 export async function startPage(undo: AsyncDisposableStack): Promise<Page> {
   const asked = new Mailbox<object>()
   const seen = new Mailbox<readonly Told[] | string>()
-  const server = createServer(pageListener(asked, seen))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  undo.defer(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  const origin = `http://127.0.0.1:${port}`
+  const origin = await openOrigin(undo, pageListener(asked, seen))
   return {
     origin,
     open: async () => (await openChromium(undo, [origin])).version,

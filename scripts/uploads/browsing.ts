@@ -10,41 +10,34 @@ const loadMs = 3000
 /** For what a page has begun to come to its end. */
 const quietMs = 400
 
-export interface Visited {
-  /** `way, origin` of each script that ran; `cookie` where one was set. */
-  readonly ran: readonly string[]
-  /** How many pages loaded. */
-  readonly loaded: number
-}
-
+/** `way, origin` of each script that ran; `cookie` where one was set. */
 export async function visit(
   chromium: Chromium,
   { site, stranger, path }: { readonly site: Site; readonly stranger: Site; readonly path: string },
-): Promise<Visited> {
+): Promise<readonly string[]> {
   const url = site.origin + path
   const { browserContextId } = await chromium.send('Target.createBrowserContext')
   await chromium.send('Browser.setDownloadBehavior', { behavior: 'deny', browserContextId })
   const heard = new Set<string>()
   const before = [site.ran.length, stranger.ran.length] as const
   const stop = hear(chromium, (text) => heard.add(text))
-  let loaded = 0
   const pages = [
     `${url}${path.includes('?') ? '&' : '?'}way=top`,
     site.pageOf(url, 'own'),
     stranger.pageOf(url, 'strange'),
   ]
-  for (const page of pages) if (await open(chromium, page, browserContextId)) loaded++
+  for (const page of pages) await open(chromium, page, browserContextId)
   stop()
   for (const said of site.ran.slice(before[0])) heard.add(said)
   for (const said of stranger.ran.slice(before[1])) heard.add(said)
   const { cookies } = await chromium.send('Storage.getCookies', { browserContextId })
   if ((cookies as readonly unknown[]).length > 0) heard.add('cookie')
   await chromium.send('Target.disposeBrowserContext', { browserContextId })
-  return { ran: [...heard].sort(), loaded }
+  return [...heard].sort()
 }
 
-/** Whether its load has ended. */
-async function open(chromium: Chromium, url: string, browserContextId: unknown): Promise<boolean> {
+/** Until what it began has had its time. */
+async function open(chromium: Chromium, url: string, browserContextId: unknown): Promise<void> {
   const target = { url: 'about:blank', browserContextId }
   const { targetId } = await chromium.send('Target.createTarget', target)
   const attached = await chromium.send('Target.attachToTarget', { targetId, flatten: true })
@@ -55,14 +48,12 @@ async function open(chromium: Chromium, url: string, browserContextId: unknown):
   const stop = hearEvents(chromium, ({ method, sessionId }) => {
     if (method === 'Page.loadEventFired' && sessionId === session) load.resolve()
   })
-  const hasLoaded = load.promise.then(() => true)
   const { isDownload, errorText } = await chromium.send('Page.navigate', { url }, session)
   const isShown = isDownload !== true && errorText === undefined
-  const end = isShown && (await Promise.race([hasLoaded, pause(loadMs, false)]))
+  if (isShown) await Promise.race([load.promise, pause(loadMs)])
   await pause(quietMs)
   stop()
   await chromium.send('Target.closeTarget', { targetId })
-  return end
 }
 
 /** Frames and workers wait until they are watched too. */

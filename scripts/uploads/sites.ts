@@ -2,11 +2,10 @@
 // it opens a URL; a plain server of the same files; and a stranger's pages. Each has a page that takes a file in every
 // way a page can, and hears of scripts that ran.
 
-import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
+import type { RequestListener } from 'node:http'
 import { activeFiles } from '../../test/fixtures/uploads/active.ts'
+import { openOrigin } from '../origin.ts'
 
 export interface Site {
   readonly origin: string
@@ -52,7 +51,7 @@ export function openStranger(undo: AsyncDisposableStack): Promise<Site> {
 
 async function openSite(undo: AsyncDisposableStack, serve: RequestListener): Promise<Site> {
   const ran: string[] = []
-  const server = createServer((req: IncomingMessage, res: ServerResponse) => {
+  const origin = await openOrigin(undo, (req, res) => {
     const { pathname, searchParams } = new URL(req.url ?? '', 'http://host')
     const read = (name: string) => searchParams.get(name) ?? ''
     if (pathname === '/ran') {
@@ -62,14 +61,6 @@ async function openSite(undo: AsyncDisposableStack, serve: RequestListener): Pro
       res.writeHead(200, { 'Content-Type': 'text/html' }).end(page(read('url'), read('from')))
     } else serve(req, res)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  undo.defer(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  const origin = `http://127.0.0.1:${port}`
   const pageOf = (url: string, from: string) =>
     `${origin}/page?${new URLSearchParams({ url, from })}`
   return { origin, pageOf, ran }

@@ -3,7 +3,7 @@
 import t from 'tap'
 import { filesYaml, startFiles } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
-import { startS3 } from '../fixtures/s3-server.ts'
+import { s3Yaml, startS3 } from '../fixtures/s3-server.ts'
 
 t.test('a part, a head, and what is known already', async (t) => {
   const { own } = await startFiles(t)
@@ -24,9 +24,9 @@ t.test('a part, a head, and what is known already', async (t) => {
 })
 
 t.test('large downloads are sent to the store, by a URL that needs no key', async (t) => {
-  const { endpoint, bucket, accessKeyId, secretAccessKey } = await startS3(t)
+  const s3 = await startS3(t)
   const yaml = `${filesYaml}
-store: { s3: { bucket: ${bucket}, endpoint: '${endpoint}', access_key_id: ${accessKeyId}, secret_access_key: ${secretAccessKey} } }
+store: ${JSON.stringify({ s3: s3Yaml(s3) })}
 plugins: { files: { redirect: presigned, redirect_above: 1KiB } }
 `
   const { own } = await startFiles(t, { yaml })
@@ -36,7 +36,7 @@ plugins: { files: { redirect: presigned, redirect_above: 1KiB } }
   t.equal(answer.status, 302)
   t.equal(answer.headers.get('cache-control'), 'no-store')
   const url = new URL(answer.headers.get('location') ?? '')
-  t.equal(url.origin, endpoint)
+  t.equal(url.origin, s3.endpoint)
   t.equal(url.searchParams.get('X-Amz-Expires'), '60')
   const got = await fetch(url, { headers: { range: 'bytes=1000-' } })
   t.equal(got.status, 206)
