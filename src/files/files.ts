@@ -95,10 +95,10 @@ export function createFileBook({
   }
 }
 
-type UploadOptions = Pick<FileBookOptions, 'redis' | 'scripts'> & { readonly leaseMs: number }
+type LeaseOptions = Pick<FileBookOptions, 'redis' | 'scripts'> & { readonly leaseMs: number }
 
 async function begin(
-  { redis, scripts, leaseMs }: UploadOptions,
+  { redis, scripts, leaseMs }: LeaseOptions,
   ref: string,
   { id, session }: Upload,
 ): Promise<void> {
@@ -115,7 +115,7 @@ async function begin(
 }
 
 async function reserve(
-  { redis, scripts, leaseMs }: UploadOptions,
+  { redis, scripts, leaseMs }: LeaseOptions,
   ref: string,
   { id, bytes, quotaBytes }: Reservation,
 ): Promise<void> {
@@ -130,7 +130,7 @@ interface Commitment {
 }
 
 async function commit(
-  { redis, scripts }: UploadOptions,
+  { redis, scripts }: LeaseOptions,
   ref: string,
   { row, quotaBytes }: Commitment,
 ): Promise<void> {
@@ -164,7 +164,7 @@ interface Abandoned {
 }
 
 async function abandon(
-  { redis, scripts }: UploadOptions,
+  { redis, scripts }: LeaseOptions,
   ref: string,
   { id, mayCome }: Abandoned,
 ): Promise<void> {

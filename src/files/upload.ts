@@ -13,7 +13,7 @@ import { parseFormHeaders, readForm } from './form.ts'
 import type { FilePart, Form } from './form.ts'
 import { outflow } from './outflow.ts'
 import type { Outflow } from './outflow.ts'
-import { reserveAhead } from './reserve-ahead.ts'
+import { formBytes, reserveAhead } from './reserve-ahead.ts'
 import { collectFields, fieldNames, invalid, unknownField } from './upload-fields.ts'
 import type { FormFields } from './upload-fields.ts'
 
@@ -59,9 +59,6 @@ export interface UploadOptions {
   onBytes?(count: number): void
 }
 
-/** What a form may have around its file: boundaries, headers of parts, fields. */
-const overheadBytes = 64 * 1024
-
 /**
  * Rejects only after `put` has settled, with the first cause: a refusal of the form, `request_timeout`, ClientLeft,
  * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is then left paused, for reply.ts to end.
@@ -71,7 +68,7 @@ export async function receiveUpload(
   options: UploadOptions,
 ): Promise<Received> {
   const parser = parseFormHeaders(req)
-  const maxBytes = options.maxBytes + overheadBytes
+  const maxBytes = options.maxBytes + formBytes
   const length = Number(req.headers['content-length'] ?? Number.NaN)
   const tooLarge = () => tooLargeFor(options.maxBytes)
   if (length > maxBytes) throw tooLarge()

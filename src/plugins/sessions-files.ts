@@ -16,8 +16,6 @@ import type { Filling } from '../sessions/prepare.ts'
 import type { Send } from '../sessions/turns.ts'
 import { idsOf } from './sessions-route.ts'
 
-const none: Promise<ReadonlyMap<string, FileRow>> = Promise.resolve(new Map())
-
 /** Rows of what is named; undefined without a store. Sends in this tick; who asks may wait for something else first. */
 export function readFiles(
   { shelf }: Gateway,
@@ -25,10 +23,9 @@ export function readFiles(
   { turns }: Send,
 ): Promise<ReadonlyMap<string, FileRow>> | undefined {
   if (!shelf) return undefined
-  const named = namedIn(turns)
-  if (named.size === 0) return none
-  const reading = readNamed(shelf, refOf(x), { session: idsOf(x).session, named })
-  reading.catch(() => undefined)
+  const { session } = idsOf(x)
+  const reading = readNamed(shelf, refOf(x), { session, named: namedIn(turns) })
+  reading.catch(() => undefined) // who asks hears of it, later
   return reading
 }
 

@@ -19,12 +19,12 @@ export interface Spot {
   /** How many images and files there may be. */
   readonly attachments: number
   /** There is a store: files can be named, and images go there, whatever their size. */
-  readonly takesFiles?: boolean
+  readonly takesFiles: boolean
 }
 
 /** Text or a list of parts that are not empty. */
 export function readParts(value: unknown, spot: Spot): string | readonly SentPart[] {
-  const { at, attachments, takesFiles = false } = spot
+  const { at, attachments, takesFiles } = spot
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') {
     if (value === '') throw invalid(at, 'must not be empty')
@@ -69,10 +69,7 @@ export function readName(value: unknown, at: string): string {
   return value
 }
 
-interface PartSpot {
-  readonly at: string
-  readonly takesFiles: boolean
-}
+type PartSpot = Omit<Spot, 'attachments'>
 
 function readPart(part: unknown, spot: PartSpot): SentPart {
   const { at, takesFiles } = spot
@@ -104,9 +101,6 @@ function readTextPart(part: unknown, at: string): TextPart {
   return { type: 'text', text }
 }
 
-const partKeys = new Set(['type', 'image_url'])
-const imageKeys = new Set(['url', 'detail'])
-
 const fileKeys = new Set(['type', 'file'])
 /** As it is shown, a file has its name with it: it can be sent back whole. */
 const namedKeys = new Set(['file_id', 'filename'])
@@ -124,6 +118,9 @@ function readFilePart(part: object, at: string): NamedFile {
   const file_id = readName(field(file, 'file_id'), `${place}.file_id`)
   return { type: 'file', file: { file_id }, at: `${place}.file_id` }
 }
+
+const partKeys = new Set(['type', 'image_url'])
+const imageKeys = new Set(['url', 'detail'])
 
 function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
   refuseStrangers(part, { known: partKeys, at })

@@ -16,12 +16,13 @@ import { attach } from './attaching.ts'
 import type { Attached } from './attaching.ts'
 import type { Context } from './context.ts'
 import { HistoryBuilder, composeBody, fill, filesIn, filesOf } from './history.ts'
-import type { Draft, History } from './history.ts'
+import type { History } from './history.ts'
 import type { NewMessage, StoredMessage } from './message.ts'
 import { checkSend } from './turns.ts'
 import type { Send } from './turns.ts'
 
 export interface Prepared {
+  /** With what files cost as an estimate, but with words in their place. */
   readonly request: ChatRequest
   /** The answer's row in progress; its id is the message's. */
   readonly draft: StoredMessage
@@ -36,8 +37,6 @@ export interface Filling extends Wanted {
   readonly images: readonly NewImage[]
   /** That the wanted ones take in the request. */
   readonly bytes: number
-  /** What it costs with them. Its body is without. */
-  readonly estimated: ChatRequest
   /** With contents by file id; a file without is told by its name. It costs what was estimated. */
   request(contents: ReadonlyMap<string, Buffer>): ChatRequest
 }
@@ -57,9 +56,9 @@ const chat = endpoints.find(({ endpoint }) => endpoint === 'chat')
 
 /** Throws invalid_parameter, unknown_parameter, unsupported_attachment, body_too_large. */
 export async function prepare(options: PrepareOptions): Promise<Prepared> {
-  const { send, context, model, hold, files } = options
+  const { send, context, model, hold } = options
   checkSend(send, model)
-  const attached = attach(send.turns, { model, files })
+  const attached = attach(send.turns, { model, files: options.files })
   const { turns } = attached
   const { messages, promptTokens: guessed } = await historyOf(turns, options)
   const ask: Ask = (part) =>
@@ -67,12 +66,14 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
       messages.map((draft) => fill(draft, part)),
       options,
     )
-  const estimated = ask(standIn)
-  const filling = fillingOf(messages, { ...attached, ask, estimated })
+  const files = messages.flatMap(filesIn)
+  const request = costing(ask(standIn), files)
+  const { promptTokens } = request
+  const filling = fillingOf(files, { ...attached, ask, promptTokens })
   const stored = rowsOf(turns, { context, model, hold, guessed })
   const draft = stored.at(-1)
   if (!draft) throw new TypeError('a send without rows')
-  return { request: filling?.estimated ?? estimated, draft, stored, filling }
+  return { request, draft, stored, filling }
 }
 
 async function historyOf(
@@ -112,28 +113,28 @@ type Ask = (part: (file: FileReference) => BackendPart) => ChatRequest
 
 interface ToFill extends Attached {
   readonly ask: Ask
-  /** Without the files. */
-  readonly estimated: ChatRequest
+  readonly promptTokens: number
+}
+
+function costing(request: ChatRequest, files: readonly FileReference[]): ChatRequest {
+  const { bytesPerToken } = request.model
+  const tokens = files.reduce((sum, file) => sum + tokensOf(file, bytesPerToken), 0)
+  return { ...request, promptTokens: request.promptTokens + tokens }
 }
 
 function fillingOf(
-  messages: readonly Draft[],
-  { turns, images, ask, estimated }: ToFill,
+  files: readonly FileReference[],
+  { turns, images, ask, promptTokens }: ToFill,
 ): Filling | undefined {
-  const all = messages.flatMap(filesIn)
-  if (all.length === 0 && images.length === 0) return undefined
-  const { bytesPerToken } = estimated.model
-  const tokens = all.reduce((sum, file) => sum + tokensOf(file, bytesPerToken), 0)
-  const promptTokens = estimated.promptTokens + tokens
+  if (files.length === 0 && images.length === 0) return undefined
   const said = new Set(turns.flatMap(({ content }) => filesOf(content)).map(idOf))
   const here = new Set(images.map(({ id }) => id))
-  const wanted = all.filter((file) => !here.has(idOf(file)))
+  const wanted = files.filter((file) => !here.has(idOf(file)))
   return {
     images,
     fresh: wanted.filter((file) => said.has(idOf(file))),
     older: wanted.filter((file) => !said.has(idOf(file))),
     bytes: wanted.reduce((sum, file) => sum + inlineBytes(file), 0),
-    estimated: { ...estimated, promptTokens },
     request(contents) {
       const request = ask((file) => {
         const content = contents.get(idOf(file))

@@ -26,7 +26,7 @@ export interface Send extends Parameters {
 
 export interface SendLimits extends Pick<Limits, 'attachments' | 'jsonApiBytes'> {
   /** There is a store for files and images. */
-  readonly takesFiles?: boolean
+  readonly takesFiles: boolean
 }
 
 /** Each is a row, written by one script. */

@@ -6,7 +6,8 @@ const image = (url: unknown, more: object = {}) => ({
   type: 'image_url',
   image_url: { url, ...more },
 })
-const parts = (value: unknown) => readParts(value, { at: 'content', attachments: 2 })
+const parts = (value: unknown) =>
+  readParts(value, { at: 'content', attachments: 2, takesFiles: false })
 const call = (more: object = {}) => ({
   id: 'call_1',
   type: 'function',

@@ -5,7 +5,7 @@ import { checkSend, parseSend } from '../../src/sessions/turns.ts'
 import { randomObject } from '../fixtures/random-json.ts'
 import { seeded } from '../fixtures/random.ts'
 
-const limits = { attachments: 10, jsonApiBytes: 1024 * 1024 }
+const limits = { attachments: 10, jsonApiBytes: 1024 * 1024, takesFiles: false }
 const send = (body: unknown) =>
   parseSend(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), limits)
 const say = (...messages: unknown[]) => send({ messages })
