@@ -136,7 +136,7 @@ const silent = {
 }
 
 /** An answer within the time. */
-function soon({ answerMs }: Bucket): { abortSignal: AbortSignal } {
+function inTime({ answerMs }: Bucket): { abortSignal: AbortSignal } {
   return { abortSignal: AbortSignal.timeout(answerMs) }
 }
 
@@ -211,7 +211,7 @@ async function open(bucket: Bucket, from: Place, range?: ByteRange): Promise<Rea
 
 async function remove(bucket: Bucket, at: Place): Promise<void> {
   try {
-    await bucket.client.send(new DeleteObjectCommand(at), soon(bucket))
+    await bucket.client.send(new DeleteObjectCommand(at), inTime(bucket))
   } catch (error) {
     if (!isMissing(error)) throw error
   }
@@ -222,7 +222,7 @@ async function listKeys(bucket: Bucket, Prefix: string): Promise<readonly string
   let ContinuationToken: string | undefined
   do {
     const where = { Bucket: bucket.config.bucket, Prefix, ContinuationToken }
-    const page = await bucket.client.send(new ListObjectsV2Command(where), soon(bucket))
+    const page = await bucket.client.send(new ListObjectsV2Command(where), inTime(bucket))
     keys.push(...(page.Contents ?? []).flatMap(({ Key }) => Key ?? []))
     ContinuationToken = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (ContinuationToken)
@@ -239,7 +239,7 @@ async function listUploads(bucket: Bucket, Prefix: string): Promise<readonly Lef
   let marks: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } | undefined
   do {
     const where = { Bucket: bucket.config.bucket, Prefix, ...marks }
-    const page = await bucket.client.send(new ListMultipartUploadsCommand(where), soon(bucket))
+    const page = await bucket.client.send(new ListMultipartUploadsCommand(where), inTime(bucket))
     for (const { Key: key, UploadId: id } of page.Uploads ?? []) {
       if (key !== undefined && id !== undefined) uploads.push({ key, id })
     }
@@ -260,7 +260,7 @@ const abortPauseMs = 100
 async function abortLeft(bucket: Bucket, { Bucket, Key }: Place, id?: string): Promise<void> {
   const abort = async (UploadId: string) => {
     const command = new AbortMultipartUploadCommand({ Bucket, Key, UploadId })
-    await bucket.client.send(command, soon(bucket)).catch((error: unknown) => {
+    await bucket.client.send(command, inTime(bucket)).catch((error: unknown) => {
       if (!isMissing(error)) throw error
     })
   }
