@@ -45,7 +45,7 @@ export interface Case {
 }
 
 const lanes = 4
-export const smallBytes = 16 * 1024
+const smallBytes = 16 * 1024
 const partBytes = 8 * 2 ** 20
 const concurrency = 3
 

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
-import { GatewayError } from './errors.ts'
+import { GatewayError, hasCode } from './errors.ts'
 import type { RedisLink } from './redis.ts'
 
 /** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
@@ -119,6 +119,11 @@ export function wasRefused(error: unknown): boolean {
     error.cause instanceof Error &&
     error.cause.name === 'ReplyError'
   )
+}
+
+/** No reply came: it may have run. */
+export function isUnclear(error: unknown): boolean {
+  return hasCode(error, 'ledger_unavailable') && !wasRefused(error)
 }
 
 /** Counts come as integers, amounts as text: ioredis reads the integer 9007199254740989 as …988. */

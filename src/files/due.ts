@@ -4,9 +4,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
-import { GatewayError } from '../errors.ts'
 import { keys } from '../redis.ts'
-import { numberAt, unavailable, wasRefused } from '../scripts.ts'
+import { isUnclear, numberAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 
 const minuteMs = 60_000
@@ -90,10 +89,6 @@ export async function persistently<T>(
       await ready(redis)
     }
   }
-}
-
-function isUnclear(error: unknown): boolean {
-  return error instanceof GatewayError && error.code === 'ledger_unavailable' && !wasRefused(error)
 }
 
 /** Or does not come back soon. */

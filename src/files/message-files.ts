@@ -2,7 +2,7 @@
 // loaded, those that came within a message are kept. A few at a time; whatever fails, all have ended when it is told.
 
 import { hash } from 'node:crypto'
-import { GatewayError, asGatewayError } from '../errors.ts'
+import { GatewayError, asGatewayError, hasCode } from '../errors.ts'
 import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
@@ -99,7 +99,7 @@ async function loaded(loading: Promise<Buffer>): Promise<Buffer | undefined> {
   try {
     return await loading
   } catch (error) {
-    if (asGatewayError(error).code === 'file_not_found') return undefined
+    if (hasCode(error, 'file_not_found')) return undefined
     throw error
   }
 }

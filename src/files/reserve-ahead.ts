@@ -2,7 +2,7 @@
 // cannot fit is refused before it is sent; else in slices. Near the quota's end it asks for exactly what has come, so
 // nobody is refused who would have fitted.
 
-import { GatewayError } from '../errors.ts'
+import { hasCode } from '../errors.ts'
 
 export interface Reservation {
   /** Reserved so far. */
@@ -38,7 +38,7 @@ export function reserveAhead(source: Source, bodyBytes: number): Reservation {
           return
         } catch (error) {
           const isLast = index === asked.length - 1
-          if (isLast || !isQuota(error)) throw error
+          if (isLast || !hasCode(error, 'storage_quota_exceeded')) throw error
         }
       }
     },
@@ -47,8 +47,4 @@ export function reserveAhead(source: Source, bodyBytes: number): Reservation {
 
 function slices(total: number): readonly number[] {
   return [sliceBytes, sliceBytes / 8, sliceBytes / 64, 0].map((ahead) => total + ahead)
-}
-
-function isQuota(error: unknown): boolean {
-  return error instanceof GatewayError && error.code === 'storage_quota_exceeded'
 }

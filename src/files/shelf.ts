@@ -3,8 +3,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { GatewayError } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
+import { GatewayError, hasCode } from '../errors.ts'
 import { newId, secondsOf } from '../ids.ts'
 import { NoSuchObject } from '../store/store.ts'
 import type { ByteRange, ObjectStore } from '../store/store.ts'
@@ -145,7 +144,7 @@ async function recorded(
     return row
   } catch (error) {
     // The row may be there: the sweeper finds out.
-    const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')
+    const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')
     if (renewing && !isUnclear) {
       await soon(giveUp({ book, store }, { ref, id, mayCome: isCut(error) }), patienceMs)
     }
@@ -157,16 +156,12 @@ async function recorded(
 
 /** A sweeper has taken it for dead. Where Redis could not be asked, the next one tells. */
 function loseBy(error: unknown, lost: AbortController): void {
-  if (isCode(error, 'storage_unavailable')) lost.abort(error)
-}
-
-function isCode(error: unknown, code: ErrorCode): boolean {
-  return error instanceof GatewayError && error.code === code
+  if (hasCode(error, 'storage_unavailable')) lost.abort(error)
 }
 
 /** By time, by the network or by our own end: a store that has all of an object may make it after it was taken away. */
 function isCut(error: unknown): boolean {
-  return isCode(error, 'storage_unavailable') || isCode(error, 'server_draining')
+  return hasCode(error, 'storage_unavailable') || hasCode(error, 'server_draining')
 }
 
 /** What fails here is the sweeper's when the lease has ended. */

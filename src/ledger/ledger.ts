@@ -3,7 +3,6 @@
 // Promises: never negative, conserved, exactly once, nothing lost by a crash (docs: ledger). It sets no prices.
 
 import type { Plan } from '../config/config.ts'
-import { GatewayError } from '../errors.ts'
 import type { Page } from '../http/page.ts'
 import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
@@ -26,7 +25,7 @@ import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import { sendOrder } from './orders.ts'
 import { Outbox } from './outbox.ts'
-import { createScripts, numberAt, wasRefused } from '../scripts.ts'
+import { createScripts, isUnclear, numberAt } from '../scripts.ts'
 import type { ScriptLink, Reply } from '../scripts.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
@@ -271,10 +270,6 @@ export class Ledger {
     await spool.touch()
     outbox.adopt(await spool.takeOver())
   }
-}
-
-function isUnclear(error: unknown): boolean {
-  return error instanceof GatewayError && error.code === 'ledger_unavailable' && !wasRefused(error)
 }
 
 function reportShortfall(reply: Reply, events: LedgerEvents): void {

@@ -10,12 +10,6 @@ import {
   storageOf,
 } from '../fixtures/file-rows.ts'
 
-const hang = () => {
-  let release = () => {}
-  const gate = new Promise<void>((resolve) => (release = resolve))
-  return { gate, release }
-}
-
 t.test('a removed file is gone with its object, its bytes and its queue', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const files = { book, store, ref }
@@ -53,7 +47,7 @@ t.test('what the store refuses stays queued, and nobody hears of it', async (t) 
 t.test('a store that hangs is waited for two seconds', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t, { retryMs: 30_000 })
   const { id } = await addFile({ book, store, ref }, { session })
-  const { gate, release } = hang()
+  const { promise: gate, resolve: release } = Promise.withResolvers<void>()
   store.gate = gate
   const started = performance.now()
   await book.remove(ref, id)

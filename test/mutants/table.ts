@@ -205,12 +205,12 @@ export const mutants: readonly Mutant[] = [
   code('files/upload.ts', 'hash.update(piece)', ''),
   code(
     'files/shelf.ts',
-    "const isUnclear = isCommitting && isCode(error, 'ledger_unavailable')",
+    "const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')",
     'const isUnclear = false',
   ),
   code(
     'files/shelf.ts',
-    "return isCode(error, 'storage_unavailable') || isCode(error, 'server_draining')",
+    "return hasCode(error, 'storage_unavailable') || hasCode(error, 'server_draining')",
     'return false',
   ),
   code(
