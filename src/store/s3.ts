@@ -52,10 +52,14 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
   const bucket: Bucket = { ...all, config, client: clientOf(config, all) }
   const { client } = bucket
   const downloads = clientOf(config, { ...all, sockets: all.downloadSockets })
-  /** Refuses a bad name before anything is asked. */
+  // Bad names are refused before anything is asked.
   const to = (name: string): Place => {
     checkName(name)
     return { Bucket: config.bucket, Key: config.prefix + name }
+  }
+  const below = (prefix: string): string => {
+    checkPrefix(prefix)
+    return config.prefix + prefix
   }
   return {
     put: async (name, content, more) => put(bucket, to(name), { content, ...more }),
@@ -67,17 +71,10 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
       await told(remove(bucket, at))
       await told(abortLeft(bucket, at))
     },
-    async list(prefix) {
-      checkPrefix(prefix)
-      return namesOf(config, await told(listKeys(bucket, config.prefix + prefix)))
-    },
+    list: async (prefix) => namesOf(config, await told(listKeys(bucket, below(prefix)))),
     async unfinished(prefix) {
-      checkPrefix(prefix)
-      const uploads = await told(listUploads(bucket, config.prefix + prefix))
-      return namesOf(
-        config,
-        uploads.map(({ key }) => key),
-      )
+      const keys = (await told(listUploads(bucket, below(prefix)))).map(({ key }) => key)
+      return namesOf(config, keys)
     },
     async presign(name, { expiresS: expiresIn, contentType, disposition }) {
       const more = { ResponseContentType: contentType, ResponseContentDisposition: disposition }

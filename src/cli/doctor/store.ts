@@ -77,10 +77,8 @@ function watchPuts(store: ObjectStore): Watched {
   const puts = new Map<string, Promise<unknown>>()
   const put: ObjectStore['put'] = (name, content, options) => {
     const putting = store.put(name, content, options)
-    puts.set(
-      name,
-      putting.catch(() => undefined),
-    ) // who asked for it hears of it
+    const settled = putting.catch(() => undefined) // who asked for it hears of it
+    puts.set(name, settled)
     return putting
   }
   return { store: { ...store, put }, puts }
