@@ -122,8 +122,10 @@ async function leaveEverywhere(t: Test, setup: WorldSetup): Promise<void> {
   t.comment(all.map(({ where, at, request }) => `${where} ${at}/${request.length}`).join(', '))
 }
 
-t.test(`on the disk: clients leave at ${cuts} points (SEED=${seed})`, (t) => leaveEverywhere(t, {}))
+t.test(`on the disk: clients that leave at ${cuts} points leave nothing (SEED=${seed})`, (t) =>
+  leaveEverywhere(t, {}),
+)
 
-t.test(`on S3: clients leave at ${cuts} points (SEED=${seed})`, async (t) =>
+t.test(`on S3: clients that leave at ${cuts} points leave nothing (SEED=${seed})`, async (t) =>
   leaveEverywhere(t, { s3: await startS3(t) }),
 )

@@ -60,10 +60,10 @@ async function killAgainAndAgain(t: Test, setup: WorldSetup): Promise<void> {
   }
 }
 
-t.test(`on the disk: gateways killed within uploads (SEED=${seed})`, (t) =>
+t.test(`on the disk: what killed gateways took is there, the rest is swept (SEED=${seed})`, (t) =>
   killAgainAndAgain(t, {}),
 )
 
-t.test(`on S3: gateways killed within uploads (SEED=${seed})`, async (t) =>
+t.test(`on S3: what killed gateways took is there, the rest is swept (SEED=${seed})`, async (t) =>
   killAgainAndAgain(t, { s3: await startS3(t) }),
 )

@@ -43,8 +43,10 @@ async function redisAway(t: Test, setup: WorldSetup): Promise<void> {
   sawEnds(t, all, '503 ledger_unavailable', ['201'])
 }
 
-t.test(`on the disk: Redis killed within uploads (SEED=${seed})`, (t) => redisAway(t, {}))
+t.test(`on the disk: with Redis killed, an upload is refused or whole (SEED=${seed})`, (t) =>
+  redisAway(t, {}),
+)
 
-t.test(`on S3: Redis killed within uploads (SEED=${seed})`, async (t) =>
+t.test(`on S3: with Redis killed, an upload is refused or whole (SEED=${seed})`, async (t) =>
   redisAway(t, { s3: await startS3(t) }),
 )

@@ -42,7 +42,7 @@ async function start(t: Test): Promise<Scene> {
   return { s3, world, gateway, own }
 }
 
-t.test(`killed within uploads (SEED=${seed})`, async (t) => {
+t.test(`a store killed within uploads: each is refused or whole (SEED=${seed})`, async (t) => {
   const { s3, world, gateway, own } = await start(t)
   const all: (Ended | 'cut')[] = []
   for (let number = 0; number < rounds; number++) {
@@ -61,49 +61,54 @@ t.test(`killed within uploads (SEED=${seed})`, async (t) => {
   sawEnds(t, all, '503 storage_unavailable', ['201'])
 })
 
-t.test(`killed within downloads (SEED=${seed})`, async (t) => {
-  const { s3, gateway, own } = await start(t)
-  const { id, bytes, sha256 } = await own.make({ content: Buffer.alloc(5 * partBytes, 'a file ') })
-  let cuts = 0
-  for (let number = 0; number < rounds; number++) {
-    const headers = { authorization: `Bearer ${own.key}` }
-    const req = request(`${gateway.url}/api/files/${id}`, { headers, agent: false }).end()
-    t.teardown(() => void req.destroy())
-    const [res] = (await once(req, 'response')) as [IncomingMessage]
-    t.equal(res.statusCode, 200)
-    t.equal(res.headers['content-length'], String(bytes))
-    const hash = createHash('sha256')
-    const killAt = random(bytes - partBytes)
-    let got = 0
-    let killing: Promise<void> | undefined
-    res.on('data', (chunk: Buffer) => {
-      hash.update(chunk)
-      got += chunk.length
-      if (killing || got < killAt) return
-      res.pause()
-      killing = s3.kill().then(() => void res.resume())
+t.test(
+  `a store killed within downloads: none looks whole that is cut (SEED=${seed})`,
+  async (t) => {
+    const { s3, gateway, own } = await start(t)
+    const { id, bytes, sha256 } = await own.make({
+      content: Buffer.alloc(5 * partBytes, 'a file '),
     })
-    const isWhole = await finished(res).then(
-      () => true,
-      () => false,
-    )
-    await killing
-    if (isWhole) t.strictSame([got, hash.digest('hex')], [bytes, sha256], 'whole')
-    else t.ok(got < bytes, `cut after ${got} of ${bytes} bytes`)
-    if (!isWhole) cuts++
-    const away = await own.call(`GET /${id}`)
-    t.equal(away.status, 503, 'while it is away')
-    t.match(await away.json(), { error: { code: 'storage_unavailable' } })
-    await s3.restart()
-    // It answers before it has its volumes.
-    await until(async () => (await own.call(`GET /${id}`)).ok)
-  }
-  t.ok(cuts > 0, `${cuts} were cut`)
-  const back = await own.call(`GET /${id}`)
-  t.equal(hash('sha256', await back.bytes()), sha256, 'once it is back')
-})
+    let cuts = 0
+    for (let number = 0; number < rounds; number++) {
+      const headers = { authorization: `Bearer ${own.key}` }
+      const req = request(`${gateway.url}/api/files/${id}`, { headers, agent: false }).end()
+      t.teardown(() => void req.destroy())
+      const [res] = (await once(req, 'response')) as [IncomingMessage]
+      t.equal(res.statusCode, 200)
+      t.equal(res.headers['content-length'], String(bytes))
+      const hash = createHash('sha256')
+      const killAt = random(bytes - partBytes)
+      let got = 0
+      let killing: Promise<void> | undefined
+      res.on('data', (chunk: Buffer) => {
+        hash.update(chunk)
+        got += chunk.length
+        if (killing || got < killAt) return
+        res.pause()
+        killing = s3.kill().then(() => void res.resume())
+      })
+      const isWhole = await finished(res).then(
+        () => true,
+        () => false,
+      )
+      await killing
+      if (isWhole) t.strictSame([got, hash.digest('hex')], [bytes, sha256], 'whole')
+      else t.ok(got < bytes, `cut after ${got} of ${bytes} bytes`)
+      if (!isWhole) cuts++
+      const away = await own.call(`GET /${id}`)
+      t.equal(away.status, 503, 'while it is away')
+      t.match(await away.json(), { error: { code: 'storage_unavailable' } })
+      await s3.restart()
+      // It answers before it has its volumes.
+      await until(async () => (await own.call(`GET /${id}`)).ok)
+    }
+    t.ok(cuts > 0, `${cuts} were cut`)
+    const back = await own.call(`GET /${id}`)
+    t.equal(hash('sha256', await back.bytes()), sha256, 'once it is back')
+  },
+)
 
-t.test(`killed within deletions (SEED=${seed})`, async (t) => {
+t.test(`a store killed within deletions: all are done in the end (SEED=${seed})`, async (t) => {
   const { s3, world, own } = await start(t)
   for (let number = 0; number < rounds / 2; number++) {
     const files = await Promise.all(

@@ -80,7 +80,7 @@ t.test('nothing that a browser would run comes out, however it is wrapped', asyn
   t.equal(await typeOf(Buffer.concat([png, Buffer.from(script)])), 'image/png', 'a polyglot')
 })
 
-t.test('whatever file-type may find one day', async (t) => {
+t.test('whatever file-type may find one day, no type that runs comes of it', async (t) => {
   const active = [
     'text/html',
     'text/javascript',

@@ -96,7 +96,7 @@ t.test('parts come in order, with their bytes as they are', async (t) => {
   ])
 })
 
-t.test('names in every way that clients write them', async (t) => {
+t.test('a name is the same in every way that clients write it', async (t) => {
   const cases: readonly (readonly [line: string | Buffer, filename: string | undefined])[] = [
     ['filename="报告.pdf"', '报告.pdf'],
     ["filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf", '报告.pdf'],

@@ -60,7 +60,7 @@ t.test('a store that fails stops the sender with its error', async (t) => {
   }
 })
 
-t.test('a store that destroys the content and then says why', async (t) => {
+t.test('a store that destroys the content and then says why is heard', async (t) => {
   const stop = new AbortController()
   const out = outflow(async (content) => {
     content.once('data', () => content.destroy())

@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseRange } from '../../src/files/range.ts'
 import { seeded } from '../fixtures/random.ts'
 
-t.test('the three forms of a range', async (t) => {
+t.test('each of the three forms of a range is read', async (t) => {
   for (const [header, start, end] of [
     ['bytes=0-0', 0, 0],
     ['bytes=2-5', 2, 5],
@@ -27,7 +27,7 @@ t.test('what goes beyond the end is shortened to it', async (t) => {
   t.same(parseRange(`bytes=-${huge}`, 10), { start: 0, end: 9 })
 })
 
-t.test('where the file has no byte of it', async (t) => {
+t.test('a range that the file has no byte of is none', async (t) => {
   for (const header of ['bytes=10-', 'bytes=10-20', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
     t.equal(parseRange(header, 10), 'none', header)
   }

@@ -48,7 +48,7 @@ const callsOf = (store: ObjectStore): readonly (() => Promise<unknown>)[] => [
   () => store.unfinished(''),
 ]
 
-t.test('on an S3 server', async (t) => {
+t.test('an S3 server keeps all that a store promises', async (t) => {
   await storeSuite(t, { configOf: async () => ({ s3: configOf(server) }), partBytes })
 })
 
@@ -193,42 +193,46 @@ t.test('a body that stops, breaks off, or is not the range that was asked for', 
   await t.rejects(open(t, {}, whole).read('x', { start: 0, end: 1 }), unavailable)
 })
 
-t.test('a server that is killed', { skip: given !== undefined }, async (t) => {
-  const victim = await startS3(t)
-  const store = open(t, {}, configOf(victim))
-  await store.put('big', contentOf(40 * MiB))
+t.test(
+  'a server that is killed is a failure of the store, until it is back',
+  { skip: given !== undefined },
+  async (t) => {
+    const victim = await startS3(t)
+    const store = open(t, {}, configOf(victim))
+    await store.put('big', contentOf(40 * MiB))
 
-  await t.test('during a download: the body ends as a failure of the store', async (t) => {
-    const body = await store.read('big')
-    await once(body, 'readable')
-    await victim.kill()
-    await t.rejects(sha256Of(body), unavailable)
-    await victim.restart()
-    // It answers before it has its volumes.
-    const back = await eventually(() => store.read('big').then(sha256Of, () => undefined))
-    t.equal(back, await sha256Of(contentOf(40 * MiB)))
-  })
-
-  await t.test('during an upload: it fails, and `abandon` takes what is left', async (t) => {
-    for (const at of [0, 7 * MiB, 23 * MiB]) {
-      const before = async (given: number) => {
-        if (given !== at) return
-        if (at > 0) await until(async () => (await store.unfinished('')).length === 1)
-        await victim.kill()
-      }
-      await t.rejects(store.put('x', contentOf(30 * MiB, { before })), unavailable)
+    await t.test('during a download: the body ends as a failure of the store', async (t) => {
+      const body = await store.read('big')
+      await once(body, 'readable')
+      await victim.kill()
+      await t.rejects(sha256Of(body), unavailable)
       await victim.restart()
-      await store.abandon('x')
-      t.strictSame(await store.unfinished(''), [])
-      t.strictSame(await store.list(''), ['big'])
-    }
-  })
+      // It answers before it has its volumes.
+      const back = await eventually(() => store.read('big').then(sha256Of, () => undefined))
+      t.equal(back, await sha256Of(contentOf(40 * MiB)))
+    })
 
-  await t.test('every call fails as long as it is away', async (t) => {
-    await victim.kill()
-    for (const call of callsOf(store)) await t.rejects(call(), unavailable)
-    await t.rejects(store.put('x', contentOf(20 * MiB)), unavailable)
-    await victim.restart()
-    t.strictSame(await store.list(''), ['big'])
-  })
-})
+    await t.test('during an upload: it fails, and `abandon` takes what is left', async (t) => {
+      for (const at of [0, 7 * MiB, 23 * MiB]) {
+        const before = async (given: number) => {
+          if (given !== at) return
+          if (at > 0) await until(async () => (await store.unfinished('')).length === 1)
+          await victim.kill()
+        }
+        await t.rejects(store.put('x', contentOf(30 * MiB, { before })), unavailable)
+        await victim.restart()
+        await store.abandon('x')
+        t.strictSame(await store.unfinished(''), [])
+        t.strictSame(await store.list(''), ['big'])
+      }
+    })
+
+    await t.test('every call fails as long as it is away', async (t) => {
+      await victim.kill()
+      for (const call of callsOf(store)) await t.rejects(call(), unavailable)
+      await t.rejects(store.put('x', contentOf(20 * MiB)), unavailable)
+      await victim.restart()
+      t.strictSame(await store.list(''), ['big'])
+    })
+  },
+)

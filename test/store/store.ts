@@ -10,7 +10,7 @@ import {
   storageError,
 } from '../../src/store/store.ts'
 
-t.test('names and prefixes of objects', async (t) => {
+t.test('a name leads to one object, a prefix to none outside the store', async (t) => {
   for (const name of ['a', 'a/b', 'A-_=.z/0', '-', 'x'.repeat(200)]) {
     t.ok(isName(name), name)
     checkName(name)

@@ -108,7 +108,7 @@ t.test('a model that does not chat is not asked', async (t) => {
   t.equal(backend.requests.length, 0)
 })
 
-t.test('what real servers sent', async (t) => {
+t.test('what real servers sent is judged as it was', async (t) => {
   const verdicts = {
     'llama-stream-usage-on.sse': 'ok',
     'llama-stream-usage-off.sse': 'warn',

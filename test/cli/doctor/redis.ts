@@ -101,7 +101,7 @@ t.test('an embedded one is asked where its gateway runs, and not missed where no
   for (const line of lines) t.match(line, /^ok /)
 })
 
-t.test('what no server at hand says', async (t) => {
+t.test('old versions, clusters and clocks are judged by what servers say of them', async (t) => {
   const info = (text: string) => parseInfo(text.replaceAll(' ', '\r\n'))
   t.match(judgeVersion(info('redis_version:6.2.14')), { verdict: 'fail', detail: /7 or later/ })
   t.match(judgeVersion(info('redis_version:7.2.4 valkey_version:8.0.1')), {

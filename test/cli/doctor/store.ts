@@ -43,15 +43,18 @@ t.test('a folder that cannot be: one failure, and the rest of the checks', async
   t.notOk(examination.findings[0]?.unreachable)
 })
 
-t.test('a folder in the way of every object', async (t) => {
-  const path = await tempDir(t)
-  await mkdir(path, { recursive: true })
-  await writeFile(join(path, 'doctor'), '')
-  const { examination, lines } = startExamination()
-  await examineStore({ disk: { path } }, examination)
-  t.match(lines[0], /^fail store write: /)
-  t.strictSame(await diskStore(path).unfinished(''), [])
-})
+t.test(
+  'a file in the way of every object is a failure of writing, and nothing is left',
+  async (t) => {
+    const path = await tempDir(t)
+    await mkdir(path, { recursive: true })
+    await writeFile(join(path, 'doctor'), '')
+    const { examination, lines } = startExamination()
+    await examineStore({ disk: { path } }, examination)
+    t.match(lines[0], /^fail store write: /)
+    t.strictSame(await diskStore(path).unfinished(''), [])
+  },
+)
 
 for (const [i, line] of all.entries()) {
   t.test(`Ctrl-C behind "${line}" leaves nothing`, async (t) => {
@@ -92,7 +95,7 @@ function s3At({ endpoint, bucket, ...credentials }: S3Access): S3Config {
 const at = (endpoint: string) =>
   s3At({ endpoint, bucket: 'tollgate', accessKeyId: 'a', secretAccessKey: 'very-secret' })
 
-t.test('on an S3 server', async (t) => {
+t.test('on an S3 server, all is tried and nothing is left', async (t) => {
   const server = givenS3() ?? (await startS3(t))
   const s3 = s3At(server)
   const store = s3Store(s3)
@@ -127,7 +130,7 @@ t.test('on an S3 server', async (t) => {
   })
 })
 
-t.test('a store that is not there', async (t) => {
+t.test('a store that is not there is unreachable in all its checks', async (t) => {
   const backend = await startBackend(t)
   await backend.stop()
   const { examination, lines } = startExamination()
