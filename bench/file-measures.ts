@@ -2,10 +2,9 @@
 // by curl, which costs less than what it measures, small ones by bench/file-load.ts.
 
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { Tollgate } from './contestants.ts'
-import { cpuSeconds, isPinned, otherCores, rssBytes } from './processes.ts'
+import { cpuSeconds, isPinned, otherCores, peakBytes, resetPeak, rssBytes } from './processes.ts'
 import type { Redis } from './redis.ts'
 
 /** Of one round. A unit is a MiB or a request. */
@@ -50,17 +49,6 @@ export async function measured(
     scripts: (after?.scripts ?? 0) - (before?.scripts ?? 0),
     commands: (after?.all ?? 0) - (before?.all ?? 0),
   }
-}
-
-function resetPeak(pids: readonly number[]): void {
-  for (const pid of pids) writeFileSync(`/proc/${pid}/clear_refs`, '5')
-}
-
-function peakBytes(pids: readonly number[]): number {
-  const peaks = pids.map((pid) =>
-    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]),
-  )
-  return peaks.reduce((sum, one) => sum + one, 0) * 1024
 }
 
 export interface Caller {

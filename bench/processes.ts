@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, readdirSync } from 'node:fs'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 
 /** Proxies take turns on the first core; everything else shares the others. */
@@ -97,6 +97,18 @@ export function rssBytes(pids: readonly number[]): number {
     Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]),
   )
   return pages.reduce((sum, one) => sum + one, 0) * 4096
+}
+
+/** The kernel's own count begins again: no sample can miss the peak. */
+export function resetPeak(pids: readonly number[]): void {
+  for (const pid of pids) writeFileSync(`/proc/${pid}/clear_refs`, '5')
+}
+
+export function peakBytes(pids: readonly number[]): number {
+  const peaks = pids.map((pid) =>
+    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]),
+  )
+  return peaks.reduce((sum, one) => sum + one, 0) * 1024
 }
 
 let endedSeconds = 0

@@ -4,11 +4,11 @@
 
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
+import { cpuSeconds, peakBytes, resetPeak, rssBytes } from '../bench/processes.ts'
 import { callerOf } from '../test/fixtures/files-http.ts'
 import type { FilesCaller } from '../test/fixtures/files-http.ts'
 import { spawnGateway } from '../test/fixtures/gateway.ts'
@@ -89,26 +89,16 @@ interface Measured<T> {
   readonly cpuS: number
 }
 
-/** The peak is the kernel's own, set back before: no sample can miss it. */
 async function measured<T>(pid: number, run: () => Promise<T>): Promise<Measured<T>> {
-  await writeFile(`/proc/${pid}/clear_refs`, '5')
-  const beforeMiB = await memoryMiB(pid, 'VmRSS')
-  const cpuBefore = await cpuOf(pid)
+  const pids = [pid]
+  resetPeak(pids)
+  const beforeMiB = Math.round(rssBytes(pids) / MiB)
+  const cpuBefore = cpuSeconds(pids)
   const startedAt = performance.now()
   const result = await run()
   const seconds = (performance.now() - startedAt) / 1000
-  const cpuS = (await cpuOf(pid)) - cpuBefore
-  return { result, seconds, beforeMiB, peakMiB: await memoryMiB(pid, 'VmHWM'), cpuS }
-}
-
-async function memoryMiB(pid: number, what: 'VmRSS' | 'VmHWM'): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Math.round(Number(new RegExp(`${what}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024)
-}
-
-async function cpuOf(pid: number): Promise<number> {
-  const words = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? []
-  return (Number(words[11]) + Number(words[12])) / 100
+  const cpuS = cpuSeconds(pids) - cpuBefore
+  return { result, seconds, beforeMiB, peakMiB: Math.round(peakBytes(pids) / MiB), cpuS }
 }
 
 interface Upload {

@@ -4,7 +4,7 @@
 
 import { hasCode } from '../errors.ts'
 
-export interface Reservation {
+export interface Reserved {
   /** Reserved so far. */
   readonly bytes: number
   /** Resolves when at least `total` is reserved. Throws what `reserve` throws. */
@@ -21,7 +21,7 @@ const sliceBytes = 8 * 1024 * 1024
 export const formBytes = 64 * 1024
 
 /** `bodyBytes`: the request's length, NaN where it is not known. */
-export function reserveAhead(source: Source, bodyBytes: number): Reservation {
+export function reserveAhead(source: Source, bodyBytes: number): Reserved {
   let bytes = 0
   return {
     get bytes() {

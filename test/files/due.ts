@@ -23,7 +23,7 @@ import {
   fileRow,
   isForgotten,
   openFiles,
-  openStore,
+  memoryStore,
   quotaBytes,
   scriptsOn,
   storageOf,
@@ -164,7 +164,7 @@ t.test('in whatever order commands arrive, nothing due is forgotten', async (t) 
     const turns = new Turns(random)
     const ref = newRef()
     const session = await addSession(redis, ref)
-    const store = openStore()
+    const store = memoryStore()
     const on = () => {
       const client = turns.actor(redis)
       const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
