@@ -10,7 +10,7 @@ import type { Shelf } from '../files/shelf.ts'
 import type { Gateway } from '../gateway.ts'
 import { createBodyBudget } from '../http/body.ts'
 import type { Answer, Route } from '../plugin.ts'
-import { uploadBytes } from '../store/open.ts'
+import { uploadMemoryBytes } from '../store/open.ts'
 import type { FilesConfig } from './files.ts'
 
 export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig): Route {
@@ -38,7 +38,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig)
     async serve(x) {
       const claim = memory.claim()
       try {
-        claim.take(uploadBytes(store))
+        claim.take(uploadMemoryBytes(store))
         return created(await receive(x))
       } finally {
         claim.release()

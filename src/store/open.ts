@@ -20,7 +20,7 @@ export async function openStore(
 const socketBytes = 2 * 1024 * 1024
 
 /** What an upload of any length takes of memory, at most. */
-export function uploadBytes(config: StoreConfig): number {
+export function uploadMemoryBytes(config: StoreConfig): number {
   if ('disk' in config) return socketBytes
   return config.s3.partBytes * config.s3.concurrency + socketBytes
 }

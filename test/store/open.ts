@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createMetrics } from '../../src/metrics.ts'
 import type { S3Config } from '../../src/config/config.ts'
-import { openStore, uploadBytes } from '../../src/store/open.ts'
+import { openStore, uploadMemoryBytes } from '../../src/store/open.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 t.test('every call is measured by its name, a failing one too', async (t) => {
@@ -50,5 +50,5 @@ t.test('an S3 store can sign URLs, without asking the server', async (t) => {
 
 t.test('what an upload takes is that of its parts, and of its socket', async (t) => {
   const s3 = { partBytes: 8 * 2 ** 20, concurrency: 3 } as S3Config
-  t.equal(uploadBytes({ s3 }) - uploadBytes({ disk: { path: '' } }), 3 * 8 * 2 ** 20)
+  t.equal(uploadMemoryBytes({ s3 }) - uploadBytes({ disk: { path: '' } }), 3 * 8 * 2 ** 20)
 })
