@@ -8,8 +8,8 @@ import { chat as model } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { balanceOf, differencesOf } from '../fixtures/money.ts'
 import { messageIdOf, refusal } from '../fixtures/session-chat.ts'
-import type { Live } from '../fixtures/session-chat.ts'
 import {
+  answered,
   dataUrl,
   filePart,
   gotMessages,
@@ -21,12 +21,6 @@ import {
 import type { FileChat } from '../fixtures/session-files.ts'
 import { until } from '../fixtures/until.ts'
 
-async function answered(live: Live): Promise<Live> {
-  if (live.status !== 200) throw new Error(`${live.status} ${(await live.end()).toString()}`)
-  await live.end()
-  return live
-}
-
 const say = async (chat: FileChat, content: unknown, more: object = {}) =>
   answered(await chat.send(chat.sessionId, { content, ...more }))
 
@@ -34,35 +28,19 @@ const say = async (chat: FileChat, content: unknown, more: object = {}) =>
 const seen = (chat: FileChat, index: number) =>
   gotParts(chat, index).map(({ text, image_url }) => text ?? image_url?.url)
 
-async function upload(chat: FileChat, name: string, content: string | Buffer<ArrayBuffer>) {
-  const form = new FormData()
-  form.set('session_id', chat.sessionId)
-  form.set('file', new Blob([content]), name)
-  const url = `${chat.gateway.url}/api/files/upload`
-  const headers = { authorization: `Bearer ${chat.key}` }
-  const answer = await fetch(url, { method: 'POST', headers, body: form })
-  if (answer.status !== 201) throw new Error(`${answer.status} ${await answer.text()}`)
-  return (await answer.json()) as { readonly id: string; readonly filename: string }
-}
-
-async function file(chat: FileChat, path: string, method = 'GET') {
-  const headers = { authorization: `Bearer ${chat.key}` }
-  return await fetch(`${chat.gateway.url}/api/files/${path}`, { method, headers })
-}
-
 const gif = Buffer.from('R0lGODlhAQABAAAAACw=', 'base64')
 
 t.test('a file is uploaded, talked about, and no longer known when it was deleted', async (t) => {
   const chat = await startFileChat(t)
-  const notes = await upload(chat, 'notes.txt', 'remember the milk')
-  const picture = await upload(chat, 'cow.gif', gif)
+  const notes = await chat.own.make({ name: 'notes.txt', content: 'remember the milk' })
+  const picture = await chat.own.make({ name: 'cow.gif', content: gif })
   await say(chat, [{ type: 'text', text: 'What?' }, filePart(notes), filePart(picture)])
   await say(chat, 'And again?')
   const both = ['What?', '[file: notes.txt]\nremember the milk', dataUrl(gif, 'image/gif')]
   t.strictSame(seen(chat, 0), both)
   t.strictSame(seen(chat, 1), both)
-  t.equal((await file(chat, notes.id, 'DELETE')).status, 204)
-  t.equal((await file(chat, picture.id, 'DELETE')).status, 204)
+  t.equal((await chat.own.call(`DELETE /${notes.id}`)).status, 204)
+  t.equal((await chat.own.call(`DELETE /${picture.id}`)).status, 204)
   await say(chat, 'Still there?')
   t.strictSame(seen(chat, 2), ['What?', '[file: notes.txt]', '[image]'])
   const named = await chat.send(chat.sessionId, { content: [filePart(notes)] })
@@ -74,17 +52,17 @@ t.test('an image of a message can be opened as a file, and goes with its session
   const chat = await startFileChat(t)
   await say(chat, [imagePart(dataUrl(pngOf(500)))])
   const [id = ''] = await chat.ids()
-  const opened = await file(chat, `${id}?disposition=inline`)
+  const opened = await chat.own.call(`GET /${id}?disposition=inline`)
   t.equal(opened.headers.get('content-type'), 'image/png')
   t.match(opened.headers.get('content-disposition'), /^inline; filename="image-1.png"/)
   t.ok(pngOf(500).equals(Buffer.from(await opened.arrayBuffer())))
-  const { session_id, purpose } = (await (await file(chat, `${id}/metadata`)).json()) as {
+  const { session_id, purpose } = (await (await chat.own.call(`GET /${id}/metadata`)).json()) as {
     session_id: string
     purpose: string
   }
   t.strictSame([session_id, purpose], [chat.sessionId, 'vision'])
   t.equal((await chat.at(`/${chat.sessionId}`, { method: 'DELETE' })).status, 204)
-  t.equal((await file(chat, id)).status, 404)
+  t.equal((await chat.own.call(`GET /${id}`)).status, 404)
   await until(async () => (await chat.gateway.gateway.store.list('files/')).length === 0)
 })
 

@@ -10,8 +10,8 @@ import { failing } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { balanceOf, differencesOf } from '../fixtures/money.ts'
 import { refusal } from '../fixtures/session-chat.ts'
-import type { Live } from '../fixtures/session-chat.ts'
 import {
+  answered,
   dataUrl,
   filePart,
   gotParts,
@@ -35,11 +35,6 @@ async function leftNothing(t: Test, chat: FileChat, asked = 0): Promise<void> {
 
 async function refused(chat: FileChat, content: unknown, asked: object = {}) {
   return await refusal(await chat.send(chat.sessionId, { content, stream: false }, asked))
-}
-
-async function answered(live: Live): Promise<void> {
-  if (live.status !== 200) throw new Error((await live.end()).toString())
-  await live.end()
 }
 
 t.test('each kind of file reaches the backend as backends take it', async (t) => {
