@@ -7,6 +7,7 @@ import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
+import { unlessAborted } from './patience.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
 
 /** What of a shelf messages need. */
@@ -87,8 +88,9 @@ export async function loadWanted(
   const there = new Set(rows.map((row) => row?.id))
   await each([...wanted.values()], async ({ file_id, bytes }) => {
     signal.throwIfAborted()
-    const loading = there.has(file_id) ? loaded(load(ref, file_id)) : undefined
-    const content = await unlessAborted(loading, signal)
+    const content = there.has(file_id)
+      ? await unlessAborted(loaded(load(ref, file_id)), signal)
+      : undefined
     if (content?.length === bytes) contents.set(file_id, content)
     else if (needed.has(file_id)) throw new GatewayError('file_not_found')
   })
@@ -101,18 +103,6 @@ async function loaded(loading: Promise<Buffer>): Promise<Buffer | undefined> {
   } catch (error) {
     if (hasCode(error, 'file_not_found')) return undefined
     throw error
-  }
-}
-
-/** A store may hang, and reading changes nothing. */
-async function unlessAborted<T>(reading: Promise<T> | undefined, signal: AbortSignal) {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = () => reject(signal.reason as Error)
-  signal.addEventListener('abort', onAbort)
-  try {
-    return await Promise.race([reading, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }
 

@@ -10,6 +10,7 @@ import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, persistently } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
+import { soon } from './patience.ts'
 import { readRow } from './rows.ts'
 
 export interface RemovalOptions {
@@ -33,7 +34,8 @@ const patienceMs = 2000
 export async function removeFile(options: RemovalOptions, ref: string, id: string): Promise<void> {
   const { session } = await readRow(options.redis, ref, id)
   if (!(await drop(options, { ref, id, session }))) throw new GatewayError('file_not_found')
-  await soon(removeObject(options, ref, id))
+  // What it does not manage is queued, or found by a sweeper.
+  await soon(removeObject(options, ref, id), patienceMs)
 }
 
 /** False where there was no row. */
@@ -71,14 +73,6 @@ async function removeObject(
   await redis.zrem(keys.due(ref), dueMember('object', id, 0))
 }
 
-/** What it does not manage is queued, or found by a sweeper; it goes on without whoever waits. */
-export async function soon(work: Promise<unknown>, ms = patienceMs): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const patience = new Promise((resolve) => (timer = setTimeout(resolve, ms)))
-  await Promise.race([work.catch(() => undefined), patience])
-  clearTimeout(timer)
-}
-
 const aFlight = 100
 const storeAtOnce = 4
 
@@ -113,5 +107,5 @@ export async function removeFilesOf(
       await removeObject(options, ref, id)
     }
   }
-  await soon(Promise.all(Array.from({ length: storeAtOnce }, removeNext)))
+  await soon(Promise.all(Array.from({ length: storeAtOnce }, removeNext)), patienceMs)
 }

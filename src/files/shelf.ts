@@ -10,7 +10,7 @@ import type { ByteRange, ObjectStore } from '../store/store.ts'
 import { objectName } from './file-row.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
-import { soon } from './removal.ts'
+import { soon } from './patience.ts'
 import { receiveUpload } from './upload.ts'
 import type { UploadOptions } from './upload.ts'
 

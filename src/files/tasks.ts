@@ -8,6 +8,7 @@ import { parseDue } from './due.ts'
 import type { DueKind } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
+import { unlessAborted } from './patience.ts'
 import { dropFilesOf, rowKeys } from './removal.ts'
 
 export interface Problem {
@@ -110,20 +111,10 @@ async function forget({ redis }: TaskOptions, { ref, member }: Thing) {
 
 /** What hangs, or is in the way of the end, has failed. */
 function limited({ store, storeMs, signal }: TaskOptions): TaskOptions['store'] {
-  const within = async (work: Promise<void>) => {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(storeMs)])
-    await Promise.race([work, aborted(limit)])
-  }
+  const within = (work: Promise<void>) =>
+    unlessAborted(work, AbortSignal.any([signal, AbortSignal.timeout(storeMs)]))
   return {
     remove: (name) => within(store.remove(name)),
     abandon: (name) => within(store.abandon(name)),
   }
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const onAbort = () => reject(signal.reason as Error)
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
-  })
 }
