@@ -65,7 +65,7 @@ async function startBoth(t: Test) {
         ...options,
         everyMs: 0,
         takenMs: 500,
-        lookAgainMs: 1,
+        // The second look comes in an hour, after all of this: it alone finds what a frozen upload puts, and fails to remove.
         onProblem: () => undefined,
       }),
     }
