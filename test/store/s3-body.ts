@@ -4,8 +4,10 @@ import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { mock } from 'node:test'
 import t from 'tap'
 import { bodyFrom } from '../../src/store/s3-body.ts'
+import { until } from '../fixtures/until.ts'
 
 const unavailable = { code: 'storage_unavailable' }
 
@@ -32,16 +34,22 @@ t.test('an error, or an end before the end, is a failure of the store', async (t
 })
 
 t.test('silence is a failure while something is asked for, and only then', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
   const source = new PassThrough({ highWaterMark: 2 ** 24 })
   const body = bodyFrom(source, { idleMs: 60 })
   for (let i = 0; i < 16; i++) source.write(Buffer.alloc(64 * 1024))
   await once(body, 'readable')
-  const late = Promise.withResolvers<void>()
-  setTimeout(() => late.resolve(), 200)
-  await late.promise
+  await until(() => source.isPaused())
+  mock.timers.tick(200)
   t.notOk(body.destroyed, 'nobody has read')
   t.ok(body.readableLength < 2 ** 20, 'and it was not all taken')
-  await t.rejects(text(body), { ...unavailable, cause: { message: /nothing for 60 ms/ } })
+  const all = text(body)
+  await until(() => source.readableLength + body.readableLength === 0)
+  mock.timers.tick(59)
+  t.notOk(body.destroyed)
+  mock.timers.tick(1)
+  await t.rejects(all, { ...unavailable, cause: { message: /nothing for 60 ms/ } })
   t.ok(source.destroyed)
 })
 
