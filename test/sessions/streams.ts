@@ -1,6 +1,7 @@
 // Streams read from any place on, where they are not generated: each cursor gets what follows it, one terminal, or the
 // truth about why not. Readers of the process that generates: generations.ts, and over HTTP test/plugins/sessions-stream.ts.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Exchange } from '../../src/exchange.ts'
@@ -147,24 +148,28 @@ t.test('who follows from ahead when the owner dies gets the terminal alone, once
 t.test('many readers cost one follower, which goes with the last', async (t) => {
   const { speak, begin, redis } = await open(t)
   const { owned } = await speak(1)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
   const reads = async () =>
     Number((await redis.info('commandstats')).match(/xrange:calls=(\d+)/)?.[1] ?? 0)
   const readings = await Promise.all(Array.from({ length: 20 }, () => begin(owned, 1)))
   const before = await reads()
-  const started = performance.now()
-  await until(async () => (await reads()) >= before + 5)
-  t.ok(performance.now() - started > 700, 'five polls take a second')
+  /** The polls of so much time, which are answered before Redis says how many there were. */
+  const pollsIn = async (ms: number) => {
+    mock.timers.tick(ms)
+    const polls = (await reads()) - before
+    await new Promise(setImmediate)
+    return polls
+  }
+  t.equal(await pollsIn(199), 0)
+  t.equal(await pollsIn(1), 1, 'one for all of them')
+  t.equal(await pollsIn(200), 2, 'five in a second')
   for (const reading of readings) {
     if (typeof reading !== 'object') return t.fail('not followed')
     reading.abort.abort(new Error('drain'))
     t.equal(await reading.how, 'cut')
   }
-  const quiet = async () => {
-    const found = await reads()
-    await new Promise((resolve) => setTimeout(resolve, 450))
-    return found === (await reads())
-  }
-  await until(quiet)
+  for (let second = 0; second < 3; second++) t.equal(await pollsIn(1000), 2, 'no more')
 })
 
 t.test('who comes when the drain is over is cut off, too', async (t) => {
