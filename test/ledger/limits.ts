@@ -14,7 +14,7 @@ import {
   unlimited,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-import { until } from '../fixtures/until.ts'
+import { withinOne } from '../fixtures/windows.ts'
 
 const server = await startRedis(t)
 
@@ -26,10 +26,18 @@ async function open(t: Test, plan: Partial<Plan>, key: object = {}) {
   })
   const caller = await makeAccount(link, { key })
   await topUp(ledger, caller, 1_000_000)
-  // The windows are whole minutes: none of these tests may straddle two.
-  await until(() => Date.now() % 60_000 < 57_000)
   return { link, ledger, caller }
 }
+
+/** Windows are minutes of the clock. */
+const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
+
+/** What is thrown. */
+const refusalOf = (work: Promise<unknown>) =>
+  work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
 
 const sides = [
   ['the account', { requestsPerMinute: 3, tokensPerMinute: 100, concurrency: 3 }, {}],
@@ -40,48 +48,51 @@ for (const [side, plan, key] of sides) {
   t.test(
     `requests a minute of ${side}: the limit is met exactly, and a refusal counts nothing`,
     async (t) => {
-      const { link, ledger, caller } = await open(
-        t,
-        { requestsPerMinute: 3, ...plan, concurrency: 99 },
-        { ...key, concurrency: '' },
-      )
-      for (const remaining of [2, 1, 0]) {
-        const { limits } = (
-          await ledger.admit(request(caller, 1, { promptTokens: 1, outputTokens: 1 }))
-        ).fields
-        t.match(limits.requests, { limit: 3, remaining })
+      const { seen, counted } = await withinOneMinute(async () => {
+        const { link, ledger, caller } = await open(
+          t,
+          { requestsPerMinute: 3, ...plan, concurrency: 99 },
+          { ...key, concurrency: '' },
+        )
+        const seen: unknown[] = []
+        for (let i = 0; i < 3; i++) {
+          const small = request(caller, 1, { promptTokens: 1, outputTokens: 1 })
+          seen.push((await ledger.admit(small)).fields.limits.requests)
+        }
+        for (let i = 0; i < 3; i++) seen.push(await refusalOf(ledger.admit(request(caller, 1))))
+        return { seen, counted: await link.client.hget(keys.account(caller.ref), 'requests') }
+      })
+      const refusal = {
+        code: 'rate_limit_exceeded',
+        headers: { 'x-ratelimit-limit-requests': '3', 'x-ratelimit-remaining-requests': '0' },
+        retryAfterMs: Number,
       }
-      for (let i = 0; i < 3; i++) {
-        const error = await ledger.admit(request(caller, 1)).catch((thrown: unknown) => thrown)
-        t.match(error, {
-          code: 'rate_limit_exceeded',
-          headers: { 'x-ratelimit-limit-requests': '3', 'x-ratelimit-remaining-requests': '0' },
-        })
-        t.match(error, { retryAfterMs: Number })
-      }
-      t.equal(await link.client.hget(keys.account(caller.ref), 'requests'), '3')
+      const admitted = [2, 1, 0].map((remaining) => ({ limit: 3, remaining }))
+      t.match(seen, [...admitted, refusal, refusal, refusal])
+      t.equal(seen.length, 6)
+      t.equal(counted, '3')
     },
   )
 
   t.test(`tokens a minute of ${side}: the estimate counts, then what was used`, async (t) => {
-    const { ledger, caller } = await open(
-      t,
-      { ...plan, requestsPerMinute: 99 },
-      { ...key, rpm: '' },
-    )
-    const wanted = () => request(caller, 1, { promptTokens: 20, outputTokens: 50 })
-    const hold = await ledger.admit(wanted())
-    t.match(hold.fields.limits.tokens, { limit: 100, remaining: 30 })
-    await t.rejects(ledger.admit(wanted()), {
-      code: 'rate_limit_exceeded',
-      message: /of tokens a minute/,
+    const { first, second, third, large } = await withinOneMinute(async () => {
+      const { ledger, caller } = await open(
+        t,
+        { ...plan, requestsPerMinute: 99 },
+        { ...key, rpm: '' },
+      )
+      const wanted = () => request(caller, 1, { promptTokens: 20, outputTokens: 50 })
+      const first = await ledger.admit(wanted())
+      const second = await refusalOf(ledger.admit(wanted()))
+      await ledger.settle(first, { charge: 1, prompt: 20, cached: 0, completion: 5 })
+      const third = await ledger.admit(wanted())
+      const large = await refusalOf(ledger.admit(request(caller, 1, { outputTokens: 101 })))
+      return { first, second, third, large }
     })
-    await ledger.settle(hold, { charge: 1, prompt: 20, cached: 0, completion: 5 })
-    const next = await ledger.admit(wanted())
-    t.match(next.fields.limits.tokens, { remaining: 5 })
-    await t.rejects(ledger.admit(request(caller, 1, { outputTokens: 101 })), {
-      message: /Lower max_tokens/,
-    })
+    t.match(first.fields.limits.tokens, { limit: 100, remaining: 30 })
+    t.match(second, { code: 'rate_limit_exceeded', message: /of tokens a minute/ })
+    t.match(third.fields.limits.tokens, { remaining: 5 })
+    t.match(large, { message: /Lower max_tokens/ })
   })
 
   t.test(`what runs at once for ${side}: a settlement makes room`, async (t) => {

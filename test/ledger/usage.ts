@@ -6,27 +6,25 @@ import { keys } from '../../src/redis.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
+import { withinOne } from '../fixtures/windows.ts'
 
 t.test('usage', async (t) => {
   const server = await startRedis(t)
   const link = await connectLink(t, server.socket)
   const ledger = await openLedger(t, { link })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
-  // All within one hour.
-  await until(() => Date.now() % 3_600_000 < 3_599_000, 2000)
-  const from = Math.floor(Date.now() / 1000)
+  const { caller, from } = await withinOne(3_600_000, async () => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 1000)
+    const from = Math.floor(Date.now() / 1000)
+    for (const model of ['m', 'org/m 2', 'm']) {
+      await ledger.settle(await ledger.admit(request(caller, 10, { model })), used(4))
+    }
+    const unused = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+    await ledger.settle(await ledger.admit(request(caller, 10)), unused)
+    return { caller, from }
+  })
   const to = from + 1
   const bucketOf = (seconds: number) => from - (from % seconds)
-  for (const model of ['m', 'org/m 2', 'm']) {
-    await ledger.settle(await ledger.admit(request(caller, 10, { model })), used(4))
-  }
-  await ledger.settle(await ledger.admit(request(caller, 10)), {
-    charge: 0,
-    prompt: 0,
-    cached: 0,
-    completion: 0,
-  })
 
   t.test('by model, of an hour', async (t) => {
     t.same(await ledger.usage(caller.ref, { from, to, bucket: 'hour', groupBy: 'model' }), {
@@ -59,9 +57,6 @@ t.test('usage', async (t) => {
   })
 
   t.test('sums go by themselves: hours after 35 days, days after 400', async (t) => {
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 1000)
-    await ledger.settle(await ledger.admit(request(caller, 10)), used(4))
     const ttl = (key: string) => link.client.ttl(key)
     const day = 86_400
     t.ok(Math.abs((await ttl(keys.usageHour(caller.ref, Math.floor(from / 3600)))) - 35 * day) < 60)

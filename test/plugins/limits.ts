@@ -9,6 +9,7 @@ import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, outputOnly, transactionsOf } from '../fixtures/money.ts'
+import { withinOne } from '../fixtures/windows.ts'
 
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
   ['limit', 'remaining'].map((name) => Number(answer.headers.get(`x-ratelimit-${name}-${what}`)))
@@ -25,15 +26,8 @@ async function start(t: Test, plan: string, gate?: Gate) {
   return { backend, gateway: await startGateway(t, { yaml }) }
 }
 
-/** Does it again, with another account, where a minute ended meanwhile: windows are minutes of the clock. */
-async function withinOneMinute<T>(work: () => Promise<T>): Promise<T> {
-  const minute = () => Math.floor(Date.now() / 60_000)
-  for (;;) {
-    const begun = minute()
-    const result = await work()
-    if (begun === minute()) return result
-  }
-}
+/** Windows are minutes of the clock. */
+const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
 async function narrowKey(gateway: InProcess, account: Account, limits: object): Promise<string> {
   const answer = await gateway.admin('POST', `accounts/${account.id}/keys`, { limits })
