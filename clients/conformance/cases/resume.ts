@@ -1,0 +1,401 @@
+// A stream that breaks: read on where it can be, told honestly where it can't; the terminal, and who may cancel.
+
+import assert from 'node:assert/strict'
+import { each, one } from '../case.ts'
+import type { Case, Run, Step } from '../case.ts'
+import type { Answer } from '../server.ts'
+import {
+  block,
+  digestOf,
+  errorBody,
+  frames,
+  messageObject,
+  messagePath,
+  overloaded,
+  plain,
+  plainStream,
+  refuse,
+  rest,
+  retry,
+  sendPath,
+  session,
+  sessionStream,
+  streamPath,
+  talk,
+  texts,
+  whole,
+} from '../transcript.ts'
+
+const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
+const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
+const bytes = Buffer.from(talk().join(''))
+const gone = { status: 410, type: 'gone_error', code: 'stream_expired' }
+
+/** How many whole blocks stand before this byte: their last number is one less. */
+function blocksBefore(at: number): number {
+  return talk().reduce(
+    ({ end, count }, text) => {
+      const next = end + Buffer.byteLength(text)
+      return { end: next, count: next <= at ? count + 1 : count }
+    },
+    { end: 0, count: 0 },
+  ).count
+}
+
+/** Cut there, then read on from the last whole block. */
+function cutAt(at: number, end: 'fin' | 'reset'): Run {
+  const seen = blocksBefore(at)
+  return {
+    answers: [sessionStream([bytes.subarray(0, at)], { end }), sessionStream(rest(seen - 1))],
+    steps: [send],
+    saw: [{ ok: { chunks: texts, last_event_id: `msg_1:${texts.length}` } }],
+    check({ sent }) {
+      // A reset may take with it what had been sent: then less was seen, never more.
+      assert.equal(sent.length, 2)
+      const cursor = sent[1]?.headers['last-event-id']
+      const number = cursor === undefined ? -1 : Number(cursor.replace('msg_1:', ''))
+      assert.equal(sent[1]?.path, streamPath)
+      assert.ok(end === 'fin' ? number === seen - 1 : number <= seen - 1, `${cursor} at ${at}`)
+    },
+  }
+}
+
+const boundaries = talk()
+  .map((_, i) =>
+    Buffer.byteLength(
+      talk()
+        .slice(0, i + 1)
+        .join(''),
+    ),
+  )
+  .slice(0, -1)
+const second = { from: boundaries[0] ?? 0, to: boundaries[1] ?? 0 }
+
+function resumed(...answers: readonly Answer[]): Pick<Run, 'answers' | 'steps'> {
+  return { answers: [sessionStream(talk().slice(0, 2), { end: 'fin' }), ...answers], steps: [send] }
+}
+
+/** Each resume brings one more frame and is cut again. */
+const crumbs = texts.map((_, i) =>
+  sessionStream([retry + (frames(texts)[i] ?? '')], { end: 'fin' }),
+)
+
+export const resume: readonly Case[] = [
+  each('cut between two frames, read on', boundaries, (at) => cutAt(at, 'fin')),
+  each('reset between two frames, read on', boundaries, (at) => cutAt(at, 'reset')),
+  each(
+    'cut at every byte of a frame, read on',
+    Array.from({ length: second.to - second.from - 1 }, (_, i) => second.from + 1 + i),
+    (at) => cutAt(at, 'fin'),
+  ),
+  one('cut before the first event: asked for from the start', {
+    answers: [sessionStream(['retry: 10', ''], { end: 'fin' }), sessionStream(talk())],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: [
+      {},
+      {
+        method: 'GET',
+        path: streamPath,
+        headers: { 'last-event-id': undefined, accept: /event-stream/ },
+      },
+    ],
+  }),
+  one('an end without [DONE] is a cut', {
+    answers: [sessionStream(talk().slice(0, -1)), sessionStream(rest(6))],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: [{}, { headers: { 'last-event-id': 'msg_1:6' } }],
+  }),
+  one('a last event without its empty line is none', {
+    answers: [
+      sessionStream([...talk().slice(0, 2), (talk()[2] ?? '').slice(0, -1)]),
+      sessionStream(rest(1)),
+    ],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: [{}, { headers: { 'last-event-id': 'msg_1:1' } }],
+  }),
+  one('frames that come again are dropped', {
+    ...resumed(sessionStream(talk())),
+    saw: [{ ok: { chunks: texts } }],
+  }),
+  one('a connection that stays idle is left, and read on', {
+    client: { idle_timeout_ms: 300 },
+    answers: [sessionStream(talk().slice(0, 2), { end: 'open' }), sessionStream(rest(1))],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: [{ closedEarly: true }, {}],
+  }),
+  one('heartbeats keep a silent connection', {
+    client: { idle_timeout_ms: 3000 },
+    answers: [
+      sessionStream([
+        ...talk().slice(0, 2),
+        ...Array.from({ length: 14 }, () => [{ pauseMs: 300 }, ':\n']).flat(),
+        ...talk().slice(2),
+      ]),
+    ],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: [{}],
+  }),
+  one('a refusal that passes is asked again', {
+    ...resumed(
+      refuse(overloaded),
+      { drop: 'reset' },
+      refuse({ ...overloaded, status: 429 }),
+      sessionStream(rest(1)),
+    ),
+    saw: [{ ok: { chunks: texts } }],
+    sent: [{}, {}, {}, {}, {}],
+  }),
+  each(
+    'a refusal that stays ends it, with the text so far',
+    [
+      ['NotFoundError', { status: 404, type: 'not_found_error', code: 'message_not_found' }],
+      ['NotFoundError', gone],
+      [
+        'AuthenticationError',
+        { status: 401, type: 'authentication_error', code: 'api_key_revoked' },
+      ],
+      [
+        'BadRequestError',
+        { status: 400, type: 'invalid_request_error', code: 'invalid_last_event_id' },
+      ],
+    ] as const,
+    ([name, refusal]) => ({
+      ...resumed(refuse(refusal)),
+      saw: [
+        {
+          error: { class: name, code: refusal.code, partial_text: 'Hello, ' },
+          chunks: ['Hello', ', '],
+          last_event_id: 'msg_1:1',
+        },
+      ],
+      sent: [{}, {}],
+    }),
+  ),
+  one('five attempts without a new frame, then IncompleteStreamError', {
+    ...resumed(...Array.from({ length: 9 }, () => sessionStream([], { end: 'fin' }))),
+    saw: [{ error: { class: 'IncompleteStreamError', status: null, partial_text: 'Hello, ' } }],
+    sent: [1, 2, 3, 4, 5, 6].map(() => ({})),
+    check({ waits }) {
+      assert.equal(waits.length, 5)
+      for (const [n, ms] of waits.entries()) assert.ok(ms <= 500 * 2 ** n, `wait ${n}: ${ms}`)
+    },
+  }),
+  one('frames that came already are no progress', {
+    ...resumed(
+      ...Array.from({ length: 9 }, () => sessionStream(talk().slice(0, 2), { end: 'fin' })),
+    ),
+    saw: [{ error: { class: 'IncompleteStreamError' }, chunks: ['Hello', ', '] }],
+    sent: [1, 2, 3, 4, 5, 6].map(() => ({})),
+  }),
+  one('progress starts the count anew', {
+    answers: [
+      ...crumbs,
+      ...Array.from({ length: 4 }, () => sessionStream([], { end: 'fin' })),
+      sessionStream(rest(6)),
+    ],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    sent: Array.from({ length: texts.length + 5 }, () => ({})),
+  }),
+  one('204 on a message that is complete is its end', {
+    ...resumed({ status: 204 }, { on: `GET ${messagePath}`, json: messageObject() }),
+    saw: [{ ok: { chunks: ['Hello', ', '] } }],
+    sent: [{}, { path: streamPath }, { path: messagePath }],
+  }),
+  one('204 on one that is not is no success', {
+    ...resumed(
+      { status: 204 },
+      { on: `GET ${messagePath}`, json: messageObject({ status: 'incomplete' }) },
+    ),
+    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
+  }),
+  one('an error that comes after a resume', {
+    ...resumed(
+      sessionStream([...rest(1).slice(0, 1), terminal('upstream_error', 'upstream_incomplete', 3)]),
+    ),
+    saw: [
+      {
+        error: {
+          class: 'ServerError',
+          code: 'upstream_incomplete',
+          request_id: 'req_body',
+          partial_text: 'Hello, wörld',
+        },
+        last_event_id: 'msg_1:3',
+      },
+    ],
+    sent: [{}, {}],
+  }),
+  each('a chat can’t be read on, and says so', ['whole', 'fin', 'reset'] as const, (end) => ({
+    answers: [plainStream(plain().slice(0, 2), { end })],
+    steps: [chat],
+    saw: [{ error: { class: 'IncompleteStreamError', message: /resum/i } }],
+    sent: [{}],
+    check({ steps }) {
+      const [step] = steps as readonly {
+        chunks: readonly string[]
+        error: { partial_text: string | null }
+      }[]
+      // A reset may overtake what was sent before it.
+      assert.equal(step?.error.partial_text ?? '', step?.chunks.join(''))
+      if (end !== 'reset') assert.deepEqual(step?.chunks, ['Hello', ', '])
+    },
+  })),
+  one('a chat that stays idle is incomplete', {
+    client: { idle_timeout_ms: 300 },
+    answers: [plainStream(plain().slice(0, 2), { end: 'open' })],
+    steps: [chat],
+    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
+    sent: [{ closedEarly: true }],
+  }),
+  each('an error frame is the error that its type says', errorTypes(), ([type, name]) => ({
+    answers: [sessionStream([...talk().slice(0, 2), terminal(type, 'some_code')])],
+    steps: [send],
+    saw: [
+      {
+        error: {
+          class: name,
+          status: null,
+          type,
+          code: 'some_code',
+          request_id: 'req_body',
+          partial_text: 'Hello, ',
+        },
+        chunks: ['Hello', ', '],
+        last_event_id: 'msg_1:2',
+      },
+    ],
+    sent: [{}],
+  })),
+  each(
+    'a backend’s own error is told as it came',
+    [
+      '{"error":{"message":"CUDA out of memory","code":500}}',
+      '{"error":"CUDA out of memory"}',
+      '{"id":"c","choices":[],"error":{"message":"CUDA out of memory"}}',
+    ],
+    (data) => ({
+      answers: [plainStream([...plain().slice(0, 1), block(data)])],
+      steps: [chat],
+      saw: [
+        {
+          error: {
+            class: 'APIError',
+            status: null,
+            message: /CUDA out of memory/,
+            partial_text: 'Hello',
+          },
+        },
+      ],
+      sent: [{}],
+    }),
+  ),
+  one('an error before the first chunk', {
+    answers: [sessionStream([retry + terminal('server_error', 'internal_error', 0)])],
+    steps: [send],
+    saw: [{ error: { class: 'ServerError' }, chunks: [] }],
+  }),
+  one('cancel is the server’s: the loop goes on to the end, which is no error', {
+    answers: [
+      sessionStream([
+        ...talk().slice(0, 1),
+        { requests: 2 },
+        ...talk().slice(1, 2),
+        terminal('cancelled_error', 'message_cancelled'),
+      ]),
+      { on: `POST ${messagePath}/cancel`, json: messageObject({ status: 'cancelled' }) },
+      {
+        on: `GET ${messagePath}`,
+        json: messageObject({ status: 'cancelled', content: 'Hello, ' }),
+      },
+    ],
+    steps: [{ ...send, final: true, during: [{ after: 1, step: { op: 'stream.cancel' } }] }],
+    saw: [{ ok: { chunks: ['Hello', ', '], final: { status: 'cancelled', content: 'Hello, ' } } }],
+    sent: [{}, { method: 'POST', path: `${messagePath}/cancel` }, { path: messagePath }],
+  }),
+  one('cancelled by somebody else is an error', {
+    answers: [
+      sessionStream([...talk().slice(0, 2), terminal('cancelled_error', 'message_cancelled')]),
+    ],
+    steps: [send],
+    saw: [{ error: { class: 'APIError', code: 'message_cancelled', partial_text: 'Hello, ' } }],
+  }),
+  one('a stream of earlier, from where its reader was', {
+    answers: [sessionStream(rest(3))],
+    steps: [
+      {
+        op: 'messages.resume',
+        session_id: session,
+        id: 'msg_1',
+        last_event_id: 'msg_1:3',
+        report: 'texts',
+      },
+    ],
+    saw: [{ ok: { chunks: texts.slice(4), message_id: 'msg_1' } }],
+    sent: [{ method: 'GET', path: streamPath, headers: { 'last-event-id': 'msg_1:3' } }],
+  }),
+  one('a stream of earlier, from its start', {
+    answers: [sessionStream(talk())],
+    steps: [{ op: 'messages.resume', session_id: session, id: 'msg_1' }],
+    saw: [{ ok: { chunks: digestOf(texts) } }],
+    sent: [{ path: streamPath, headers: { 'last-event-id': undefined } }],
+  }),
+  one('the active stream of a session, cut and read on', {
+    answers: [
+      sessionStream(talk().slice(0, 2), { end: 'fin', headers: { 'x-message-id': 'msg_1' } }),
+      sessionStream(rest(1)),
+    ],
+    steps: [{ op: 'messages.active', session_id: session, report: 'texts' }],
+    saw: [{ ok: { chunks: texts, message_id: 'msg_1' } }],
+    sent: [{ method: 'GET', path: `/api/chat/sessions/${session}/stream` }, { path: streamPath }],
+  }),
+  one('no active stream', {
+    answers: [{ status: 204 }],
+    steps: [{ op: 'messages.active', session_id: session }],
+    check: ({ steps }) => assert.deepEqual(steps[0]?.ok ?? null, null),
+  }),
+  one('the message id is the events’ where the head has none', {
+    answers: [plainStream(talk().slice(0, 2), { end: 'fin' }), sessionStream(rest(1))],
+    steps: [send],
+    saw: [{ ok: { chunks: texts, message_id: 'msg_1' } }],
+    sent: [{ path: sendPath }, { path: streamPath }],
+  }),
+  one('the final message of a stream that was cut', {
+    answers: [
+      sessionStream(talk().slice(0, 4), { end: 'reset' }),
+      { on: `GET ${streamPath}`, ...sessionStream(talk()) },
+      { on: `GET ${messagePath}`, json: messageObject() },
+    ],
+    steps: [{ ...send, final: true }],
+    saw: [{ ok: { chunks: texts, final: { content: whole } } }],
+  }),
+]
+
+function terminal(type: string, code: string, number = 2): string {
+  return block(JSON.stringify(errorBody({ type, code })), number)
+}
+
+function errorTypes(): readonly (readonly [string, string])[] {
+  return [
+    ['authentication_error', 'AuthenticationError'],
+    ['billing_error', 'InsufficientBalanceError'],
+    ['permission_error', 'PermissionDeniedError'],
+    ['not_found_error', 'NotFoundError'],
+    ['gone_error', 'NotFoundError'],
+    ['conflict_error', 'ConflictError'],
+    ['rate_limit_error', 'RateLimitError'],
+    ['invalid_request_error', 'BadRequestError'],
+    ['request_too_large', 'BadRequestError'],
+    ['server_error', 'ServerError'],
+    ['upstream_error', 'ServerError'],
+    ['overloaded_error', 'ServerError'],
+    ['timeout_error', 'ServerError'],
+    ['cancelled_error', 'APIError'],
+    ['unheard_of_error', 'APIError'],
+  ]
+}

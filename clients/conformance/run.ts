@@ -1,0 +1,82 @@
+// `npm run test:clients`: every case with every client, a table, and what was not as it should be. The last line is `N
+// passed, N failed`. A client whose tools are not here is left out, aloud; with CI set that is a failure.
+
+import { parseArgs } from 'node:util'
+import { DriverProcess } from './driver.ts'
+import type { Case } from './case.ts'
+import { cases } from './cases/all.ts'
+import type { Language } from './language.ts'
+import { languages } from './languages/all.ts'
+import { perform } from './perform.ts'
+
+const { values } = parseArgs({
+  options: { only: { type: 'string', multiple: true }, case: { type: 'string' } },
+})
+const wanted = cases.filter(({ name }) => name.includes(values.case ?? ''))
+const problems: string[] = []
+const passed = { count: 0, failed: 0 }
+
+const columns = await Promise.all(
+  languages.filter(({ name }) => values.only?.includes(name) ?? true).map(column),
+)
+print([
+  ['case', ...columns.map(({ name }) => name)],
+  ...wanted.map(({ name }, i) => [name, ...columns.map(({ cells }) => cells[i] ?? '')]),
+])
+for (const problem of problems) console.log(problem)
+console.log(`${passed.count} passed, ${passed.failed} failed`)
+process.exitCode = passed.failed === 0 && passed.count > 0 ? 0 : 1
+
+async function column(language: Language) {
+  const { name } = language
+  const driver = await ready(language)
+  if (!driver) return { name, cells: wanted.map(() => '-') }
+  const cells: string[] = []
+  for (const one of wanted) cells.push(await cell(one, name, driver))
+  await driver.end()
+  return { name, cells }
+}
+
+async function ready({ name, missing, driver }: Language): Promise<DriverProcess | undefined> {
+  const lacking = await missing()
+  if (lacking.length === 0) {
+    return driver().then(
+      (made) => new DriverProcess(made),
+      (error: unknown) => failed(`${name}: it was not built: ${error}`),
+    )
+  }
+  const words = `${name}: left out, for lack of ${lacking.join(', ')}`
+  if (process.env.CI) failed(words)
+  else console.log(words)
+}
+
+async function cell({ name, runs }: Case, client: string, driver: DriverProcess): Promise<string> {
+  let bad = 0
+  for (const [i, run] of runs.entries()) {
+    const found = await perform(run, driver)
+    if (found.length === 0) continue
+    // A promise that is broken in one place often is in all: a few are enough.
+    if (++bad <= 3) problems.push(`${client}: ${name}, run ${i + 1}:\n  ${found.join('\n  ')}`)
+    if (bad >= 3) break
+  }
+  if (bad === 0) passed.count++
+  else passed.failed++
+  return bad === 0 ? 'ok' : 'NO'
+}
+
+function failed(words: string): undefined {
+  problems.push(words)
+  passed.failed++
+}
+
+function print(lines: readonly (readonly string[])[]): void {
+  const widths = lines[0]?.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? '').length)))
+  for (const line of lines) {
+    console.log(
+      line
+        .map((text, i) => text.padEnd(widths?.[i] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+}
