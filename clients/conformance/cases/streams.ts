@@ -45,6 +45,8 @@ function chatIntact(body: Iterable<Piece>, said: readonly string[]): Run {
   }
 }
 
+/** The data of its event are 8 MiB to the byte. */
+const eightMiB = 'x'.repeat(8 * mebibyte - JSON.stringify(chunk('')).length)
 const bytes = Buffer.from(talk(['é', '你好', '👋🏽']).join(''))
 
 const strange = {
@@ -98,9 +100,9 @@ export const streams: readonly Case[] = [
     saw: [{ ok: { chunks: digestOf(many(10_000)) } }],
   }),
   one('an event of 8 MiB', {
-    answers: [plainStream(sliced(plain([eightMiB()]).join('')))],
+    answers: [plainStream(sliced(plain([eightMiB]).join('')))],
     steps: [{ ...chat, report: 'digest' }],
-    saw: [{ ok: { chunks: digestOf([eightMiB()]) } }],
+    saw: [{ ok: { chunks: digestOf([eightMiB]) } }],
   }),
   each('an event without an end is given up', ['data: ', ':', 'id: ', ''], (start) => ({
     answers: [plainStream(endless(start))],
@@ -285,13 +287,6 @@ function mixed(text: string): string {
 
 function many(count: number): readonly string[] {
   return Array.from({ length: count }, (_, i) => `${i} `)
-}
-
-let made: string | undefined
-function eightMiB(): string {
-  const around = JSON.stringify(chunk('')).length
-  made ??= 'x'.repeat(8 * mebibyte - around)
-  return made
 }
 
 function* sliced(text: string): Generator<string> {
