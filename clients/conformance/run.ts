@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { DriverProcess } from './driver.ts'
 import type { Case } from './case.ts'
 import { cases } from './cases/all.ts'
+import { Traveller, journeys, startWorld } from './journeys.ts'
 import type { Language } from './language.ts'
 import { languages } from './languages/all.ts'
 import { perform } from './perform.ts'
@@ -12,16 +13,21 @@ import { perform } from './perform.ts'
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, case: { type: 'string' } },
 })
-const wanted = cases.filter(({ name }) => name.includes(values.case ?? ''))
+const isWanted = (name: string) => name.includes(values.case ?? '')
+const wanted = cases.filter(({ name }) => isWanted(name))
+const travels = journeys.filter(([name]) => isWanted(name))
+const rows = [...wanted.map(({ name }) => name), ...travels.map(([name]) => name)]
 const problems: string[] = []
 const passed = { count: 0, failed: 0 }
 
+await using undo = new AsyncDisposableStack()
+const world = travels.length > 0 ? await startWorld(undo) : undefined
 const columns = await Promise.all(
   languages.filter(({ name }) => values.only?.includes(name) ?? true).map(column),
 )
 print([
   ['case', ...columns.map(({ name }) => name)],
-  ...wanted.map(({ name }, i) => [name, ...columns.map(({ cells }) => cells[i] ?? '')]),
+  ...rows.map((name, i) => [name, ...columns.map(({ cells }) => cells[i] ?? '')]),
 ])
 for (const problem of problems) console.log(problem)
 console.log(`${passed.count} passed, ${passed.failed} failed`)
@@ -30,9 +36,15 @@ process.exitCode = passed.failed === 0 && passed.count > 0 ? 0 : 1
 async function column(language: Language) {
   const { name } = language
   const driver = await ready(language)
-  if (!driver) return { name, cells: wanted.map(() => '-') }
+  if (!driver) return { name, cells: rows.map(() => '-') }
   const cells: string[] = []
   for (const one of wanted) cells.push(await cell(one, name, driver))
+  if (world) {
+    const traveller = new Traveller(world, driver)
+    for (const [title, travel] of travels) {
+      cells.push(await tell(`${name}: ${title}`, travel(traveller)))
+    }
+  }
   await driver.end()
   return { name, cells }
 }
@@ -62,6 +74,17 @@ async function cell({ name, runs }: Case, client: string, driver: DriverProcess)
   if (bad === 0) passed.count++
   else passed.failed++
   return bad === 0 ? 'ok' : 'NO'
+}
+
+async function tell(title: string, travel: Promise<void>): Promise<string> {
+  try {
+    await travel
+    passed.count++
+    return 'ok'
+  } catch (error) {
+    failed(`${title}:\n  ${error instanceof Error ? error.message : String(error)}`)
+    return 'NO'
+  }
 }
 
 function failed(words: string): undefined {
