@@ -1,6 +1,6 @@
-// `npm test`: the whole suite, or the files named, with what tap needs on a fresh clone. Fails when a process that a test
-// started outlives the run, and says which. The last line is always `N passed, N failed`, counted from the TAP results.
-// What is counted are the tests of each file, and a file that failed by itself: a crash, a time-out.
+// `npm test`: the whole suite and the client libraries, or the files named, with what tap needs on a fresh clone. Fails when a
+// process that a test started outlives the run, and says which. The last line is always `N passed, N failed`, counted from
+// the TAP results: the tests of each file, and a file that failed by itself (a crash, a time-out); and from the clients' run.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,6 +32,11 @@ try {
   ;({ passed, failed } = countTap(lines))
   // tap itself failed, or found nothing to run.
   if (failed === 0 && (code !== 0 || passed === 0)) failed = 1
+  if (process.argv.length === 2) {
+    const clients = await runClients()
+    passed += clients.passed
+    failed += clients.failed
+  }
   failed += await endLeftBehind()
 } catch (error) {
   console.error(error)
@@ -50,15 +55,27 @@ async function prepare(): Promise<void> {
   await ensureS3Server().catch((error: unknown) => console.error(error))
 }
 
+/** Each in its own language: no files for tap. */
+async function runClients(): Promise<{ readonly passed: number; readonly failed: number }> {
+  const { code, lines } = await run(process.execPath, ['clients/conformance/run.ts'], () => true)
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? '') ?? []
+  return { passed: Number(passed ?? 0), failed: Math.max(Number(failed ?? 1), code === 0 ? 0 : 1) }
+}
+
 interface Ran {
   readonly code: number
   readonly lines: readonly string[]
 }
 
 /** tap's own short reporters keep a crashed file's words to themselves: hence its TAP, of which `isShown` picks lines. */
-async function tap(words: readonly string[], isShown: (line: string) => boolean): Promise<Ran> {
-  const stdio = ['ignore', 'pipe', 'inherit'] as const
-  const child = spawn(join(bin, 'tap'), words, { cwd: root, env, stdio: [...stdio] })
+function tap(words: readonly string[], isShown: IsShown): Promise<Ran> {
+  return run(join(bin, 'tap'), words, isShown)
+}
+
+type IsShown = (line: string) => boolean
+
+async function run(program: string, words: readonly string[], isShown: IsShown): Promise<Ran> {
+  const child = spawn(program, words, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
   const pass = (signal: NodeJS.Signals) => child.kill(signal)
   process.on('SIGINT', pass).on('SIGTERM', pass)
   const exit = once(child, 'exit') as Promise<[number | null]>
@@ -75,7 +92,7 @@ async function tap(words: readonly string[], isShown: (line: string) => boolean)
 }
 
 /** Each file's result, and each failure with what TAP says of it. */
-function worthPrinting(): (line: string) => boolean {
+function worthPrinting(): IsShown {
   let isAfterFailure = false
   let isDiagnostic = false
   return (line) => {

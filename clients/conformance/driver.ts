@@ -10,7 +10,7 @@ import type { Saw } from './case.ts'
 import type { Driver } from './language.ts'
 
 /** One that hangs. The longest case takes five seconds. */
-const boundMs = 60_000
+const boundMs = 120_000
 
 export interface Told {
   readonly line: object
@@ -45,6 +45,11 @@ export class DriverProcess {
       await this.end()
       throw error
     }
+  }
+
+  /** Of the process that takes the lines; 0 before the first. */
+  get pid(): number {
+    return this.#running?.child.pid ?? 0
   }
 
   async end(): Promise<void> {

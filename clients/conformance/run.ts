@@ -9,6 +9,7 @@ import { Traveller, journeys, startWorld } from './journeys.ts'
 import type { Language } from './language.ts'
 import { languages } from './languages/all.ts'
 import { perform } from './perform.ts'
+import { print } from './table.ts'
 
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, case: { type: 'string' } },
@@ -90,16 +91,4 @@ async function tell(title: string, travel: Promise<void>): Promise<string> {
 function failed(words: string): undefined {
   problems.push(words)
   passed.failed++
-}
-
-function print(lines: readonly (readonly string[])[]): void {
-  const widths = lines[0]?.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? '').length)))
-  for (const line of lines) {
-    console.log(
-      line
-        .map((text, i) => text.padEnd(widths?.[i] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-  }
 }
