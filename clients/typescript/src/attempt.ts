@@ -1,0 +1,172 @@
+// One request and its answer, read piece by piece. Promises that each wait ends: by what came, by a time-out, or by the
+// caller's signal. Does not try again, and knows neither paths nor keys.
+
+import { dispatcherFor } from './dispatcher.ts'
+import { ConnectionError, TimeoutError } from './errors.ts'
+import { isRefusal, unref } from './runtime.ts'
+
+export type Send = (url: string, init: RequestInit) => Promise<Response>
+
+export interface Sending {
+  readonly url: string
+  /** The runtime's fetch where not given. */
+  readonly send: Send | undefined
+  readonly connectMs: number
+  /** From the request to the answer's head; begins anew with `Attempt.touch`. */
+  readonly headMs: number
+  /** Between two pieces of the answer. */
+  readonly idleMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+interface Wait {
+  readonly ms: number
+  readonly what: string
+  /** Whether the server may know of the request. */
+  readonly isReached: boolean
+}
+
+/** How long and how much is read behind the end, so that the connection can be used again. */
+const behindMs = 500
+const maxBehind = 65_536
+
+export class Attempt {
+  readonly #abort = new AbortController()
+  readonly #idle: Wait
+  readonly #head: Wait
+  readonly #signal: AbortSignal | undefined
+  readonly #leave = () => this.close(this.#signal?.reason)
+  #response: Response | undefined
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  private constructor({ idleMs, headMs, signal }: Sending) {
+    this.#idle = { ms: idleMs, what: 'Nothing came', isReached: true }
+    this.#head = { ms: headMs, what: 'No answer came', isReached: true }
+    this.#signal = signal
+    signal?.throwIfAborted()
+    signal?.addEventListener('abort', this.#leave, { once: true })
+  }
+
+  /** `init` is made when the attempt is there, so that a body can tell it what has gone out. */
+  static async start(sending: Sending, init: (attempt: Attempt) => RequestInit): Promise<Attempt> {
+    const attempt = new Attempt(sending)
+    try {
+      attempt.#response = await attempt.#open(sending, init(attempt))
+      if (!attempt.#response.body) attempt.#release()
+      return attempt
+    } catch (error) {
+      attempt.close()
+      throw error
+    } finally {
+      attempt.#rest()
+    }
+  }
+
+  get response(): Response {
+    if (!this.#response) throw new TypeError('not answered yet')
+    return this.#response
+  }
+
+  /** Something has gone out: the wait for the head begins anew. */
+  touch(): void {
+    if (!this.#response) this.#wait(this.#head)
+  }
+
+  /** The next piece; undefined: the end. Waits no longer than the idle time-out. */
+  async read(): Promise<Uint8Array | undefined> {
+    const { body } = this.response
+    if (!body) return undefined
+    const { signal } = this.#abort
+    signal.throwIfAborted()
+    this.#reader ??= body.getReader()
+    this.#wait(this.#idle)
+    try {
+      const { value, done } = await this.#reader.read()
+      // A fetch of the caller's may know no signals: its cancelled reader says that it is done.
+      signal.throwIfAborted()
+      if (done) this.#release()
+      return value
+    } catch (cause) {
+      this.#release()
+      if (signal.aborted) throw signal.reason
+      throw new ConnectionError('The connection was lost in the middle of the answer.', { cause })
+    } finally {
+      this.#rest()
+    }
+  }
+
+  /** The connection is closed unless the answer was read to its end. */
+  close(reason?: unknown): void {
+    if (this.#abort.signal.aborted) return
+    this.#release()
+    this.#rest()
+    this.#abort.abort(reason)
+    const cancelled = this.#reader ? this.#reader.cancel() : this.#response?.body?.cancel()
+    // Whoever reads is told by the signal.
+    cancelled?.catch(() => undefined)
+  }
+
+  /** Reads what little may be left, then closes. Returns at once. */
+  finish(): void {
+    const timer = setTimeout(() => this.close(), behindMs)
+    unref(timer)
+    const drain = async () => {
+      for (let left = maxBehind; left > 0; ) {
+        const piece = await this.read()
+        if (!piece) return
+        left -= piece.length
+      }
+    }
+    const end = () => {
+      clearTimeout(timer)
+      this.close()
+    }
+    // The answer is complete: what becomes of its connection concerns nobody.
+    drain().then(end, end)
+  }
+
+  async #open({ url, send, connectMs }: Sending, init: RequestInit): Promise<Response> {
+    const { signal } = this.#abort
+    let isReached: boolean | undefined
+    const onConnect = () => {
+      isReached = true
+      this.#wait(this.#head)
+    }
+    const dispatcher = send ? undefined : dispatcherFor(onConnect)
+    if (dispatcher) isReached = false
+    const connect = { ms: connectMs, what: 'No connection was made', isReached: false }
+    this.#wait(dispatcher ? connect : this.#head)
+    try {
+      // Looked up at each call: what takes the place of the global one, in tests say, is meant.
+      return await (send ?? fetch)(url, { ...init, ...dispatcher, signal })
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason
+      isReached ??= !isRefusal(cause)
+      throw new ConnectionError(`The connection failed${codeOf(cause)}.`, { cause, isReached })
+    }
+  }
+
+  #wait({ ms, what, isReached }: Wait): void {
+    this.#rest()
+    const end = () => this.close(new TimeoutError(`${what} for ${ms} ms.`, { isReached }))
+    this.#timer = setTimeout(end, ms)
+    unref(this.#timer)
+  }
+
+  #rest(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #release(): void {
+    this.#signal?.removeEventListener('abort', this.#leave)
+  }
+}
+
+/** ECONNREFUSED and the like, which Node has one level down. */
+function codeOf(error: unknown): string {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  const word = cause?.code ?? code
+  return typeof word === 'string' ? ` (${word})` : ''
+}

@@ -1,0 +1,93 @@
+// What an account has, and what it was spent on. Amounts are whole tokens of the balance.
+
+import { List } from './list.ts'
+import type { ListParams } from './list.ts'
+import type { TokenUsage } from './chunk.ts'
+import { pathTo } from './transport.ts'
+import type { CallOptions, Transport } from './transport.ts'
+
+export interface Balance {
+  readonly object: 'billing.balance'
+  readonly unit: string
+  /** What was granted less what was spent. */
+  readonly balance: number
+  /** Held for what is running. */
+  readonly reserved: number
+  /** What a new call can have. */
+  readonly available: number
+  readonly granted: number
+  readonly spent: number
+  readonly updated_at: number
+  readonly [name: string]: unknown
+}
+
+export interface Transaction {
+  readonly id: string
+  readonly object: 'billing.transaction'
+  readonly type: 'topup' | 'charge' | 'adjustment' | (string & {})
+  /** Negative where the balance went down. */
+  readonly amount: number
+  readonly balance_after: number
+  readonly created_at: number
+  readonly model?: string
+  readonly usage?: TokenUsage
+  readonly estimated?: boolean
+  readonly request_id?: string
+  readonly session_id?: string
+  readonly message_id?: string
+  readonly note?: string
+  readonly [name: string]: unknown
+}
+
+export interface Usage {
+  readonly object: 'billing.usage'
+  /** Unix seconds. */
+  readonly start: number
+  readonly end: number
+  readonly model?: string
+  readonly key_id?: string
+  readonly requests: number
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly cost: number
+  readonly [name: string]: unknown
+}
+
+export interface UsageParams {
+  /** Unix seconds. */
+  readonly from?: number
+  readonly to?: number
+  readonly bucket?: 'hour' | 'day'
+  readonly group_by?: 'model' | 'key'
+}
+
+export class Billing {
+  readonly #transport: Transport
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  balance(options?: CallOptions): Promise<Balance> {
+    return this.#transport.json({ method: 'GET', path: pathTo('api', 'billing', 'balance') }, options)
+  }
+
+  /** Newest first, unless told otherwise. */
+  transactions(params: ListParams = {}, options?: CallOptions): List<Transaction> {
+    return this.#list('transactions', params, options)
+  }
+
+  /** Sums by hour or day, for charts. */
+  usage(params: UsageParams = {}, options?: CallOptions): List<Usage> {
+    return this.#list('usage', params, options)
+  }
+
+  #list<T>(name: string, params: ListParams | UsageParams, options?: CallOptions): List<T> {
+    const call = { method: 'GET', path: pathTo('api', 'billing', name) } as const
+    return new List(
+      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
+      params as ListParams,
+    )
+  }
+}

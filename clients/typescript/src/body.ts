@@ -1,0 +1,47 @@
+// Reads answers that are no streams: JSON and errors, within bounds. Closes what it does not read.
+
+import type { Attempt } from './attempt.ts'
+import { ConnectionError, TollgateError } from './errors.ts'
+
+const maxJson = 64 * 1_048_576
+const maxError = 1_048_576
+
+export async function jsonOf(attempt: Attempt): Promise<unknown> {
+  const decoder = new TextDecoder()
+  let text = ''
+  let length = 0
+  for (;;) {
+    const piece = await attempt.read()
+    if (!piece) break
+    length += piece.length
+    if (length > maxJson) {
+      attempt.close()
+      throw new TollgateError(`The answer is longer than ${maxJson} bytes.`)
+    }
+    text += decoder.decode(piece, { stream: true })
+  }
+  try {
+    return JSON.parse(text + decoder.decode()) as unknown
+  } catch (cause) {
+    throw new TollgateError('The answer is no JSON. Is the base URL that of a Tollgate?', { cause })
+  }
+}
+
+/** Of an error: as much of it as came. Rejects only with the caller's own reason. */
+export async function textOf(attempt: Attempt): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  try {
+    for (let length = 0; length < maxError; ) {
+      const piece = await attempt.read()
+      if (!piece) return text
+      length += piece.length
+      text += decoder.decode(piece, { stream: true })
+    }
+  } catch (error) {
+    // The status is known, and says more than that the rest was lost.
+    if (!(error instanceof ConnectionError)) throw error
+  }
+  attempt.close()
+  return text
+}

@@ -1,0 +1,102 @@
+// Stateless chat, by the names that OpenAI's SDK has for it.
+
+import type { Chunk, TokenUsage } from './chunk.ts'
+import { ChatStream } from './stream.ts'
+import { pathTo } from './transport.ts'
+import type { CallOptions, Transport } from './transport.ts'
+
+export type ContentPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
+  | { readonly type: 'file'; readonly file: { readonly file_id: string } }
+
+export interface ChatMessage {
+  readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool' | (string & {})
+  readonly content?: string | readonly ContentPart[] | null
+  readonly tool_calls?: readonly ToolCall[] | null
+  readonly tool_call_id?: string
+  readonly [name: string]: unknown
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly type: string
+  readonly function: { readonly name: string; readonly arguments: string }
+  readonly [name: string]: unknown
+}
+
+/** Chat Completions' parameters; those that are not named here go to the model as well. */
+export interface ChatParams {
+  /** The gateway's first model that chats where not given. */
+  readonly model?: string | null
+  readonly max_tokens?: number | null
+  readonly max_completion_tokens?: number | null
+  readonly temperature?: number | null
+  readonly top_p?: number | null
+  readonly stop?: string | readonly string[] | null
+  readonly seed?: number | null
+  readonly tools?: readonly object[] | null
+  readonly tool_choice?: string | object | null
+  readonly response_format?: object | null
+  readonly reasoning_effort?: string | null
+  readonly [name: string]: unknown
+}
+
+export interface ChatRequest extends ChatParams {
+  readonly model: string
+  readonly messages: readonly ChatMessage[]
+  readonly stream?: boolean | null
+}
+
+export interface ChatChoice {
+  readonly index: number
+  readonly message: ChatMessage & { readonly content: string | null }
+  readonly finish_reason: string | null
+  readonly [name: string]: unknown
+}
+
+export interface ChatCompletion {
+  readonly id: string
+  readonly object: string
+  readonly created: number
+  readonly model: string
+  readonly choices: readonly ChatChoice[]
+  readonly usage?: TokenUsage | null
+  readonly [name: string]: unknown
+}
+
+export type { Chunk }
+
+export class Completions {
+  readonly #transport: Transport
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  /**
+   * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving the stream
+   * ends the generation. Sent again only where it surely was not taken: it would be paid twice.
+   */
+  create(body: ChatRequest & { readonly stream: true }, options?: CallOptions): Promise<ChatStream>
+  create(
+    body: ChatRequest & { readonly stream?: false | null },
+    options?: CallOptions,
+  ): Promise<ChatCompletion>
+  create(body: ChatRequest, options?: CallOptions): Promise<ChatStream | ChatCompletion>
+  async create(body: ChatRequest, options?: CallOptions): Promise<ChatStream | ChatCompletion> {
+    const call = { method: 'POST', path: pathTo('v1', 'chat', 'completions'), json: body, isPaid: true } as const
+    if (body.stream !== true) return await this.#transport.json({ ...call, isGenerated: true }, options)
+    return new ChatStream(await this.#transport.open({ ...call, isStream: true }, options))
+  }
+}
+
+export class Chat {
+  readonly completions: Completions
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.completions = new Completions(transport)
+  }
+}

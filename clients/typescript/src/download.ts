@@ -1,0 +1,188 @@
+// A file on its way in, piece by piece as it is asked for; goes on by itself where the connection breaks, as long as the file
+// is the same. Promises that what ends without an error is whole.
+
+import type { Attempt } from './attempt.ts'
+import { clock } from './clock.ts'
+import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
+import { waitAfter } from './retry.ts'
+import { streamOf } from './upload.ts'
+import type { OnProgress } from './upload.ts'
+
+/** Asks for the file from this byte on, if it still is the one with this tag. One attempt. @internal */
+export type Reopen = (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
+
+export interface DownloadSetup {
+  readonly start: number
+  readonly reopen: Reopen
+  readonly onProgress?: OnProgress | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Without a byte between them. */
+const maxAttempts = 5
+
+/** Read it once, in one of its ways: a loop over its pieces, `stream()`, `bytes()`, `text()` or `blob()`. */
+export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
+  /** As the gateway found it to be. */
+  readonly contentType: string | null
+  readonly filename: string | null
+  /** With `start`: continues it later. */
+  readonly etag: string | null
+  /** Its first byte's place in the file. */
+  readonly start: number
+  /** Of the whole file, in bytes; null where the server doesn't say. */
+  readonly size: number | null
+  readonly #setup: DownloadSetup
+  readonly #left = new AbortController()
+  #attempt: Attempt
+  #at: number
+  #attempts = 0
+
+  /** @internal */
+  constructor(attempt: Attempt, setup: DownloadSetup) {
+    const { headers } = attempt.response
+    this.#attempt = attempt
+    this.#setup = setup
+    this.#at = this.start = setup.start
+    this.contentType = headers.get('content-type')
+    this.filename = filenameOf(headers.get('content-disposition') ?? '')
+    this.etag = headers.get('etag')
+    this.size = sizeOf(attempt)
+    ensureAt(attempt, setup.start)
+  }
+
+  /** Bytes of the file so far, those before `start` included: where to continue. */
+  get position(): number {
+    return this.#at
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, undefined> {
+    const { onProgress } = this.#setup
+    try {
+      while (!this.#left.signal.aborted) {
+        const piece = await this.#read()
+        if (!piece) return undefined
+        this.#attempts = 0
+        this.#at += piece.length
+        onProgress?.(this.#at, this.size ?? undefined)
+        yield piece
+      }
+      return undefined
+    } finally {
+      this.close()
+    }
+  }
+
+  stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    return streamOf(this) as ReadableStream<Uint8Array<ArrayBuffer>>
+  }
+
+  /** All of it, in memory. */
+  async bytes(): Promise<Uint8Array<ArrayBuffer>> {
+    return new Uint8Array(await new Response(this.stream()).arrayBuffer())
+  }
+
+  /** All of it, in memory, as UTF-8. */
+  async text(): Promise<string> {
+    return await new Response(this.stream()).text()
+  }
+
+  /** All of it, where the runtime keeps Blobs. */
+  async blob(): Promise<Blob> {
+    const type = this.contentType ?? ''
+    return await new Response(this.stream(), { headers: { 'content-type': type } }).blob()
+  }
+
+  close(): void {
+    this.#left.abort()
+    this.#attempt.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close()
+  }
+
+  async #read(): Promise<Uint8Array | undefined> {
+    for (;;) {
+      let lost: unknown
+      try {
+        const piece = await this.#attempt.read()
+        if (piece || this.size === null) return piece
+      } catch (error) {
+        if (this.#left.signal.aborted) return undefined
+        if (!(error instanceof ConnectionError)) throw error
+        lost = error
+      }
+      if (this.#at === this.size) return undefined
+      this.#attempt = await this.#goOn(lost)
+    }
+  }
+
+  async #goOn(lost: unknown): Promise<Attempt> {
+    const { signal: given, reopen } = this.#setup
+    if (!this.etag || this.etag.startsWith('W/')) {
+      throw new IncompleteStreamError('The download broke off, and has no tag to go on with.', { cause: lost })
+    }
+    given?.throwIfAborted()
+    const { signal } = this.#left
+    const leave = () => this.#left.abort(given?.reason)
+    given?.addEventListener('abort', leave, { once: true })
+    let cause = lost
+    try {
+      while (this.#attempts < maxAttempts) {
+        await clock.sleep(waitAfter(cause, this.#attempts++), signal)
+        try {
+          const attempt = await reopen(this.#at, this.etag, signal)
+          ensureAt(attempt, this.#at)
+          return attempt
+        } catch (error) {
+          if (!isPassing(error)) throw error
+          cause = error
+        }
+      }
+    } finally {
+      given?.removeEventListener('abort', leave)
+    }
+    throw new IncompleteStreamError(
+      `The download broke off, and ${maxAttempts} attempts to go on brought nothing.`,
+      { cause },
+    )
+  }
+}
+
+/** What isn't the rest of the same file is not taken for it. */
+function ensureAt(attempt: Attempt, start: number): void {
+  if (start === 0 && attempt.response.status !== 206) return
+  if (attempt.response.status === 206 && rangeOf(attempt)?.first === start) return
+  attempt.close()
+  throw new IncompleteStreamError('The file has changed, or can’t be read from its middle.')
+}
+
+function sizeOf(attempt: Attempt): number | null {
+  const { status, headers } = attempt.response
+  if (status === 206) return rangeOf(attempt)?.size ?? null
+  const length = headers.get('content-length')
+  // That of the compressed bytes, which nobody sees.
+  return length === null || headers.has('content-encoding') ? null : Number(length)
+}
+
+function rangeOf({ response }: Attempt): { readonly first: number; readonly size: number | null } | undefined {
+  const [, first, size] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? []
+  if (first === undefined) return undefined
+  return { first: Number(first), size: size === '*' ? null : Number(size) }
+}
+
+function filenameOf(disposition: string): string | null {
+  const [, encoded] = /filename\*=UTF-8''([^;\s]+)/i.exec(disposition) ?? []
+  const [, plain] = /filename="((?:[^"\\]|\\.)*)"/i.exec(disposition) ?? []
+  try {
+    if (encoded !== undefined) return decodeURIComponent(encoded)
+  } catch {
+    // The plain one is there for those who can't read it.
+  }
+  return plain?.replace(/\\(.)/g, '$1') ?? null
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectionError || (error instanceof APIError && error.isRetriable)
+}

@@ -1,0 +1,166 @@
+// The stream of a session's message: resumes by itself where it breaks off, so that a reader sees each chunk once. The
+// generation goes on without a reader; only `cancel` stops it.
+
+import type { Attempt } from './attempt.ts'
+import { clock } from './clock.ts'
+import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
+import type { StreamEvent } from './events.ts'
+import type { Message } from './messages.ts'
+import { waitAfter } from './retry.ts'
+import { ChatStream } from './stream.ts'
+
+/** What a message's stream asks the gateway for. @internal */
+export interface MessageCalls {
+  /** One attempt. */
+  resume(messageId: string, lastEventId: string | null, signal: AbortSignal): Promise<Attempt>
+  retrieve(messageId: string, signal?: AbortSignal): Promise<Message>
+  cancel(messageId: string): Promise<Message>
+  readonly messageId?: string
+  readonly lastEventId?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Without a chunk between them. */
+const maxAttempts = 5
+
+/**
+ * The answer to a message. The loop throws the {@link APIError} that the server ended it with, an
+ * {@link IncompleteStreamError} where it could not be resumed, or the signal's reason. Leaving the loop closes the connection
+ * and nothing else: the message is generated, stored and charged all the same.
+ */
+export class MessageStream extends ChatStream {
+  readonly #calls: MessageCalls
+  readonly #left = new AbortController()
+  readonly #userMessageId: string | null
+  #messageId: string | null
+  #lastEventId: string | null
+  #number: number
+  #attempts = 0
+  #isCancelled = false
+
+  /** @internal */
+  constructor(attempt: Attempt, calls: MessageCalls) {
+    super(attempt)
+    const { headers } = attempt.response
+    this.#calls = calls
+    this.#messageId = headers.get('x-message-id') ?? calls.messageId ?? null
+    this.#userMessageId = headers.get('x-user-message-id')
+    this.#lastEventId = calls.lastEventId ?? null
+    this.#number = numberOf(this.#lastEventId)
+  }
+
+  /** Of the answer. null until something has named it. */
+  get messageId(): string | null {
+    return this.#messageId
+  }
+
+  /** Of the question; null on streams that were resumed. */
+  get userMessageId(): string | null {
+    return this.#userMessageId
+  }
+
+  /** Where to resume from, in another process say: `messages.resume`. */
+  get lastEventId(): string | null {
+    return this.#lastEventId
+  }
+
+  override close(): void {
+    super.close()
+    this.#left.abort()
+  }
+
+  /** Stops the generation. The loop goes on with what came before the stop, and ends without an error. */
+  async cancel(): Promise<Message> {
+    this.#isCancelled = true
+    return await this.#calls.cancel(this.#known())
+  }
+
+  /**
+   * Reads the rest of the stream, unless it was left, then the message: its status, usage and cost. Throws what the loop
+   * would throw.
+   */
+  async finalMessage(): Promise<Message> {
+    if (!this.isClosed) {
+      const chunks = this[Symbol.asyncIterator]()
+      while (!(await chunks.next()).done);
+    }
+    return await this.#calls.retrieve(this.#known(), this.#calls.signal)
+  }
+
+  protected override isNew({ id }: StreamEvent): boolean {
+    if (id !== undefined) {
+      const number = numberOf(id)
+      if (number <= this.#number) return false
+      // Of ids that are not numbered each counts.
+      if (!Number.isNaN(number)) this.#number = number
+      this.#lastEventId = id
+      this.#messageId ??= id.slice(0, Math.max(id.lastIndexOf(':'), 0)) || null
+    }
+    this.#attempts = 0
+    return true
+  }
+
+  protected override isWanted({ code }: APIError): boolean {
+    return this.#isCancelled && code === 'message_cancelled'
+  }
+
+  protected override async reconnect(
+    ended: Attempt,
+    lost: ConnectionError | undefined,
+  ): Promise<Attempt | null> {
+    if (ended.response.status === 204) return await this.#ensureComplete()
+    if (this.#messageId === null) {
+      throw new IncompleteStreamError('The stream broke off before it had a name.', { cause: lost })
+    }
+    const { signal } = this.#calls
+    signal?.throwIfAborted()
+    const leave = () => this.#left.abort(signal?.reason)
+    signal?.addEventListener('abort', leave, { once: true })
+    try {
+      return await this.#resume(this.#messageId, lost)
+    } finally {
+      signal?.removeEventListener('abort', leave)
+    }
+  }
+
+  async #resume(messageId: string, lost: unknown): Promise<Attempt> {
+    const { signal } = this.#left
+    let cause = lost
+    while (this.#attempts < maxAttempts) {
+      await clock.sleep(waitAfter(cause, this.#attempts++), signal)
+      try {
+        return await this.#calls.resume(messageId, this.#lastEventId, signal)
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        cause = error
+      }
+    }
+    throw new IncompleteStreamError(
+      `The stream broke off, and ${maxAttempts} attempts to resume it brought nothing new.`,
+      { cause },
+    )
+  }
+
+  /** The server has no more events. */
+  async #ensureComplete(): Promise<null> {
+    const { status } = await this.#calls.retrieve(this.#known(), this.#left.signal)
+    if (status === 'completed') return null
+    throw new IncompleteStreamError(`The message ended as ${status}. Retrieve it to see what it has.`)
+  }
+
+  #known(): string {
+    if (this.#messageId !== null) return this.#messageId
+    throw new IncompleteStreamError('The stream has not named its message.')
+  }
+}
+
+/** -1 before the first, so that 0 is greater; NaN is neither. */
+function numberOf(id: string | null): number {
+  if (id === null) return -1
+  const digits = /:(\d+)$/.exec(id)?.[1]
+  return digits === undefined ? NaN : Number(digits)
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectionError || (error instanceof APIError && error.isRetriable)
+}

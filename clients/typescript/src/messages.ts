@@ -1,0 +1,171 @@
+// A session's messages: send, read again, stop.
+
+import type { Attempt } from './attempt.ts'
+import type { ChatMessage, ChatParams, ContentPart, ToolCall } from './chat.ts'
+import type { TokenUsage } from './chunk.ts'
+import { List } from './list.ts'
+import type { ListParams } from './list.ts'
+import { MessageStream } from './message-stream.ts'
+import type { MessageCalls } from './message-stream.ts'
+import { toSession } from './sessions.ts'
+import type { Call, CallOptions, Transport } from './transport.ts'
+
+export interface Message {
+  readonly id: string
+  readonly object: 'chat.message'
+  readonly session_id: string
+  readonly role: 'user' | 'assistant' | 'tool' | (string & {})
+  readonly content: string | readonly ContentPart[] | null
+  readonly tool_calls: readonly ToolCall[] | null
+  readonly reasoning: string | null
+  readonly status: 'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete' | (string & {})
+  readonly finish_reason: string | null
+  readonly model: string | null
+  readonly usage: TokenUsage | null
+  /** In tokens of the balance. */
+  readonly cost: number | null
+  readonly error: Readonly<Record<string, unknown>> | null
+  readonly created_at: number
+  readonly completed_at: number | null
+  readonly [name: string]: unknown
+}
+
+interface SendParams extends ChatParams {
+  /** What becomes of the answer when its reader leaves; it goes on where not given. */
+  readonly on_disconnect?: 'continue' | 'cancel'
+  readonly stream?: boolean | null
+}
+
+/** What the user says, with files of the session by their ids. */
+interface SendContent extends SendParams {
+  readonly content: string | readonly ContentPart[]
+  readonly files?: readonly string[]
+  readonly messages?: undefined
+}
+
+/** Or the new turns, the last one of a user or a tool. */
+interface SendTurns extends SendParams {
+  readonly messages: readonly ChatMessage[]
+  readonly content?: undefined
+  readonly files?: undefined
+}
+
+export type SendMessage = SendContent | SendTurns
+
+export interface ResumeOptions extends CallOptions {
+  /** `lastEventId` of the stream before; from the start where not given. */
+  readonly lastEventId?: string | null | undefined
+}
+
+export class Messages {
+  readonly #transport: Transport
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  /**
+   * Sends to a session, and resolves with the stream of the answer; with `stream: false` with the finished message. Sent again
+   * with the same idempotency key it is still one message.
+   */
+  create(
+    sessionId: string,
+    message: SendMessage & { readonly stream: false },
+    options?: CallOptions,
+  ): Promise<Message>
+  create(
+    sessionId: string,
+    message: SendMessage & { readonly stream?: true | null },
+    options?: CallOptions,
+  ): Promise<MessageStream>
+  create(
+    sessionId: string,
+    message: SendMessage,
+    options?: CallOptions,
+  ): Promise<MessageStream | Message>
+  async create(
+    sessionId: string,
+    message: SendMessage,
+    options: CallOptions = {},
+  ): Promise<MessageStream | Message> {
+    const path = toSession(sessionId, 'messages')
+    const isStream = message.stream !== false
+    const json = { ...withFiles(message), stream: isStream }
+    const call: Call = { method: 'POST', path, json, isStream, isGenerated: !isStream }
+    if (!isStream) return await this.#transport.json(call, options)
+    const attempt = await this.#transport.open(call, options)
+    return new MessageStream(attempt, this.#callsOf(sessionId, options))
+  }
+
+  async retrieve(sessionId: string, id: string, options?: CallOptions): Promise<Message> {
+    const path = toSession(sessionId, 'messages', id)
+    return await this.#transport.json({ method: 'GET', path }, options)
+  }
+
+  /** Oldest first, unless told otherwise. */
+  list(sessionId: string, params: ListParams = {}, options?: CallOptions): List<Message> {
+    const call = { method: 'GET', path: toSession(sessionId, 'messages') } as const
+    return new List(
+      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
+      params,
+    )
+  }
+
+  /** Stops the generation, from anywhere. Resolves with the message as it ended. */
+  async cancel(sessionId: string, id: string, options?: CallOptions): Promise<Message> {
+    const path = toSession(sessionId, 'messages', id, 'cancel')
+    return await this.#transport.json({ method: 'POST', path }, options)
+  }
+
+  /**
+   * The stream again, from the start or behind `lastEventId`: what was missed, then what is generated meanwhile. Kept for
+   * 15 minutes behind the end; then NotFoundError `stream_expired`, and the message is to be retrieved.
+   */
+  async resume(
+    sessionId: string,
+    id: string,
+    { lastEventId, ...options }: ResumeOptions = {},
+  ): Promise<MessageStream> {
+    const attempt = await this.#openAgain(sessionId, id, { ...options, lastEventId })
+    const calls = this.#callsOf(sessionId, options)
+    return new MessageStream(attempt, { ...calls, messageId: id, lastEventId: lastEventId ?? undefined })
+  }
+
+  /** The stream of the answer that is generated now, from its start; null when none is. */
+  async active(sessionId: string, options: CallOptions = {}): Promise<MessageStream | null> {
+    const path = toSession(sessionId, 'stream')
+    const attempt = await this.#transport.open({ method: 'GET', path, isStream: true }, options)
+    if (attempt.response.status === 204) return null
+    return new MessageStream(attempt, this.#callsOf(sessionId, options))
+  }
+
+  async #openAgain(
+    sessionId: string,
+    id: string,
+    { lastEventId, ...options }: ResumeOptions,
+  ): Promise<Attempt> {
+    const path = toSession(sessionId, 'messages', id, 'stream')
+    const headers = lastEventId ? { 'last-event-id': lastEventId } : {}
+    return await this.#transport.open({ method: 'GET', path, headers, isStream: true }, options)
+  }
+
+  #callsOf(sessionId: string, options: CallOptions): MessageCalls {
+    return {
+      signal: options.signal,
+      resume: (id, lastEventId, signal) =>
+        this.#openAgain(sessionId, id, { ...options, lastEventId, signal, maxRetries: 0 }),
+      retrieve: (id, signal) => this.retrieve(sessionId, id, { ...options, signal }),
+      cancel: (id) => this.cancel(sessionId, id, { ...options, signal: undefined }),
+    }
+  }
+}
+
+/** `files` is this library's own: the gateway has parts. */
+function withFiles({ files, ...message }: SendMessage): object {
+  if (!files || files.length === 0) return message
+  const { content } = message
+  const said = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+  const parts = files.map((id) => ({ type: 'file', file: { file_id: id } }))
+  return { ...message, content: [...said, ...parts] }
+}

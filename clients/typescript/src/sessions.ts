@@ -1,0 +1,75 @@
+// Chat sessions: conversations that the gateway keeps.
+
+import { List } from './list.ts'
+import type { ListParams } from './list.ts'
+import { pathTo } from './transport.ts'
+import type { CallOptions, Transport } from './transport.ts'
+
+export interface Session {
+  readonly id: string
+  readonly object: 'chat.session'
+  /** Unix seconds, as all times here. */
+  readonly created_at: number
+  readonly updated_at: number
+  readonly title: string | null
+  readonly model: string | null
+  readonly instructions: string | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly message_count: number
+  /** The answer that is generated now: to resume, or to cancel. */
+  readonly active_message_id: string | null
+  readonly [name: string]: unknown
+}
+
+export interface SessionParams {
+  /** At most 200 characters. In an update, null clears it. */
+  readonly title?: string | null
+  /** The gateway's first model that chats where not given. */
+  readonly model?: string | null
+  /** Goes to the model before everything else. */
+  readonly instructions?: string | null
+  /** At most 16 pairs, names of 64 and values of 512 characters; an update replaces all of them. */
+  readonly metadata?: Readonly<Record<string, string>>
+}
+
+export class Sessions {
+  readonly #transport: Transport
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  create(params: SessionParams = {}, options?: CallOptions): Promise<Session> {
+    return this.#transport.json({ method: 'POST', path: toSession(), json: params }, options)
+  }
+
+  async retrieve(id: string, options?: CallOptions): Promise<Session> {
+    return await this.#transport.json({ method: 'GET', path: toSession(id) }, options)
+  }
+
+  /** Changes the fields that are given. */
+  async update(id: string, params: SessionParams, options?: CallOptions): Promise<Session> {
+    const call = { method: 'PATCH', path: toSession(id), json: params } as const
+    return await this.#transport.json(call, options)
+  }
+
+  /** Its messages and files go with it; what is being generated is cancelled. */
+  async delete(id: string, options?: CallOptions): Promise<void> {
+    await this.#transport.done({ method: 'DELETE', path: toSession(id) }, options)
+  }
+
+  /** Newest first, unless told otherwise. */
+  list(params: ListParams = {}, options?: CallOptions): List<Session> {
+    const call = { method: 'GET', path: toSession() } as const
+    return new List(
+      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
+      params,
+    )
+  }
+}
+
+/** @internal */
+export function toSession(...more: readonly string[]): string {
+  return pathTo('api', 'chat', 'sessions', ...more)
+}

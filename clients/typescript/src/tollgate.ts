@@ -1,0 +1,126 @@
+// The package's face: the client, and the types that its users name.
+
+import type { Send } from './attempt.ts'
+import { Billing } from './billing.ts'
+import { Chat } from './chat.ts'
+import { TollgateError } from './errors.ts'
+import { Files } from './files.ts'
+import { Messages } from './messages.ts'
+import { Models } from './models.ts'
+import { env } from './runtime.ts'
+import { Sessions } from './sessions.ts'
+import { Transport } from './transport.ts'
+
+export type { Balance, Billing, Transaction, Usage, UsageParams } from './billing.ts'
+export type {
+  Chat,
+  ChatChoice,
+  ChatCompletion,
+  ChatMessage,
+  ChatParams,
+  ChatRequest,
+  Completions,
+  ContentPart,
+  ToolCall,
+} from './chat.ts'
+export type { Chunk, ChunkChoice, Delta, TokenUsage, ToolCallDelta } from './chunk.ts'
+export type { Download } from './download.ts'
+export {
+  APIError,
+  AuthenticationError,
+  BadRequestError,
+  ConflictError,
+  ConnectionError,
+  IncompleteStreamError,
+  InsufficientBalanceError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+  ServerError,
+  TimeoutError,
+  TollgateError,
+} from './errors.ts'
+export type { Problem } from './errors.ts'
+export type { ContentOptions, FileListParams, FileObject, Files, UploadParams } from './files.ts'
+export type { List, ListParams, Page } from './list.ts'
+export type { MessageStream } from './message-stream.ts'
+export type { Message, Messages, ResumeOptions, SendMessage } from './messages.ts'
+export type { Model, Models } from './models.ts'
+export type { Session, SessionParams, Sessions } from './sessions.ts'
+export type { ChatStream } from './stream.ts'
+export type { CallOptions } from './transport.ts'
+export type { OnProgress, Uploadable } from './upload.ts'
+export { version } from './version.ts'
+
+export interface TollgateOptions {
+  /** `TOLLGATE_API_KEY` of the environment where not given. Goes to the base URL's origin alone. */
+  readonly apiKey?: string | undefined
+  /** With or without `/v1`. `TOLLGATE_BASE_URL` of the environment where not given. */
+  readonly baseURL?: string | undefined
+  /** Attempts after the first; 2. */
+  readonly maxRetries?: number | undefined
+  /** Ms; 10 s. Node only, and at most 10 s there: elsewhere it is the runtime's own, within `idleTimeout`. */
+  readonly connectTimeout?: number | undefined
+  /** Ms without a byte; 60 s. */
+  readonly idleTimeout?: number | undefined
+  /** Ms until the head of an answer that is generated and not streamed; 600 s. */
+  readonly answerTimeout?: number | undefined
+  /** Sent with each request, to the base URL's origin. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** In the place of the runtime's: an HTTP client of one's own, a proxy, a log. */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+}
+
+/** A Tollgate gateway, as one key sees it. Keeps no connections of its own: there is nothing to close. */
+export class Tollgate {
+  readonly chat: Chat
+  readonly sessions: Sessions
+  readonly messages: Messages
+  readonly files: Files
+  readonly billing: Billing
+  readonly models: Models
+
+  /** Throws a TollgateError where key or address are missing or can't be. */
+  constructor(options: TollgateOptions = {}) {
+    const transport = new Transport({
+      apiKey: keyOf(options.apiKey ?? env('TOLLGATE_API_KEY')),
+      base: baseOf(options.baseURL ?? env('TOLLGATE_BASE_URL')),
+      maxRetries: options.maxRetries ?? 2,
+      connectTimeout: options.connectTimeout ?? 10_000,
+      idleTimeout: options.idleTimeout ?? 60_000,
+      answerTimeout: options.answerTimeout ?? 600_000,
+      headers: options.headers ?? {},
+      send: sendOf(options.fetch),
+    })
+    this.chat = new Chat(transport)
+    this.sessions = new Sessions(transport)
+    this.messages = new Messages(transport)
+    this.files = new Files(transport)
+    this.billing = new Billing(transport)
+    this.models = new Models(transport)
+  }
+}
+
+/** Some are called as a method of nothing only. */
+function sendOf(own: TollgateOptions['fetch']): Send | undefined {
+  return own && ((url, init) => own(url, init))
+}
+
+/** What no header can carry would be told of with the key in the message. */
+function keyOf(key = ''): string {
+  const trimmed = key.trim()
+  if (trimmed === '') throw new TollgateError('An API key is needed: apiKey, or TOLLGATE_API_KEY.')
+  if (/^[!-~]+$/.test(trimmed)) return trimmed
+  throw new TollgateError('The API key has characters that no key has.')
+}
+
+function baseOf(text = ''): string {
+  if (text === '') throw new TollgateError('A base URL is needed: baseURL, or TOLLGATE_BASE_URL.')
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
+    throw new TollgateError('The base URL is none such as https://gate.example.com/v1.')
+  }
+  // They would be in every message of fetch's that names the address.
+  if (url.username || url.password) throw new TollgateError('A base URL has no user and no password.')
+  return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`
+}

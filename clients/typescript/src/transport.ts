@@ -1,0 +1,213 @@
+// One logical call: its address, its headers, its attempts. Promises that the key goes to the base URL's origin alone and
+// that each attempt carries the same bytes and the same idempotency key. Knows no resources.
+
+import { Attempt } from './attempt.ts'
+import type { Send } from './attempt.ts'
+import { clock } from './clock.ts'
+import { APIError, ConnectionError, TollgateError, errorOfAnswer } from './errors.ts'
+import { jsonOf, textOf } from './body.ts'
+import { retryAfterOf, waitAfter } from './retry.ts'
+import { isBrowser } from './runtime.ts'
+import type { Form } from './upload.ts'
+import { version } from './version.ts'
+
+/** Of one call. What is not given is the client's. */
+export interface CallOptions {
+  /** Ends the call, wherever it is: it rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+  /** Headers to send along. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Two calls with the same key are one. A random one where not given. */
+  readonly idempotencyKey?: string | undefined
+  /** Attempts after the first. */
+  readonly maxRetries?: number | undefined
+  /** Ms. Node only: elsewhere the runtime's own, within `idleTimeout`. At most 10 s in Node. */
+  readonly connectTimeout?: number | undefined
+  /** Ms without a byte. */
+  readonly idleTimeout?: number | undefined
+  /** Ms until the head of an answer that is generated and not streamed. */
+  readonly answerTimeout?: number | undefined
+}
+
+export interface Settings {
+  readonly apiKey: string
+  /** Without `/v1` and without a slash at its end. */
+  readonly base: string
+  readonly send: Send | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly maxRetries: number
+  readonly connectTimeout: number
+  readonly idleTimeout: number
+  readonly answerTimeout: number
+}
+
+export interface Call {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Made by `pathTo`. */
+  readonly path: string
+  readonly query?: object | undefined
+  readonly json?: object | undefined
+  readonly form?: Form | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly isStream?: boolean
+  /** Generated, and not streamed: its head takes its time. */
+  readonly isGenerated?: boolean
+  /** Knows no idempotency: sent again only when it surely reached nobody. */
+  readonly isPaid?: boolean
+  /** To another origin too, without the key. */
+  readonly followsRedirects?: boolean
+}
+
+const maxHops = 5
+
+export class Transport {
+  readonly #settings: Settings
+
+  constructor(settings: Settings) {
+    this.#settings = settings
+  }
+
+  /** The JSON of an answer. */
+  async json<T>(call: Call, options: CallOptions = {}): Promise<T> {
+    return (await jsonOf(await this.open(call, options))) as T
+  }
+
+  /** For answers without a body. */
+  async done(call: Call, options: CallOptions = {}): Promise<void> {
+    const attempt = await this.open(call, options)
+    attempt.finish()
+  }
+
+  /** Resolves with an answer that is none of an error; what its body says is the caller's to read. */
+  async open(call: Call, options: CallOptions = {}): Promise<Attempt> {
+    const url = this.#urlOf(call)
+    const headers = this.#headersOf(call, options)
+    const body = call.json && JSON.stringify(call.json)
+    const retries = options.maxRetries ?? this.#settings.maxRetries
+    for (let failed = 0; ; failed++) {
+      try {
+        return await this.#follow({ call, options, url, headers, body })
+      } catch (error) {
+        if (failed >= retries || !isWorthAnother(error, call)) throw error
+        await clock.sleep(waitAfter(error, failed), options.signal)
+      }
+    }
+  }
+
+  #urlOf({ path, query = {} }: Call): string {
+    const words = Object.entries(query).filter(([, value]) => value !== undefined && value !== null)
+    const search = new URLSearchParams(words.map(([name, value]) => [name, String(value)]))
+    return `${this.#settings.base}${path}${search.size > 0 ? `?${search}` : ''}`
+  }
+
+  #headersOf(call: Call, options: CallOptions): Headers {
+    const { apiKey, headers: always } = this.#settings
+    const headers = new Headers({
+      authorization: `Bearer ${apiKey}`,
+      accept: call.isStream ? 'text/event-stream' : 'application/json',
+    })
+    // Browsers that let it be set ask the server first whether they may send it.
+    if (!isBrowser()) headers.set('user-agent', `tollgate-typescript/${version}`)
+    if (call.json) headers.set('content-type', 'application/json')
+    if (call.json && call.method === 'POST') {
+      headers.set('idempotency-key', options.idempotencyKey ?? randomKey())
+    }
+    for (const more of [always, options.headers, call.headers]) {
+      for (const [name, value] of Object.entries(more ?? {})) headers.set(name, value)
+    }
+    return headers
+  }
+
+  async #follow(request: Request): Promise<Attempt> {
+    let attempt = await this.#send(request, 'manual')
+    if (!request.call.followsRedirects) return await accepted(attempt, this.#settings.apiKey)
+    // A browser shows nobody where it is sent; left to itself it goes there without the key.
+    if (attempt.response.type === 'opaqueredirect') {
+      attempt.close()
+      attempt = await this.#send(request, 'follow')
+    }
+    let { url } = request
+    for (let hops = 0; hops < maxHops; hops++) {
+      const location = attempt.response.headers.get('location')
+      if (!isRedirect(attempt.response.status) || location === null) break
+      attempt.close()
+      url = new URL(location, url).href
+      attempt = await this.#send({ ...request, url, headers: this.#headersFor(url, request) }, 'manual')
+    }
+    return await accepted(attempt, this.#settings.apiKey)
+  }
+
+  /** What is no stranger's business stays here. */
+  #headersFor(url: string, { call, headers }: Request): Headers {
+    if (new URL(url).origin === new URL(this.#settings.base).origin) return headers
+    return new Headers({ ...call.headers, accept: '*/*' })
+  }
+
+  #send({ call, options, url, headers, body }: Request, redirect: RequestRedirect): Promise<Attempt> {
+    const { send, connectTimeout, idleTimeout, answerTimeout } = this.#settings
+    const idleMs = options.idleTimeout ?? idleTimeout
+    const sending = {
+      url,
+      send: call.form?.sendWith(send) ?? send,
+      connectMs: options.connectTimeout ?? connectTimeout,
+      headMs: call.isGenerated ? (options.answerTimeout ?? answerTimeout) : idleMs,
+      idleMs,
+      signal: options.signal,
+    }
+    return Attempt.start(sending, (attempt) => ({
+      method: call.method,
+      headers,
+      redirect,
+      ...(body !== undefined && { body }),
+      ...call.form?.open(headers, () => attempt.touch()),
+    }))
+  }
+}
+
+interface Request {
+  readonly call: Call
+  readonly options: CallOptions
+  readonly url: string
+  readonly headers: Headers
+  readonly body: string | undefined
+}
+
+/** Joins segments to a path; each is one, whatever is in it. */
+export function pathTo(...segments: readonly string[]): string {
+  return segments.map((segment) => `/${segmentOf(segment)}`).join('')
+}
+
+function segmentOf(text: string): string {
+  // Dots are resolved on the way, by proxies too, however they are written.
+  if (typeof text !== 'string' || /^\.{0,2}$/.test(text)) {
+    throw new TollgateError(`"${text}" is no id.`)
+  }
+  try {
+    return encodeURIComponent(text)
+  } catch (cause) {
+    throw new TollgateError('An id is not valid Unicode.', { cause })
+  }
+}
+
+async function accepted(attempt: Attempt, apiKey: string): Promise<Attempt> {
+  const { status, headers } = attempt.response
+  if (status >= 200 && status < 300) return attempt
+  const text = (await textOf(attempt)).replaceAll(apiKey, '***')
+  throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers) })
+}
+
+function isRedirect(status: number): boolean {
+  return [301, 302, 303, 307, 308].includes(status)
+}
+
+function isWorthAnother(error: unknown, { form, isPaid }: Call): boolean {
+  if (form?.isOnce) return false
+  if (error instanceof APIError) return error.isRetriable
+  return error instanceof ConnectionError && !(isPaid && error.isReached)
+}
+
+/** `crypto.randomUUID` is not there on pages of plain HTTP. */
+function randomKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

@@ -1,0 +1,209 @@
+// A file on its way out as multipart/form-data, in pieces as the connection takes them: what is in memory is a piece. Browsers
+// can't send streams: there the form is the browser's own, and XMLHttpRequest says how far it is.
+
+import type { Send } from './attempt.ts'
+import { TollgateError } from './errors.ts'
+import { headOf } from './multipart.ts'
+import { isBrowser } from './runtime.ts'
+import { sendByXhr } from './xhr.ts'
+
+/** `fs.openAsBlob` gives a Blob, `fs.createReadStream` an AsyncIterable, an `<input>` a File. */
+export type Uploadable =
+  | Blob
+  | ArrayBuffer
+  | Uint8Array
+  | ReadableStream<Uint8Array>
+  | AsyncIterable<Uint8Array>
+
+/** `bytes` of the file so far; `total` where it is known. Rises, also over several attempts. */
+export type OnProgress = (bytes: number, total: number | undefined) => void
+
+export interface FormParams {
+  readonly filename: string
+  readonly contentType?: string | undefined
+  /** In bytes, of a stream whose size is known. */
+  readonly size?: number | undefined
+  /** Before the file, in order. */
+  readonly fields: readonly (readonly [name: string, value: string])[]
+  readonly onProgress?: OnProgress | undefined
+}
+
+export interface Form {
+  /** Its source can't be read twice. */
+  readonly isOnce: boolean
+  /** Why reading the source failed, if it did. */
+  readonly failure: unknown
+  /** What it has to be sent with; undefined: anything. */
+  sendWith(send: Send | undefined): Send | undefined
+  /** For one attempt. `touch`: something has gone out. */
+  open(headers: Headers, touch: () => void): RequestInit
+}
+
+export async function formOf(file: Uploadable, params: FormParams): Promise<Form> {
+  const source = sourceOf(file, params)
+  if (!isBrowser()) return new StreamedForm(source, params)
+  const blob = source.blob ?? (await new Response(streamOf(source.open())).blob())
+  return new BrowserForm(blob, params)
+}
+
+interface Source {
+  readonly size: number | undefined
+  readonly type: string
+  /** undefined: it can be read once only. */
+  readonly blob: Blob | undefined
+  open(): AsyncIterable<Uint8Array>
+}
+
+function sourceOf(file: Uploadable, { contentType, size }: FormParams): Source {
+  const type = contentType ?? 'application/octet-stream'
+  if (file instanceof Blob || file instanceof ArrayBuffer || ArrayBuffer.isView(file)) {
+    const blob = file instanceof Blob ? file : new Blob([file as Uint8Array<ArrayBuffer>])
+    return {
+      size: blob.size,
+      type: contentType ?? (blob.type || type),
+      blob,
+      open: () => piecesOf(blob.stream()),
+    }
+  }
+  const open = () => ('getReader' in file ? piecesOf(file) : file)
+  if ('getReader' in file || Symbol.asyncIterator in file) return { size, type, blob: undefined, open }
+  throw new TollgateError('A file is a Blob, bytes, or a stream of bytes.')
+}
+
+/** Not every runtime's streams can be looped over. */
+async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = stream.getReader()
+  try {
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return
+      yield value
+    }
+  } finally {
+    // Nobody reads what is left.
+    reader.cancel().catch(() => undefined)
+  }
+}
+
+/** Asks for a piece when it is asked for one. */
+export function streamOf(pieces: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+  const iterator = pieces[Symbol.asyncIterator]()
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { value, done } = await iterator.next()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      async cancel() {
+        await iterator.return?.()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+class Progress {
+  readonly #report: OnProgress | undefined
+  readonly #total: number | undefined
+  #bytes = 0
+
+  constructor(report: OnProgress | undefined, total: number | undefined) {
+    this.#report = report
+    this.#total = total
+  }
+
+  reach(bytes: number): void {
+    if (bytes <= this.#bytes) return
+    this.#bytes = bytes
+    this.#report?.(bytes, this.#total)
+  }
+}
+
+class StreamedForm implements Form {
+  readonly #source: Source
+  readonly #progress: Progress
+  readonly #boundary = `tollgate-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`
+  readonly #head: Uint8Array
+  readonly #tail: Uint8Array
+  #failure: unknown
+
+  constructor(source: Source, { fields, filename, onProgress }: FormParams) {
+    const encoder = new TextEncoder()
+    this.#source = source
+    this.#progress = new Progress(onProgress, source.size)
+    const file = { filename, type: source.type }
+    this.#head = encoder.encode(headOf({ boundary: this.#boundary, fields, file }))
+    this.#tail = encoder.encode(`\r\n--${this.#boundary}--\r\n`)
+  }
+
+  get isOnce(): boolean {
+    return this.#source.blob === undefined
+  }
+
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  sendWith(): undefined {
+    return undefined
+  }
+
+  open(headers: Headers, touch: () => void): RequestInit {
+    headers.set('content-type', `multipart/form-data; boundary=${this.#boundary}`)
+    const { size } = this.#source
+    const around = this.#head.length + this.#tail.length
+    if (size !== undefined) headers.set('content-length', String(around + size))
+    const init = { body: streamOf(this.#pieces(touch)), duplex: 'half' }
+    return init as RequestInit
+  }
+
+  async *#pieces(touch: () => void): AsyncGenerator<Uint8Array> {
+    yield this.#head
+    let bytes = 0
+    try {
+      for await (const piece of this.#source.open()) {
+        if (!(piece instanceof Uint8Array)) throw new TollgateError('A file’s stream is of bytes.')
+        yield piece
+        // Asked for more: the piece was taken.
+        touch()
+        this.#progress.reach((bytes += piece.length))
+      }
+    } catch (error) {
+      this.#failure = error
+      throw error
+    }
+    yield this.#tail
+  }
+}
+
+class BrowserForm implements Form {
+  readonly isOnce = false
+  readonly failure = undefined
+  readonly #form = new FormData()
+  readonly #size: number
+  readonly #progress: Progress
+  #touch: () => void = () => undefined
+
+  constructor(blob: Blob, { fields, filename, contentType, onProgress }: FormParams) {
+    for (const [name, value] of fields) this.#form.set(name, value)
+    const type = contentType ?? (blob.type || 'application/octet-stream')
+    this.#form.set('file', new Blob([blob], { type }), filename)
+    this.#size = blob.size
+    this.#progress = new Progress(onProgress, blob.size)
+  }
+
+  sendWith(send: Send | undefined): Send | undefined {
+    if (send || typeof XMLHttpRequest !== 'function') return undefined
+    return (url, init) =>
+      sendByXhr(url, init, (bytes) => {
+        this.#touch()
+        this.#progress.reach(Math.min(bytes, this.#size))
+      })
+  }
+
+  open(_headers: Headers, touch: () => void): RequestInit {
+    this.#touch = touch
+    return { body: this.#form }
+  }
+}
