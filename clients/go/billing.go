@@ -1,0 +1,91 @@
+// What the account has, and where it went. Amounts are balance tokens, exact to 2^53.
+
+package tollgate
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// BillingService has the account's money. The key needs the scope "billing".
+type BillingService struct{ core *core }
+
+// Balance is what the account has now. Balance = Granted − Spent, Available = Balance − Reserved.
+type Balance struct {
+	object
+	Object    string   `json:"object"` // "billing.balance"
+	Unit      string   `json:"unit"`   // "token"
+	Balance   int64    `json:"balance"`
+	Reserved  int64    `json:"reserved"` // held for what is being generated
+	Available int64    `json:"available"`
+	Granted   int64    `json:"granted"`
+	Spent     int64    `json:"spent"`
+	UpdatedAt UnixTime `json:"updated_at"`
+}
+
+// Transaction changed the balance.
+type Transaction struct {
+	object
+	ID           string   `json:"id"`
+	Object       string   `json:"object"` // "billing.transaction"
+	Type         string   `json:"type"`   // "topup", "charge", "adjustment"
+	Amount       int64    `json:"amount"` // below 0 for a charge
+	BalanceAfter int64    `json:"balance_after"`
+	Model        string   `json:"model"`
+	Usage        *Usage   `json:"usage"`
+	Estimated    bool     `json:"estimated"`
+	RequestID    string   `json:"request_id"`
+	SessionID    string   `json:"session_id"`
+	MessageID    string   `json:"message_id"`
+	Note         string   `json:"note"`
+	CreatedAt    UnixTime `json:"created_at"`
+}
+
+// UsageParams choose a span and how it is summed up. All fields may be left out: the last 24 hours by the hour.
+type UsageParams struct {
+	From    time.Time
+	To      time.Time
+	Bucket  string // "hour" or "day"
+	GroupBy string // "model" or "key"
+}
+
+// UsageBucket is what was used in one span.
+type UsageBucket struct {
+	object
+	Object           string   `json:"object"` // "billing.usage"
+	Start            UnixTime `json:"start"`
+	End              UnixTime `json:"end"`
+	Model            string   `json:"model"`  // grouped by model
+	KeyID            string   `json:"key_id"` // grouped by key
+	Requests         int64    `json:"requests"`
+	PromptTokens     int64    `json:"prompt_tokens"`
+	CompletionTokens int64    `json:"completion_tokens"`
+	Cost             int64    `json:"cost"`
+}
+
+// Balance gives what the account has.
+func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*Balance, error) {
+	return fetch[Balance](ctx, s.core, &request{method: http.MethodGet, path: "/api/billing/balance", options: options})
+}
+
+// Transactions has what changed the balance, the newest first unless told otherwise.
+func (s *BillingService) Transactions(ctx context.Context, params ListParams, options ...CallOption) *List[Transaction] {
+	return newList[Transaction](ctx, s.core, "/api/billing/transactions", params.query(), options)
+}
+
+// Usage has sums for charts, the oldest first.
+func (s *BillingService) Usage(ctx context.Context, params UsageParams, options ...CallOption) *List[UsageBucket] {
+	query := url.Values{}
+	if !params.From.IsZero() {
+		query.Set("from", strconv.FormatInt(params.From.Unix(), 10))
+	}
+	if !params.To.IsZero() {
+		query.Set("to", strconv.FormatInt(params.To.Unix(), 10))
+	}
+	set(query, "bucket", params.Bucket)
+	set(query, "group_by", params.GroupBy)
+	return newList[UsageBucket](ctx, s.core, "/api/billing/usage", query, options)
+}

@@ -1,0 +1,285 @@
+// The life of a call: attempts until one is answered, each with the same idempotency key. Where an answer is an error,
+// it becomes one here; nowhere else are statuses looked at.
+
+package tollgate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+)
+
+const (
+	longestAnswer  = 64 << 20
+	longestRefusal = 1 << 20
+	longestMessage = 8 << 10
+	mostHops       = 5
+
+	eventStream = "text/event-stream"
+)
+
+// request is one logical call.
+type request struct {
+	method      string
+	path        string // under the base URL, escaped
+	query       url.Values
+	body        source // nil: none
+	contentType string
+	header      http.Header
+	accept      string // "": JSON
+	isOnce      bool   // carries an idempotency key
+	isPaid      bool   // each time it arrives: /v1/chat
+	isWhole     bool   // the answer is generated before its head comes
+	follows     bool   // redirects, to other origins too
+	options     []CallOption
+}
+
+// answer is one whose status is a success.
+type answer struct {
+	head   http.Header
+	status int
+	url    *url.URL
+	length int64 // -1: not known
+	body   *receiving
+}
+
+// call makes attempts until one succeeds.
+func (c *core) call(ctx context.Context, r *request) (*answer, error) {
+	s := c.settings.with(r.options)
+	if r.isOnce && s.idempotencyKey == "" {
+		s.idempotencyKey = newKey()
+	}
+	for n := 0; ; n++ {
+		a, err := c.attempt(ctx, r, &s)
+		if err == nil || n >= s.maxRetries || !mayRepeat(err, r.isPaid) || r.body != nil && r.body.once() {
+			return a, err
+		}
+		if err := pause(ctx, err, n); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempt sends the request once, and where it follows redirects, on from there.
+func (c *core) attempt(ctx context.Context, r *request, s *settings) (*answer, error) {
+	target, err := url.Parse(c.base.String() + r.path)
+	if err != nil {
+		return nil, &Error{Message: "the base URL can't be used", Err: err}
+	}
+	target.RawQuery = r.query.Encode()
+	for hop := 0; ; hop++ {
+		a, err := c.exchange(ctx, r, s, target)
+		if err == nil || a == nil || !r.follows || hop == mostHops {
+			return a, err
+		}
+		if target = a.location(); target == nil {
+			return a, err
+		}
+	}
+}
+
+// location is where the answer sends to; nil: nowhere.
+func (a *answer) location() *url.URL {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil
+	}
+	place := a.head.Get("Location")
+	target, err := a.url.Parse(place)
+	if place == "" || err != nil || target.Scheme != "https" && target.Scheme != "http" {
+		return nil
+	}
+	return target
+}
+
+// exchange sends the request to a URL of this or, without key and extra headers, of another origin.
+func (c *core) exchange(ctx context.Context, r *request, s *settings, target *url.URL) (*answer, error) {
+	limit := s.idle
+	if r.isWhole {
+		limit = s.answer
+	}
+	w := newWatch(ctx, s, limit)
+	req, err := c.build(w, r, target)
+	if err != nil {
+		w.end()
+		return nil, err
+	}
+	if target.Scheme == c.base.Scheme && target.Host == c.base.Host {
+		c.sign(req.Header, s, r.isOnce)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		defer w.end()
+		return nil, w.failure(err)
+	}
+	w.arrived()
+	a := &answer{head: res.Header, status: res.StatusCode, url: target, length: res.ContentLength}
+	a.body = &receiving{body: res.Body, watch: w}
+	if a.status < 200 || a.status > 299 {
+		return a, c.refusal(a)
+	}
+	return a, nil
+}
+
+func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(w.ctx, r.method, target.String(), nil)
+	if err != nil {
+		return nil, &Error{Message: "the request can't be made: " + err.Error(), Err: err}
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if r.accept == "" {
+		req.Header.Set("Accept", "application/json")
+	} else {
+		req.Header.Set("Accept", r.accept)
+		req.Header.Set("Accept-Encoding", "identity") // what is packed is held back, and has another length
+	}
+	req.Header.Set("User-Agent", "tollgate-go/"+Version)
+	if r.body == nil {
+		return req, nil
+	}
+	open := func() (io.ReadCloser, error) {
+		body, err := r.body.open()
+		if err != nil {
+			return nil, &Error{Message: "the body can't be read: " + err.Error(), Err: err}
+		}
+		return &sending{body, w}, nil
+	}
+	req.Header.Set("Content-Type", r.contentType)
+	if req.Body, err = open(); err != nil {
+		return nil, err
+	}
+	if req.ContentLength = r.body.size(); req.ContentLength == 0 {
+		req.Body = http.NoBody
+	}
+	if !r.body.once() {
+		req.GetBody = open
+	}
+	return req, nil
+}
+
+// sign adds what is for the gateway alone.
+func (c *core) sign(head http.Header, s *settings, isOnce bool) {
+	head.Set("Authorization", c.bearer())
+	key := s.idempotencyKey
+	for name, values := range s.header {
+		switch {
+		case name == "Idempotency-Key":
+			key = values[0]
+		case values[0] != "":
+			head[name] = values
+		case name == "User-Agent":
+			head[name] = []string{""} // else net/http writes its own
+		default:
+			head.Del(name)
+		}
+	}
+	if isOnce && key != "" {
+		// Not by Set: under the name that net/http looks for it would send a POST again by itself when an old connection
+		// ends, a chat that is paid for each time too. So it only does when it can tell that nothing arrived.
+		head["idempotency-key"] = []string{key}
+	}
+}
+
+// refusal reads an answer that is an error, as far as it comes.
+func (c *core) refusal(a *answer) error {
+	defer a.body.Close()
+	data, _ := io.ReadAll(io.LimitReader(a.body, longestRefusal))
+	if err := a.body.watch.parent.Err(); err != nil {
+		return ended(a.body.watch.parent)
+	}
+	e := &APIError{Status: a.status, family: familyOfStatus(a.status), retry: a.head.Get("X-Should-Retry")}
+	c.describe(e, data)
+	status := fmt.Sprintf("HTTP %d", a.status)
+	if name := http.StatusText(a.status); name != "" {
+		status += " " + name
+	}
+	if e.Message == "" {
+		e.Message = status
+	} else if e.Message[0] == '{' || e.Message[0] == '[' {
+		e.Message = status + ": " + e.Message
+	}
+	if id := a.head.Get("X-Request-Id"); id != "" {
+		e.RequestID = c.redact(id)
+	}
+	e.RetryAfter, e.HasRetry = retryAfter(a.head)
+	return e
+}
+
+// describe takes what an error's JSON says, whatever its shape is.
+func (c *core) describe(e *APIError, data []byte) {
+	var body struct {
+		Error     json.RawMessage `json:"error"`
+		RequestID json.RawMessage `json:"request_id"`
+	}
+	if json.Unmarshal(data, &body) != nil {
+		return
+	}
+	var parts struct {
+		Message json.RawMessage `json:"message"`
+		Type    json.RawMessage `json:"type"`
+		Code    json.RawMessage `json:"code"`
+		Param   json.RawMessage `json:"param"`
+	}
+	if json.Unmarshal(body.Error, &parts) != nil || textOf(parts.Message) == "" {
+		parts.Message = body.Error
+	}
+	shown := func(raw json.RawMessage) string {
+		text := c.redact(textOf(raw))
+		return text[:min(len(text), longestMessage)]
+	}
+	e.Message, e.Type, e.Code = shown(parts.Message), shown(parts.Type), shown(parts.Code)
+	e.Param, e.RequestID = shown(parts.Param), shown(body.RequestID)
+}
+
+// read makes a call whose answer is a JSON object.
+func (c *core) read(ctx context.Context, r *request, into any) error {
+	a, err := c.call(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer a.body.Close()
+	data, err := io.ReadAll(io.LimitReader(a.body, longestAnswer+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > longestAnswer {
+		return &Error{Message: "the answer is longer than 64 MiB"}
+	}
+	if err := decode(data, into); err != nil {
+		return &Error{Message: fmt.Sprintf("the answer (HTTP %d) is not the API's: %v", a.status, err), Err: err}
+	}
+	return nil
+}
+
+// run makes a call whose answer has nothing to say.
+func (c *core) run(ctx context.Context, r *request) error {
+	a, err := c.call(ctx, r)
+	if err == nil {
+		a.body.settle()
+	}
+	return err
+}
+
+// isStream says so, or what is wrong with an answer that should be one.
+func (a *answer) isStream() error {
+	kind, _, _ := mime.ParseMediaType(a.head.Get("Content-Type"))
+	if a.status == http.StatusOK && kind == eventStream {
+		return nil
+	}
+	return &Error{Message: fmt.Sprintf("the answer (HTTP %d, %q) is no stream", a.status, kind)}
+}
+
+func newKey() string {
+	var bytes [16]byte
+	_, _ = rand.Read(bytes[:])
+	return fmt.Sprintf("%x", bytes)
+}

@@ -1,0 +1,161 @@
+// The client: where the gateway is and who asks. Promises that the key shows in no format and goes to the base URL's own
+// origin only. Sends nothing by itself: call.go does.
+
+package tollgate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Version of this package, as in its User-Agent.
+const Version = "0.1.0"
+
+const defaultBaseURL = "http://localhost:8080/v1"
+
+// Client talks to one gateway with one key. It is safe for concurrent use; make one and keep it.
+type Client struct {
+	Chat     *ChatService     // stateless chat completions
+	Sessions *SessionsService // conversations that the gateway keeps
+	Messages *MessagesService // what is said in a session
+	Files    *FilesService    // files of a session
+	Billing  *BillingService  // balance, transactions, usage
+	Models   *ModelsService   // models that the key may use
+
+	core *core
+}
+
+// core is what all services share. It stays behind pointers, and the key within a function: package fmt and debuggers'
+// printers do not look there.
+type core struct {
+	http     *http.Client
+	base     *url.URL // without /v1 and without a slash at its end
+	settings settings
+	bearer   func() string
+	redact   func(string) string
+}
+
+// NewClient makes a client. Without options it takes TOLLGATE_API_KEY and TOLLGATE_BASE_URL from the environment. Nothing
+// is sent yet. The error is an [*Error]: no key, or a base URL that is none.
+func NewClient(options ...ClientOption) (*Client, error) {
+	c := config{
+		apiKey:  os.Getenv("TOLLGATE_API_KEY"),
+		baseURL: os.Getenv("TOLLGATE_BASE_URL"),
+		settings: settings{
+			maxRetries: 2,
+			connect:    10 * time.Second,
+			idle:       60 * time.Second,
+			answer:     600 * time.Second,
+		},
+	}
+	for _, option := range options {
+		if option != nil {
+			option.client(&c)
+		}
+	}
+	key := strings.TrimSpace(c.apiKey)
+	if key == "" {
+		return nil, &Error{Message: "no API key: use WithAPIKey, or set TOLLGATE_API_KEY"}
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, &Error{Message: "the API key has characters that no key has"}
+	}
+	base, err := parseBase(c.baseURL)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(&core{
+		http:     httpClient(c.httpClient),
+		base:     base,
+		settings: c.settings,
+		bearer:   func() string { return "Bearer " + key },
+		redact:   func(text string) string { return strings.ReplaceAll(text, key, "[API key]") },
+	}), nil
+}
+
+func newClient(core *core) *Client {
+	return &Client{
+		Chat:     &ChatService{Completions: &ChatCompletionsService{core}},
+		Sessions: &SessionsService{core},
+		Messages: &MessagesService{core},
+		Files:    &FilesService{core},
+		Billing:  &BillingService{core},
+		Models:   &ModelsService{core},
+		core:     core,
+	}
+}
+
+// String shows where the client sends to, and not the key.
+func (c Client) String() string {
+	if c.core == nil {
+		return "tollgate.Client{}"
+	}
+	return fmt.Sprintf("tollgate.Client{%s/v1}", c.core.base)
+}
+
+// GoString is String, for %#v.
+func (c Client) GoString() string { return c.String() }
+
+// CloseIdleConnections closes connections that no call uses now. A client needs no closing: idle ones end by themselves.
+func (c *Client) CloseIdleConnections() { c.core.http.CloseIdleConnections() }
+
+func parseBase(text string) (*url.URL, error) {
+	if strings.TrimSpace(text) == "" {
+		text = defaultBaseURL
+	}
+	base, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return nil, &Error{Message: "the base URL can't be read"}
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, &Error{Message: "the base URL must be http://… or https://…"}
+	}
+	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, &Error{Message: "the base URL must have no user, query or fragment"}
+	}
+	path := strings.TrimRight(base.EscapedPath(), "/")
+	path = strings.TrimRight(strings.TrimSuffix(path, "/v1"), "/")
+	return url.Parse(base.Scheme + "://" + base.Host + path)
+}
+
+// httpClient gives a copy: its redirects are ours to follow, whoever made it.
+func httpClient(given *http.Client) *http.Client {
+	client := &http.Client{}
+	if given != nil {
+		*client = *given
+	} else {
+		client.Transport = newTransport()
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client
+}
+
+func newTransport() *http.Transport {
+	shared, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		shared = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	}
+	transport := shared.Clone()
+	// A call's own limit ends its waiting; this one, what the transport goes on with behind it.
+	transport.TLSHandshakeTimeout = 30 * time.Second
+	// The gateway keeps idle connections for 75 s: who leaves earlier never sends into a closing one.
+	transport.IdleConnTimeout = 60 * time.Second
+	transport.MaxIdleConnsPerHost = transport.MaxIdleConns
+	return transport
+}
+
+// path joins fixed words and ids, which are each one segment whatever is in them.
+func path(words string, ids ...string) (string, error) {
+	for _, id := range ids {
+		// Dots are segments that proxies take away, escaped or not.
+		if id == "" || id == "." || id == ".." {
+			return "", &Error{Message: fmt.Sprintf("%q is no id", id)}
+		}
+		words = strings.Replace(words, "{}", url.PathEscape(id), 1)
+	}
+	return words, nil
+}

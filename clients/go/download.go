@@ -1,0 +1,186 @@
+// A file as it comes: goes on by itself when its connection breaks, if it is certain that it is still the same file.
+
+package tollgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// ContentParams choose what of a file is downloaded. All fields may be left out.
+type ContentParams struct {
+	Start int64  // the first byte wanted: how many there are from an earlier download
+	ETag  string // of that download; the file must still be the same
+	// OnProgress is told where the download is, in bytes from the file's beginning, and how many the file has (-1: not
+	// known). Read calls it.
+	OnProgress func(at, total int64)
+}
+
+// Download is a file's content, to be read and closed. Read gives an [*IncompleteStreamError] where the connection broke
+// and it can't be told that the file is still the same.
+type Download struct {
+	ContentType string // what the bytes are
+	Filename    string // without any folder; may be empty
+	ETag        string // for ContentParams, to go on later
+	Size        int64  // of the whole file; -1: not known
+	RequestID   string
+
+	core    *core
+	ctx     context.Context
+	close   context.CancelCauseFunc
+	place   string
+	options []CallOption
+	tell    func(at, total int64)
+	body    *receiving
+	at      int64 // bytes from the file's beginning
+	end     int64 // -1: not known
+	tries   int
+	err     error
+}
+
+var errDownloadClosed = &Error{Message: "the download is closed"}
+
+// Content downloads a file. The context is for all of it. Where the gateway sends elsewhere, to a signed URL of its store,
+// the key is not sent along. Errors: [ErrNotFound], also for a file that has expired; an [*IncompleteStreamError] where
+// it is not the file that ETag says.
+func (s *FilesService) Content(ctx context.Context, fileID string, params ContentParams, options ...CallOption) (*Download, error) {
+	place, err := path("/api/files/{}", fileID)
+	if err != nil {
+		return nil, err
+	}
+	d := &Download{core: s.core, place: place, options: options, tell: params.OnProgress}
+	d.at, d.ETag = max(params.Start, 0), params.ETag
+	d.ctx, d.close = context.WithCancelCause(ctx)
+	a, err := s.core.call(d.ctx, d.request())
+	if err == nil {
+		err = d.begin(a)
+	}
+	if err != nil {
+		d.close(errClosed)
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Download) request() *request {
+	r := &request{method: http.MethodGet, path: d.place, accept: "*/*", header: http.Header{}, follows: true, options: d.options}
+	if d.at > 0 {
+		r.header.Set("Range", fmt.Sprintf("bytes=%d-", d.at))
+		if d.ETag != "" {
+			r.header.Set("If-Range", d.ETag)
+		}
+	}
+	return r
+}
+
+func (d *Download) begin(a *answer) error {
+	if err := d.use(a); err != nil {
+		return err
+	}
+	d.ContentType = a.head.Get("Content-Type")
+	d.ETag = a.head.Get("ETag")
+	d.RequestID = a.head.Get("X-Request-Id")
+	if _, words, err := mime.ParseMediaType(a.head.Get("Content-Disposition")); err == nil {
+		name := words["filename"]
+		d.Filename = name[strings.LastIndexAny(name, `/\`)+1:]
+	}
+	d.end, d.Size = -1, -1
+	if a.length >= 0 {
+		d.end = d.at + a.length
+		d.Size = d.end
+	}
+	return nil
+}
+
+// use reads on from an answer, if it goes on where the file was left.
+func (d *Download) use(a *answer) error {
+	var from int64
+	if a.status == http.StatusPartialContent {
+		if _, err := fmt.Sscanf(a.head.Get("Content-Range"), "bytes %d-", &from); err != nil {
+			from = -1
+		}
+	}
+	tag := a.head.Get("ETag")
+	if from != d.at || d.at > 0 && d.ETag != "" && tag != "" && tag != d.ETag {
+		_ = a.body.Close()
+		return &IncompleteStreamError{Message: fmt.Sprintf("the download can't go on at byte %d: the file has changed", d.at)}
+	}
+	d.body = a.body
+	return nil
+}
+
+// Read reads what comes next.
+func (d *Download) Read(into []byte) (int, error) {
+	for d.err == nil {
+		if context.Cause(d.ctx) == errClosed {
+			return 0, errDownloadClosed
+		}
+		n, err := d.body.Read(into)
+		if n > 0 {
+			d.at += int64(n)
+			d.tries = 0
+			if d.tell != nil {
+				d.tell(d.at, d.Size)
+			}
+			return n, nil // an error comes again with the next read
+		}
+		switch {
+		case err == nil:
+			return 0, nil
+		case err == io.EOF && (d.end < 0 || d.at >= d.end):
+			d.err = io.EOF
+			_ = d.body.Close()
+		default:
+			d.err = d.resume(err)
+		}
+	}
+	return 0, d.err
+}
+
+// Close ends the download and closes its connection. It can be called more than once, by any goroutine, and always
+// returns nil.
+func (d *Download) Close() error {
+	d.close(errClosed)
+	return nil
+}
+
+func (d *Download) resume(cause error) error {
+	_ = d.body.Close()
+	if d.ctx.Err() != nil {
+		return d.ended()
+	}
+	if d.ETag == "" || strings.HasPrefix(d.ETag, "W/") {
+		return &IncompleteStreamError{Message: "the download broke off; without an ETag it can't go on", Err: cause}
+	}
+	settings := d.core.settings.with(d.options)
+	for d.tries < resumes {
+		if err := pause(d.ctx, cause, d.tries); err != nil {
+			return d.ended()
+		}
+		d.tries++
+		a, err := d.core.attempt(d.ctx, d.request(), &settings)
+		if err == nil {
+			return d.use(a)
+		}
+		if d.ctx.Err() != nil {
+			return d.ended()
+		}
+		if !mayRepeat(err, false) {
+			return err
+		}
+		cause = err
+	}
+	return &IncompleteStreamError{Message: "the download broke off and could not go on", Err: cause}
+}
+
+func (d *Download) ended() error {
+	if errors.Is(context.Cause(d.ctx), errClosed) {
+		return errDownloadClosed
+	}
+	return ended(d.ctx)
+}

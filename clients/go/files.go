@@ -1,0 +1,107 @@
+// Files of a session: uploaded, described, listed, deleted. Downloading is in download.go, the form in form.go.
+
+package tollgate
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// FilesService has the account's files. The key needs the scope "files".
+type FilesService struct{ core *core }
+
+// File describes a file; its bytes are [FilesService.Content].
+type File struct {
+	object
+	ID          string   `json:"id"`
+	Object      string   `json:"object"` // "file"
+	Bytes       int64    `json:"bytes"`
+	CreatedAt   UnixTime `json:"created_at"`
+	ExpiresAt   UnixTime `json:"expires_at"` // 0: with its session
+	Filename    string   `json:"filename"`
+	Purpose     string   `json:"purpose"`
+	Status      string   `json:"status"`
+	SessionID   string   `json:"session_id"`
+	ContentType string   `json:"content_type"` // what the bytes are, not what was claimed
+	SHA256      string   `json:"sha256"`       // hex
+}
+
+// UploadParams is a file to be uploaded. File and SessionID are required.
+type UploadParams struct {
+	// File is read from where it stands to its end, never whole in memory. An io.Seeker, such as an *os.File or a
+	// *bytes.Reader, can be sent again when a call is retried; anything else is sent once.
+	File         io.Reader
+	SessionID    string
+	Filename     string        // else the base of File's Name(), as an *os.File has
+	ContentType  string        // a claim; the gateway looks for itself
+	Purpose      string        // "user_data" by default
+	ExpiresAfter time.Duration // whole seconds; 0: with its session
+	SHA256       string        // hex; a file that arrives otherwise is refused (checksum_mismatch)
+	// OnProgress is told how many of the file's bytes have been sent, and how many it has (-1: not known). It is called by
+	// another goroutine while Upload runs, not at the same time twice, and must not block.
+	OnProgress func(sent, total int64)
+}
+
+// FileListParams choose the files of a list.
+type FileListParams struct {
+	SessionID string // else those of all sessions
+	ListParams
+}
+
+// Upload uploads a file. It takes as long as it takes, as long as bytes move. Errors: [ErrNotFound] (no such session),
+// [ErrBadRequest] (file_too_large, checksum_mismatch), [ErrPermissionDenied] (storage_quota_exceeded), and an [*Error]
+// where File can't be read.
+func (s *FilesService) Upload(ctx context.Context, params UploadParams, options ...CallOption) (*File, error) {
+	if params.File == nil || params.SessionID == "" {
+		return nil, &Error{Message: "an upload needs a File and a SessionID"}
+	}
+	if named, ok := params.File.(interface{ Name() string }); ok && params.Filename == "" {
+		params.Filename = filepath.Base(named.Name())
+	}
+	if params.Filename == "" {
+		return nil, &Error{Message: "an upload needs a Filename"}
+	}
+	form := newForm(params)
+	defer form.leave()
+	return fetch[File](ctx, s.core, &request{
+		method: http.MethodPost, path: "/api/files/upload", body: form, contentType: form.contentType(), options: options,
+	})
+}
+
+func (p UploadParams) fields() [][2]string {
+	fields := [][2]string{{"session_id", p.SessionID}, {"purpose", p.Purpose}, {"sha256", p.SHA256}}
+	if p.ExpiresAfter > 0 {
+		seconds := (p.ExpiresAfter + time.Second - 1) / time.Second
+		fields = append(fields, [2]string{"expires_after", strconv.FormatInt(int64(seconds), 10)})
+	}
+	return fields
+}
+
+// Retrieve describes a file. Error: [ErrNotFound], also for one that has expired.
+func (s *FilesService) Retrieve(ctx context.Context, fileID string, options ...CallOption) (*File, error) {
+	place, err := path("/api/files/{}/metadata", fileID)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[File](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+}
+
+// List has the files, the newest first unless told otherwise.
+func (s *FilesService) List(ctx context.Context, params FileListParams, options ...CallOption) *List[File] {
+	query := params.query()
+	set(query, "session_id", params.SessionID)
+	return newList[File](ctx, s.core, "/api/files", query, options)
+}
+
+// Delete deletes a file. Error: [ErrNotFound].
+func (s *FilesService) Delete(ctx context.Context, fileID string, options ...CallOption) error {
+	place, err := path("/api/files/{}", fileID)
+	if err != nil {
+		return err
+	}
+	return s.core.run(ctx, &request{method: http.MethodDelete, path: place, options: options})
+}

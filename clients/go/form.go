@@ -1,0 +1,156 @@
+// A file in a form, as bytes to be sent: its length is told where it is known, and it is read from its start again where
+// it can be. The file is never whole in memory.
+
+package tollgate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+var errLeft = errors.New("the upload is over")
+
+type form struct {
+	params   UploadParams
+	boundary string
+	head     []byte // all that stands before the file
+	tail     []byte
+	start    int64 // where the file begins; -1: it can't be read twice
+	length   int64 // of the file; -1: not known
+	told     int64 // progress never falls, whatever is sent again
+
+	mu      sync.Mutex
+	current *formReader
+}
+
+func newForm(params UploadParams) *form {
+	f := &form{params: params, boundary: "tollgate" + newKey(), start: -1, length: -1}
+	var head bytes.Buffer
+	for _, field := range params.fields() {
+		if field[1] != "" {
+			fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", f.boundary, field[0], field[1])
+		}
+	}
+	kind := "application/octet-stream"
+	if params.ContentType != "" {
+		kind = strings.NewReplacer("\r", "", "\n", "").Replace(params.ContentType)
+	}
+	// As browsers write it; package mime/multipart would send backslashes, which few servers understand.
+	name := strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A").Replace(params.Filename)
+	fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%s\"\r\nContent-Type: %s\r\n\r\n",
+		f.boundary, name, kind)
+	f.head = head.Bytes()
+	f.tail = []byte("\r\n--" + f.boundary + "--\r\n")
+	f.measure()
+	return f
+}
+
+func (f *form) measure() {
+	if counted, ok := f.params.File.(interface{ Len() int }); ok {
+		f.length = int64(counted.Len())
+	}
+	seeker, ok := f.params.File.(io.Seeker)
+	if !ok {
+		return
+	}
+	start, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return // a pipe, say
+	}
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err != nil {
+		return
+	}
+	if _, err = seeker.Seek(start, io.SeekStart); err == nil {
+		f.start, f.length = start, max(end-start, 0)
+	}
+}
+
+func (f *form) contentType() string { return "multipart/form-data; boundary=" + f.boundary }
+
+func (f *form) once() bool { return f.start < 0 }
+
+func (f *form) size() int64 {
+	if f.length < 0 {
+		return -1
+	}
+	return int64(len(f.head)) + f.length + int64(len(f.tail))
+}
+
+func (f *form) open() (io.ReadCloser, error) {
+	f.leave()
+	file := f.params.File
+	if !f.once() {
+		if _, err := file.(io.Seeker).Seek(f.start, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	if f.length >= 0 {
+		file = io.LimitReader(file, f.length) // one that grows meanwhile
+	}
+	reader := &formReader{mayWait: !f.once()}
+	reader.from = io.MultiReader(bytes.NewReader(f.head), &counted{form: f, file: file}, bytes.NewReader(f.tail))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.current = reader
+	return reader, nil
+}
+
+// leave makes sure that the file is not read any more, nor progress told: it is the caller's again.
+func (f *form) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		_ = f.current.Close()
+	}
+}
+
+// formReader is read by a goroutine of the transport, at times after the call has returned.
+type formReader struct {
+	from    io.Reader
+	mayWait bool // a read of the source ends soon; of one like a pipe it may never
+	isLeft  atomic.Bool
+	mu      sync.Mutex
+}
+
+func (r *formReader) Read(into []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isLeft.Load() {
+		return 0, errLeft
+	}
+	return r.from.Read(into)
+}
+
+func (r *formReader) Close() error {
+	r.isLeft.Store(true)
+	if r.mayWait {
+		r.mu.Lock() // until a read that runs has ended
+		defer r.mu.Unlock()
+	}
+	return nil
+}
+
+// counted tells progress.
+type counted struct {
+	form *form
+	file io.Reader
+	sent int64
+}
+
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.file.Read(into)
+	c.sent += int64(n)
+	if f := c.form; c.sent > f.told {
+		f.told = c.sent
+		if f.params.OnProgress != nil {
+			f.params.OnProgress(c.sent, f.length)
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,136 @@
+// Lists: pages that are fetched when they are reached, and not before.
+
+package tollgate
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// ListParams choose what a list gives, and in which order. All fields may be left out.
+type ListParams struct {
+	Limit  int    // items a page, 1 to 100; the server's default is 20
+	After  string // begin behind this id
+	Before string // begin before this id, going away from it; not together with After
+	Order  string // "asc" or "desc" by creation; each list has its default
+}
+
+func (p ListParams) query() url.Values {
+	query := url.Values{}
+	set(query, "after", p.After)
+	set(query, "before", p.Before)
+	set(query, "order", p.Order)
+	if p.Limit != 0 {
+		query.Set("limit", strconv.Itoa(p.Limit))
+	}
+	return query
+}
+
+func set(query url.Values, name, value string) {
+	if value != "" {
+		query.Set(name, value)
+	}
+}
+
+// Page is one page of a list.
+type Page[T any] struct {
+	object
+	Data    []T
+	FirstID string // of Data; with ListParams.Before gives what is before it
+	LastID  string // of Data; with ListParams.After gives what comes behind it
+	HasMore bool
+}
+
+// List is a list that has not been asked for yet. Each use of it asks again.
+type List[T any] struct {
+	core    *core
+	ctx     context.Context
+	path    string
+	query   url.Values
+	options []CallOption
+	err     error
+}
+
+func newList[T any](ctx context.Context, core *core, place string, query url.Values, options []CallOption) *List[T] {
+	return &List[T]{core: core, ctx: ctx, path: place, query: query, options: options}
+}
+
+// All gives the items of all pages, for range. A page is fetched when its first item is reached. After an error there is
+// no further item.
+func (l *List[T]) All() iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for page, err := range l.Pages() {
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Data {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pages gives the pages, for range. After an error there is no further page.
+func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
+	return func(yield func(*Page[T], error) bool) {
+		query := url.Values{}
+		for name, values := range l.query {
+			query[name] = values
+		}
+		direction := "after"
+		if query.Has("before") {
+			direction = "before"
+		}
+		for {
+			page, err := l.fetch(query)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			next := page.LastID
+			if direction == "before" {
+				next = page.FirstID
+			}
+			if !yield(page, nil) || !page.HasMore || len(page.Data) == 0 || next == "" || next == query.Get(direction) {
+				return
+			}
+			query.Set(direction, next)
+		}
+	}
+}
+
+// First fetches the first page alone.
+func (l *List[T]) First() (*Page[T], error) { return l.fetch(l.query) }
+
+func (l *List[T]) fetch(query url.Values) (*Page[T], error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	var came struct {
+		object
+		Data    []json.RawMessage `json:"data"`
+		FirstID string            `json:"first_id"`
+		LastID  string            `json:"last_id"`
+		HasMore bool              `json:"has_more"`
+	}
+	r := &request{method: http.MethodGet, path: l.path, query: query, options: l.options}
+	if err := l.core.read(l.ctx, r, &came); err != nil {
+		return nil, err
+	}
+	page := &Page[T]{object: came.object, FirstID: came.FirstID, LastID: came.LastID, HasMore: came.HasMore}
+	page.Data = make([]T, len(came.Data))
+	for i, item := range came.Data {
+		if err := decode(item, &page.Data[i]); err != nil {
+			return nil, &Error{Message: "an item of the list is not the API's: " + err.Error(), Err: err}
+		}
+	}
+	return page, nil
+}

@@ -1,0 +1,190 @@
+// Messages of a session: sent, streamed, read, resumed, cancelled.
+
+package tollgate
+
+import (
+	"context"
+	"net/http"
+)
+
+// MessagesService has the messages of chat sessions. The key needs the scope "sessions".
+type MessagesService struct{ core *core }
+
+// What a message's Status may be; others may come.
+const (
+	StatusInProgress = "in_progress"
+	StatusCompleted  = "completed"
+	StatusCancelled  = "cancelled"  // by a cancel, or with its session
+	StatusFailed     = "failed"     // the backend failed
+	StatusIncomplete = "incomplete" // it was cut; Content has what came
+)
+
+// Message is what was said in a session, by a user, a tool or the model.
+type Message struct {
+	object
+	ID           string       `json:"id"`
+	Object       string       `json:"object"` // "chat.message"
+	SessionID    string       `json:"session_id"`
+	Role         string       `json:"role"` // "user", "assistant", "tool"
+	Content      Content      `json:"content"`
+	ToolCalls    []ToolCall   `json:"tool_calls"`
+	Reasoning    string       `json:"reasoning"`
+	Status       string       `json:"status"`
+	FinishReason string       `json:"finish_reason"`
+	Model        string       `json:"model"`
+	Usage        *Usage       `json:"usage"` // model tokens
+	Cost         *int64       `json:"cost"`  // balance tokens; nil while it is not known
+	Error        *ErrorDetail `json:"error"` // why it failed
+	CreatedAt    UnixTime     `json:"created_at"`
+	CompletedAt  UnixTime     `json:"completed_at"`
+}
+
+// ErrorDetail is an error as a message keeps it.
+type ErrorDetail struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param"`
+	Code    string `json:"code"`
+}
+
+// MessageParams is a new turn: Content or Messages, and parameters for its answer. [Text] makes the usual one.
+type MessageParams struct {
+	Content  any           `json:"content,omitempty"`  // a string, or []Part
+	Messages []ChatMessage `json:"messages,omitempty"` // instead of Content: new turns, the last by "user" or "tool"
+	Model    string        `json:"model,omitempty"`    // else the session's
+	// OnDisconnect says what becomes of the answer when nobody reads it: "continue", the default, or "cancel".
+	OnDisconnect    string   `json:"on_disconnect,omitempty"`
+	MaxTokens       int      `json:"max_tokens,omitempty"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	TopP            *float64 `json:"top_p,omitempty"`
+	Stop            []string `json:"stop,omitempty"`
+	Seed            *int64   `json:"seed,omitempty"`
+	ReasoningEffort string   `json:"reasoning_effort,omitempty"`
+	Tools           []Tool   `json:"tools,omitempty"`
+	ToolChoice      any      `json:"tool_choice,omitempty"`     // "auto", "none", "required", or an object
+	ResponseFormat  any      `json:"response_format,omitempty"` // an object
+	// Extra has any other parameter by its name. It wins over the fields.
+	Extra map[string]any `json:"-"`
+}
+
+// Text is a message of text and, if there are any, of files that were uploaded to the session.
+func Text(text string, fileIDs ...string) MessageParams {
+	if len(fileIDs) == 0 {
+		return MessageParams{Content: text}
+	}
+	parts := []Part{TextPart(text)}
+	for _, id := range fileIDs {
+		parts = append(parts, FilePart(id))
+	}
+	return MessageParams{Content: parts}
+}
+
+// Create sends a message and gives its answer as it is generated. The context is for all of the stream. A connection that
+// breaks is made again and the stream goes on where it was. Errors: [ErrConflict] (session_busy) while the session
+// generates already, [ErrInsufficientBalance], [ErrRateLimit], [ErrNotFound] and all others.
+func (s *MessagesService) Create(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*MessageStream, error) {
+	r, err := newTurn(sessionID, params, true, options)
+	if err != nil {
+		return nil, err
+	}
+	r.accept = eventStream
+	stream := s.core.newMessageStream(ctx, sessionID, options)
+	if _, err := stream.open(r); err != nil {
+		return nil, err
+	}
+	return stream, nil
+}
+
+// Send sends a message and waits for the whole answer, for up to 600 s. Errors are those of Create.
+func (s *MessagesService) Send(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*Message, error) {
+	r, err := newTurn(sessionID, params, false, options)
+	if err != nil {
+		return nil, err
+	}
+	r.isWhole = true
+	return fetch[Message](ctx, s.core, r)
+}
+
+func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) (*request, error) {
+	place, err := path("/api/chat/sessions/{}/messages", sessionID)
+	if err != nil {
+		return nil, err
+	}
+	extra := map[string]any{}
+	for name, value := range params.Extra {
+		extra[name] = value
+	}
+	extra["stream"] = isStream
+	body, err := encode(params, extra)
+	if err != nil {
+		return nil, err
+	}
+	return &request{
+		method: http.MethodPost, path: place, body: jsonSource(body), contentType: "application/json",
+		isOnce: true, options: options,
+	}, nil
+}
+
+// Retrieve gives a message; one in progress as far as it has come. Error: [ErrNotFound].
+func (s *MessagesService) Retrieve(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
+	place, err := path("/api/chat/sessions/{}/messages/{}", sessionID, messageID)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Message](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+}
+
+// List has the messages of a session, the oldest first unless told otherwise.
+func (s *MessagesService) List(ctx context.Context, sessionID string, params ListParams, options ...CallOption) *List[Message] {
+	place, err := path("/api/chat/sessions/{}/messages", sessionID)
+	list := newList[Message](ctx, s.core, place, params.query(), options)
+	list.err = err
+	return list
+}
+
+// Cancel stops a message that is generated, wherever it is read, and gives it as it ended; one that has ended is left as
+// it is. Error: [ErrNotFound].
+func (s *MessagesService) Cancel(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
+	place, err := path("/api/chat/sessions/{}/messages/{}/cancel", sessionID, messageID)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Message](ctx, s.core, &request{method: http.MethodPost, path: place, options: options})
+}
+
+// Resume reads the stream of a message behind the event lastEventID, or from its start where that is empty: what is there
+// already, then what is generated meanwhile. Errors: [ErrNotFound], also where the stream is no longer kept
+// (stream_expired: the message is).
+func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, lastEventID string, options ...CallOption) (*MessageStream, error) {
+	if _, err := path("{}{}", sessionID, messageID); err != nil {
+		return nil, err
+	}
+	stream := s.core.newMessageStream(ctx, sessionID, options)
+	stream.messageID = messageID
+	if lastEventID != "" {
+		stream.isNew([]byte(lastEventID))
+	}
+	r := stream.resumption()
+	r.options = options
+	if _, err := stream.open(r); err != nil {
+		return nil, err
+	}
+	return stream, nil
+}
+
+// Active reads the stream of the message that the session generates now, from its start. Where none is generated it gives
+// no stream, and false.
+func (s *MessagesService) Active(ctx context.Context, sessionID string, options ...CallOption) (*MessageStream, bool, error) {
+	place, err := path("/api/chat/sessions/{}/stream", sessionID)
+	if err != nil {
+		return nil, false, err
+	}
+	stream := s.core.newMessageStream(ctx, sessionID, options)
+	r := &request{method: http.MethodGet, path: place, accept: eventStream, options: options}
+	isThere, err := stream.open(r)
+	if err != nil || !isThere {
+		_ = stream.Close()
+		return nil, false, err
+	}
+	return stream, true, nil
+}

@@ -1,0 +1,34 @@
+// The models that a key may use.
+
+package tollgate
+
+import (
+	"context"
+	"net/http"
+)
+
+// ModelsService has the gateway's models.
+type ModelsService struct{ core *core }
+
+// Model is one that the key may use.
+type Model struct {
+	object
+	ID      string   `json:"id"`
+	Object  string   `json:"object"` // "model"
+	Created UnixTime `json:"created"`
+	OwnedBy string   `json:"owned_by"`
+}
+
+// List has the models.
+func (s *ModelsService) List(ctx context.Context, options ...CallOption) *List[Model] {
+	return newList[Model](ctx, s.core, "/v1/models", nil, options)
+}
+
+// Retrieve gives a model. Error: [ErrNotFound].
+func (s *ModelsService) Retrieve(ctx context.Context, id string, options ...CallOption) (*Model, error) {
+	place, err := path("/v1/models/{}", id)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Model](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+}

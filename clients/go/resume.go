@@ -1,0 +1,173 @@
+// A message's stream: goes on by itself when its connection ends before it does, without a chunk lost or given twice.
+
+package tollgate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+)
+
+const resumes = 5 // attempts without a new chunk between them
+
+// MessageStream is an answer that is generated in a session, as it comes. Leaving it does not stop the generation: see
+// Cancel. It has to be read to its end or closed.
+type MessageStream struct {
+	stream
+	sessionID     string
+	userMessageID string
+	messageID     string // guarded by stream.mu
+	isOver        bool   // the server says that nothing is to come
+	tries         int
+	seen          int64 // number of the last chunk at the last break
+	options       []CallOption
+}
+
+func (c *core) newMessageStream(ctx context.Context, sessionID string, options []CallOption) *MessageStream {
+	s := &MessageStream{sessionID: sessionID, options: options}
+	inner, cancel := context.WithCancelCause(ctx)
+	s.init(c, inner, cancel)
+	s.broken = s.resume
+	return s
+}
+
+// open makes the first request; false: the server has nothing to be read (204).
+func (s *MessageStream) open(r *request) (bool, error) {
+	a, err := s.core.call(s.ctx, r)
+	if err != nil {
+		s.close(errClosed)
+		return false, err
+	}
+	if s.isOver = a.status == http.StatusNoContent && r.method == http.MethodGet; s.isOver {
+		a.body.settle()
+		return false, nil
+	}
+	if err := a.isStream(); err != nil {
+		s.close(errClosed)
+		return false, err
+	}
+	s.use(a)
+	s.userMessageID = a.head.Get("X-User-Message-Id")
+	if id := a.head.Get("X-Message-Id"); id != "" {
+		s.messageID = id
+	}
+	return true, nil
+}
+
+// MessageID is the answer's id, with which anyone with the key can read, resume or cancel it; empty until it is known.
+func (s *MessageStream) MessageID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.messageID == "" {
+		s.messageID = string(s.lastID[:max(bytes.LastIndexByte(s.lastID, ':'), 0)])
+	}
+	return s.messageID
+}
+
+// UserMessageID is the id of the message that is answered; empty where the server did not say.
+func (s *MessageStream) UserMessageID() string { return s.userMessageID }
+
+// LastEventID is where the stream is: give it to [MessagesService.Resume] to go on elsewhere. Empty at the start.
+func (s *MessageStream) LastEventID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.lastID)
+}
+
+// Cancel stops the generation and gives the message as it ended. The loop over the stream then ends without an error,
+// after what had been generated until then. Any goroutine may call it.
+func (s *MessageStream) Cancel(ctx context.Context, options ...CallOption) (*Message, error) {
+	s.setCancelled(true)
+	message, err := (&MessagesService{s.core}).Cancel(ctx, s.sessionID, s.MessageID(), options...)
+	var refusal *APIError
+	if errors.As(err, &refusal) {
+		s.setCancelled(false)
+	}
+	return message, err
+}
+
+func (s *MessageStream) setCancelled(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isCancelled = is
+}
+
+// FinalMessage reads what is left of the stream and then the message: its status, usage and cost. Where reading fails, it
+// gives that error; a message whose loop has ended already, however it did, is read as it is now.
+func (s *MessageStream) FinalMessage(ctx context.Context, options ...CallOption) (*Message, error) {
+	for s.end == nil {
+		if _, err := s.next(); err != nil && err != io.EOF {
+			return nil, err
+		}
+	}
+	return (&MessagesService{s.core}).Retrieve(ctx, s.sessionID, s.MessageID(), options...)
+}
+
+// resume opens the stream again behind the last event.
+func (s *MessageStream) resume(cause error) error {
+	if s.isOver {
+		return s.settled()
+	}
+	if s.MessageID() == "" || s.isLoose {
+		return s.incomplete("the stream ended before its end, and can't be resumed: its events have no ids", cause)
+	}
+	if s.lastNumber != s.seen {
+		s.seen, s.tries = s.lastNumber, 0
+	}
+	settings := s.core.settings.with(s.options)
+	for s.tries < resumes {
+		err := pause(s.ctx, cause, s.tries)
+		if err != nil {
+			return err
+		}
+		s.tries++
+		var a *answer
+		if a, err = s.core.attempt(s.ctx, s.resumption(), &settings); err == nil {
+			return s.resumed(a)
+		}
+		if !mayRepeat(err, false) {
+			return s.partial(err)
+		}
+		cause = err
+	}
+	return s.incomplete("the stream ended before its end, and could not be resumed", cause)
+}
+
+func (s *MessageStream) resumption() *request {
+	place, _ := path("/api/chat/sessions/{}/messages/{}/stream", s.sessionID, s.MessageID())
+	r := &request{method: http.MethodGet, path: place, accept: eventStream, header: http.Header{}}
+	if id := s.LastEventID(); id != "" {
+		r.header.Set("Last-Event-ID", id)
+	}
+	return r
+}
+
+// resumed goes on with the answer; 204 has nothing more.
+func (s *MessageStream) resumed(a *answer) error {
+	if a.status != http.StatusNoContent {
+		if err := a.isStream(); err != nil {
+			return s.partial(err)
+		}
+		s.use(a)
+		return nil
+	}
+	a.body.settle()
+	return s.settled()
+}
+
+// settled reads the message of a stream that has nothing more: only one that is complete is a success.
+func (s *MessageStream) settled() error {
+	message, err := (&MessagesService{s.core}).Retrieve(s.ctx, s.sessionID, s.MessageID(), s.options...)
+	if err != nil {
+		return s.partial(err)
+	}
+	s.mu.Lock()
+	isEnd := message.Status == StatusCompleted || message.Status == StatusCancelled && s.isCancelled
+	s.mu.Unlock()
+	if isEnd {
+		return io.EOF
+	}
+	return s.incomplete("the message ended as "+message.Status+", and the stream has nothing more", nil)
+}

@@ -1,0 +1,91 @@
+// Whether an attempt is made again, and when.
+
+package tollgate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tollgate/tollgate-go/internal/pace"
+)
+
+const longestWait = 60 * time.Second
+
+// isPassing reports whether the same request may be answered otherwise later.
+func (e *APIError) isPassing() bool {
+	switch e.retry {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	case http.StatusConflict:
+		return e.Code == "idempotency_in_progress"
+	}
+	return e.Status >= 500
+}
+
+// mayRepeat reports whether a call that ended so can be sent again. What is paid for each time it arrives is not, unless
+// it certainly did not.
+func mayRepeat(err error, paidEachTime bool) bool {
+	var refusal *APIError
+	if errors.As(err, &refusal) {
+		return refusal.isPassing()
+	}
+	var failure *ConnectionError
+	if errors.As(err, &failure) {
+		return failure.headless && (failure.unmade || !paidEachTime)
+	}
+	return false
+}
+
+// pause waits before attempt n+1: as long as the server says, else longer each time, by chance, so that clients that were
+// refused together do not come back together.
+func pause(ctx context.Context, err error, n int) error {
+	wait := time.Duration(rand.Float64() * float64(min(8*time.Second, 500*time.Millisecond<<min(n, 8))))
+	var refusal *APIError
+	if errors.As(err, &refusal) && refusal.HasRetry {
+		wait = min(refusal.RetryAfter, longestWait)
+	}
+	if pace.Sleep(ctx, wait) != nil {
+		return ended(ctx)
+	}
+	return nil
+}
+
+// retryAfter reads when to come back; what makes no sense, or lies in the past, is as if absent.
+func retryAfter(head http.Header) (time.Duration, bool) {
+	if wait, ok := decimal(head.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return wait, true
+	}
+	text := head.Get("Retry-After")
+	if wait, ok := decimal(text, time.Second); ok {
+		return wait, true
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		wait := time.Until(date)
+		return wait, wait > 0
+	}
+	return 0, false
+}
+
+// decimal reads digits, with a fraction or without: none of the exponents, signs and names that strconv takes too.
+func decimal(text string, unit time.Duration) (time.Duration, bool) {
+	if strings.Trim(text, "0123456789.") != "" {
+		return 0, false
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, false
+	}
+	const year = float64(365 * 24 * time.Hour)
+	return time.Duration(min(number*float64(unit), year)), true
+}

@@ -1,0 +1,111 @@
+// Chat sessions: conversations that the gateway keeps.
+
+package tollgate
+
+import (
+	"context"
+	"net/http"
+)
+
+// SessionsService has the account's chat sessions. The key needs the scope "sessions".
+type SessionsService struct{ core *core }
+
+// Session is a conversation.
+type Session struct {
+	object
+	ID              string            `json:"id"`
+	Object          string            `json:"object"` // "chat.session"
+	CreatedAt       UnixTime          `json:"created_at"`
+	UpdatedAt       UnixTime          `json:"updated_at"`
+	Title           string            `json:"title"`
+	Model           string            `json:"model"`
+	Instructions    string            `json:"instructions"`
+	Metadata        map[string]string `json:"metadata"`
+	MessageCount    int               `json:"message_count"`
+	ActiveMessageID string            `json:"active_message_id"` // that is generated now; else empty
+}
+
+// SessionParams is a new session. All fields may be left out.
+type SessionParams struct {
+	Title        string            `json:"title,omitempty"` // at most 200 characters
+	Model        string            `json:"model,omitempty"` // for messages that name none
+	Instructions string            `json:"instructions,omitempty"`
+	Metadata     map[string]string `json:"metadata,omitempty"` // at most 16, names of 64, values of 512 characters
+	Extra        map[string]any    `json:"-"`                  // any other parameter by its name
+}
+
+// SessionUpdate changes what it names and leaves the rest. Metadata is replaced as a whole.
+type SessionUpdate struct {
+	Title        string            `json:"title,omitempty"`
+	Model        string            `json:"model,omitempty"`
+	Instructions string            `json:"instructions,omitempty"`
+	Metadata     map[string]string `json:"metadata,omitempty"`
+	Clear        []string          `json:"-"` // fields to be null: "title", "model", "instructions"
+	Extra        map[string]any    `json:"-"` // any other parameter by its name
+}
+
+// Create makes a session.
+func (s *SessionsService) Create(ctx context.Context, params SessionParams, options ...CallOption) (*Session, error) {
+	body, err := encode(params, params.Extra)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Session](ctx, s.core, &request{
+		method: http.MethodPost, path: "/api/chat/sessions", body: jsonSource(body), contentType: "application/json",
+		isOnce: true, options: options,
+	})
+}
+
+// Retrieve gives a session. Error: [ErrNotFound].
+func (s *SessionsService) Retrieve(ctx context.Context, sessionID string, options ...CallOption) (*Session, error) {
+	place, err := path("/api/chat/sessions/{}", sessionID)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Session](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+}
+
+// Update changes a session and gives it as it is then. Error: [ErrNotFound].
+func (s *SessionsService) Update(ctx context.Context, sessionID string, params SessionUpdate, options ...CallOption) (*Session, error) {
+	place, err := path("/api/chat/sessions/{}", sessionID)
+	if err != nil {
+		return nil, err
+	}
+	extra := map[string]any{}
+	for _, name := range params.Clear {
+		extra[name] = nil
+	}
+	for name, value := range params.Extra {
+		extra[name] = value
+	}
+	body, err := encode(params, extra)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[Session](ctx, s.core, &request{
+		method: http.MethodPatch, path: place, body: jsonSource(body), contentType: "application/json", options: options,
+	})
+}
+
+// Delete deletes a session with its messages and files; what is being generated in it is cancelled. Error: [ErrNotFound].
+func (s *SessionsService) Delete(ctx context.Context, sessionID string, options ...CallOption) error {
+	place, err := path("/api/chat/sessions/{}", sessionID)
+	if err != nil {
+		return err
+	}
+	return s.core.run(ctx, &request{method: http.MethodDelete, path: place, options: options})
+}
+
+// List has the sessions, the newest first unless told otherwise.
+func (s *SessionsService) List(ctx context.Context, params ListParams, options ...CallOption) *List[Session] {
+	return newList[Session](ctx, s.core, "/api/chat/sessions", params.query(), options)
+}
+
+// fetch makes a call whose answer is a T.
+func fetch[T any](ctx context.Context, core *core, r *request) (*T, error) {
+	value := new(T)
+	if err := core.read(ctx, r, value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}

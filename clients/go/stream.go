@@ -1,0 +1,258 @@
+// What all streams do: pull one event after the other, end at the terminal, close when the loop is left. What happens when
+// the connection ends before that is the kind of stream's own: see chat.go and resume.go.
+
+package tollgate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+const longestText = 8 << 20
+
+var errClosed = errors.New("the stream was closed")
+
+// stream is read by one goroutine at a time; closing, cancelling and asking for what has come so far are for any.
+type stream struct {
+	core   *core
+	ctx    context.Context // of all requests of the stream
+	close  context.CancelCauseFunc
+	answer *answer
+	events *events
+	// broken is told why the connection ended. It has opened another where it gives no error; io.EOF: all is here.
+	broken  func(cause error) error
+	isLoose bool  // an event without an id came: from where to go on is not known
+	end     error // io.EOF: as it should; else the error that ended it; nil: not yet
+
+	mu          sync.Mutex
+	text        strings.Builder
+	isFull      bool // no more of the text is kept
+	isCancelled bool // by this reader
+	lastID      []byte
+	lastNumber  int64 // -1: none
+	requestID   string
+}
+
+func (s *stream) init(core *core, ctx context.Context, cancel context.CancelCauseFunc) {
+	s.core, s.ctx, s.close = core, ctx, cancel
+	s.lastNumber = -1
+}
+
+// use reads on from an answer.
+func (s *stream) use(a *answer) {
+	s.answer = a
+	s.events = newEvents(a.body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requestID = a.head.Get("X-Request-Id")
+}
+
+// All gives the chunks as they arrive; use it with range. After an error there is no further chunk. Leaving the loop
+// closes the stream. What has been given is not given again: a second range goes on where the first one ended.
+//
+// The error is an [*APIError] when the server ended the answer with one, an [*IncompleteStreamError] when its end never
+// came, an [*Error] when what came is no stream of chunks, or the context's.
+func (s *stream) All() iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		for {
+			chunk, err := s.next()
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			if !yield(chunk, nil) {
+				_ = s.Close()
+				return
+			}
+		}
+	}
+}
+
+// Close ends reading and closes the connection; the answer is generated on, or not, as the kind of stream has it. It can
+// be called more than once, by any goroutine, and always returns nil.
+func (s *stream) Close() error {
+	s.close(errClosed)
+	return nil
+}
+
+// PartialText is the text of choice 0 that has come so far, up to 8 MiB of it.
+func (s *stream) PartialText() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// RequestID finds the request in the gateway's log; of a resumed stream, the last request.
+func (s *stream) RequestID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requestID
+}
+
+// next gives the next chunk; io.EOF: there is none, and the stream is whole or closed.
+func (s *stream) next() (Chunk, error) {
+	for s.end == nil {
+		if context.Cause(s.ctx) == errClosed {
+			s.finish(io.EOF) // with what is in the buffer still
+			break
+		}
+		chunk, isChunk, err := s.step()
+		if err != nil {
+			s.finish(err)
+			break
+		}
+		if isChunk {
+			return chunk, nil
+		}
+	}
+	return Chunk{}, s.end
+}
+
+func (s *stream) finish(err error) {
+	if context.Cause(s.ctx) == errClosed {
+		err = io.EOF
+	}
+	s.end = err
+	if s.answer != nil && err == io.EOF {
+		s.answer.body.settle()
+	}
+	s.close(errClosed) // ends the connection, if nothing has yet
+}
+
+func (s *stream) step() (Chunk, bool, error) {
+	if s.answer == nil {
+		return Chunk{}, false, s.broken(nil)
+	}
+	e, err := s.events.next()
+	switch {
+	case err == errLongEvent:
+		return Chunk{}, false, &Error{Message: err.Error(), PartialText: s.PartialText(), Err: err}
+	case err != nil && s.ctx.Err() != nil:
+		return Chunk{}, false, ended(s.ctx)
+	case err != nil:
+		_ = s.answer.body.Close()
+		s.answer = nil
+		return Chunk{}, false, s.broken(err)
+	case len(e.id) == 0:
+		s.isLoose = true
+	case !s.isNew(e.id):
+		return Chunk{}, false, nil
+	}
+	if string(bytes.TrimSpace(e.data)) == "[DONE]" {
+		return Chunk{}, false, io.EOF
+	}
+	return s.read(e.data)
+}
+
+// isNew notes an event's id. What was seen before a resume is not given again.
+func (s *stream) isNew(id []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number, ok := numberOf(id); ok {
+		if number <= s.lastNumber {
+			return false
+		}
+		s.lastNumber = number
+	}
+	s.lastID = append(s.lastID[:0], id...)
+	return true
+}
+
+// numberOf reads the 17 of msg_…:17.
+func numberOf(id []byte) (int64, bool) {
+	number, err := strconv.ParseInt(string(id[bytes.LastIndexByte(id, ':')+1:]), 10, 64)
+	return number, err == nil && number >= 0
+}
+
+// read makes a chunk of an event's data, or the error that it is.
+func (s *stream) read(data []byte) (Chunk, bool, error) {
+	var frame struct {
+		Chunk
+		Error json.RawMessage `json:"error"`
+	}
+	if err := decode(data, &frame); err != nil {
+		return Chunk{}, false, &Error{Message: "a chunk is no JSON object", PartialText: s.PartialText(), Err: err}
+	}
+	if isError(frame.Error, data) {
+		return Chunk{}, false, s.failure(data)
+	}
+	s.add(frame.Chunk.Text())
+	return frame.Chunk, true, nil
+}
+
+// isError reports whether data has a field error that is not null. Package json also takes the field Error for it.
+func isError(found, data json.RawMessage) bool {
+	if len(found) == 0 || string(found) == "null" {
+		return false
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(data, &fields)
+	exact, ok := fields["error"]
+	return ok && string(exact) != "null"
+}
+
+func (s *stream) failure(data []byte) error {
+	e := &APIError{PartialText: s.PartialText()}
+	s.core.describe(e, data)
+	if e.RequestID == "" {
+		e.RequestID = s.RequestID()
+	}
+	if e.family = familyOfType[e.Type]; e.family == nil {
+		e.family = ErrAPI
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Code == "message_cancelled" && s.isCancelled {
+		return io.EOF
+	}
+	return e
+}
+
+func (s *stream) add(text string) {
+	if text == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isFull {
+		return
+	}
+	if free := longestText - s.text.Len(); len(text) > free {
+		for free > 0 && !utf8.RuneStart(text[free]) {
+			free--
+		}
+		text, s.isFull = text[:free], true
+	}
+	s.text.WriteString(text)
+}
+
+// incomplete is the error of a stream whose end never came.
+func (s *stream) incomplete(message string, cause error) error {
+	if cause == io.EOF {
+		cause = nil
+	}
+	return &IncompleteStreamError{Message: message, PartialText: s.PartialText(), Err: cause}
+}
+
+// partial adds the text that came to an error that is met while a stream is resumed.
+func (s *stream) partial(err error) error {
+	var refusal *APIError
+	var other *Error
+	if errors.As(err, &refusal) {
+		refusal.PartialText = s.PartialText()
+	} else if errors.As(err, &other) {
+		other.PartialText = s.PartialText()
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+// Values as JSON, both ways: what came is kept as it came, what is not known is sent as it was given.
+
+package tollgate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// UnixTime is a time in seconds since 1970; 0 where there is none.
+type UnixTime int64
+
+// Time gives it as package time has it; the zero Time where there is none.
+func (t UnixTime) Time() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(t), 0)
+}
+
+// Ptr gives a pointer to a value, for parameters whose zero value means something: Temperature: tollgate.Ptr(0.0).
+func Ptr[T any](value T) *T { return &value }
+
+// object is in everything that came from the gateway.
+type object struct{ raw json.RawMessage }
+
+// RawJSON gives the value as it came, with the fields that this version does not know; empty for one that did not come
+// from the gateway.
+func (o object) RawJSON() string { return string(o.raw) }
+
+func (o *object) keep(raw json.RawMessage) { o.raw = raw }
+
+type keeper interface{ keep(json.RawMessage) }
+
+// decode reads a JSON object and keeps data, which must not change afterwards. A known field of an unknown kind is left
+// at its zero value: backends write what they like, and a caller who needs it has the raw text.
+func decode(data []byte, into any) error {
+	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) == 0 || text[0] != '{' {
+		return errors.New("not a JSON object")
+	}
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, into); err != nil && !errors.As(err, &kind) {
+		return err
+	}
+	if object, ok := into.(keeper); ok {
+		object.keep(data)
+	}
+	return nil
+}
+
+// encode writes value with extra fields, which win over its own.
+func encode(value any, extra map[string]any) ([]byte, error) {
+	data, err := marshal(value)
+	if err != nil || len(extra) == 0 {
+		return data, err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	for name, field := range extra {
+		if fields[name], err = marshal(field); err != nil {
+			return nil, err
+		}
+	}
+	return marshal(fields)
+}
+
+// marshal leaves <, > and & as they are: models count characters.
+func marshal(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, &Error{Message: "the parameters can't be written as JSON: " + err.Error(), Err: err}
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// textOf gives a string's text, nothing for null, and anything else as it is written.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		return string(raw)
+	}
+	return text
+}
+
+// source is a request's body, from its start each time it is opened.
+type source interface {
+	open() (io.ReadCloser, error)
+	size() int64 // -1: not known
+	once() bool  // can't be opened again
+}
+
+type jsonSource []byte
+
+func (s jsonSource) open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(s)), nil }
+func (s jsonSource) size() int64                  { return int64(len(s)) }
+func (s jsonSource) once() bool                   { return false }
