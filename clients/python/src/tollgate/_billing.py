@@ -1,0 +1,101 @@
+# What the account has, and what it was spent on. Amounts are balance tokens, exact integers.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ._chunk import TokenUsage
+from ._modes import M, Resource, call, listing
+from ._pages import listed
+from ._record import Record, one_of
+from ._request import Call
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from typing_extensions import Unpack
+
+    from ._modes import Either
+    from ._pages import AsyncList, ListParams, Page
+    from ._request import Options
+
+    class UsageParams(Options, total=False):
+        """`from_`, `to`: Unix seconds."""
+
+        from_: int
+        to: int
+        bucket: Literal["hour", "day"]
+        group_by: Literal["model", "key"]
+
+
+_PATH = ("api", "billing")
+
+
+@dataclass(frozen=True)
+class Balance(Record):
+    """`available` is `balance` less what running requests have reserved."""
+
+    unit: str = "token"
+    balance: int = 0
+    reserved: int = 0
+    available: int = 0
+    granted: int = 0
+    spent: int = 0
+    updated_at: int = 0
+
+
+@dataclass(frozen=True)
+class Transaction(Record):
+    """`type`: topup, charge or adjustment; `amount` is negative for what was taken."""
+
+    id: str = ""
+    type: str = ""
+    amount: int = 0
+    balance_after: int = 0
+    model: str | None = None
+    usage: TokenUsage | None = None
+    estimated: bool = False
+    request_id: str | None = None
+    session_id: str | None = None
+    message_id: str | None = None
+    note: str | None = None
+    created_at: int = 0
+
+    _nested = {"usage": one_of(TokenUsage)}
+
+
+@dataclass(frozen=True)
+class UsageBucket(Record):
+    """Sums from `start` to `end`, Unix seconds, of a model or a key where they were grouped."""
+
+    start: int = 0
+    end: int = 0
+    model: str | None = None
+    key_id: str | None = None
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: int = 0
+
+
+class Billing(Resource[M]):
+    @call
+    async def balance(self, **options: Unpack[Options]) -> Balance:
+        request = Call("GET", (*_PATH, "balance"), options=options)
+        return Balance.of(await self._core.read_json(request))
+
+    @listing
+    def transactions(
+        self, **params: Unpack[ListParams]
+    ) -> Either[Page[Transaction], AsyncList[Transaction]]:
+        """Newest first."""
+        return listed(self._core, (*_PATH, "transactions"), params, Transaction.of)
+
+    @listing
+    def usage(
+        self, **params: Unpack[UsageParams]
+    ) -> Either[Page[UsageBucket], AsyncList[UsageBucket]]:
+        """Sums by hour or day."""
+        query = {name.rstrip("_"): value for name, value in params.items()}
+        return listed(self._core, (*_PATH, "usage"), query, UsageBucket.of)

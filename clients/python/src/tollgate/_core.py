@@ -1,0 +1,155 @@
+# One call from beginning to end: sent, tried again, read whole, or refused as an error. Written once, for the blocking
+# and the asynchronous client: what waits is asked of `Io`.
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+from urllib.parse import urljoin, urlsplit
+
+from ._errors import APIError, ConnectionError, TollgateError, error_of_answer
+from ._http import Answer, Io
+from ._request import Call, Outgoing, outgoing_of
+from ._retry import is_worth_repeating, said_seconds, wait_seconds
+from ._settings import Settings
+
+_LARGEST_ANSWER = 64 * 1024 * 1024
+_LARGEST_ERROR = 1024 * 1024
+_MOST_HOPS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_decode: Callable[[str], Any] = json.JSONDecoder(parse_constant=_refuse).decode
+
+
+def parse_object(text: str, what: str) -> dict[str, Any]:
+    try:
+        value = _decode(text)
+    except (ValueError, RecursionError) as error:
+        raise TollgateError(f"{what} is not JSON ({error}).") from error
+    if not isinstance(value, dict):
+        raise TollgateError(f"{what} is not a JSON object.")
+    return value
+
+
+class Core:
+    """`is_blocking`: its `Io` never suspends, and its callers get results; else they get something to await."""
+
+    def __init__(self, settings: Settings, io: Io, *, is_blocking: bool) -> None:
+        self.settings = settings
+        self.io = io
+        self.is_blocking = is_blocking
+
+    async def read_json(self, call: Call) -> dict[str, Any]:
+        answer = await self.open(call)
+        request_id = answer.headers.get("x-request-id")
+        try:
+            text = await self._read_text(answer, _LARGEST_ANSWER)
+            if text is None:
+                raise TollgateError("The answer is too large.")
+            return parse_object(text, "The answer")
+        except TollgateError as error:
+            error.request_id = request_id
+            raise
+        finally:
+            await self.io.close(answer)
+
+    async def finish(self, call: Call) -> None:
+        """For calls whose answer is 204."""
+        await self.io.close(await self.open(call))
+
+    async def open(self, call: Call) -> Answer:
+        """The head of a 2xx answer. Whoever gets it closes it."""
+        out = outgoing_of(call, self.settings)
+        retries = int(call.options.get("max_retries", self.settings.max_retries))
+        if call.upload is not None and not call.upload.is_rewindable:
+            retries = 0
+        for attempt in range(retries + 1):
+            said = None
+            try:
+                return await self.attempt(call, out)
+            except APIError as error:
+                if attempt == retries or not error._is_passing:
+                    raise
+                said = error.retry_after
+            except ConnectionError as error:
+                is_safe = not (call.is_paid_each_time and error._may_have_been_sent)
+                if attempt == retries or not is_safe:
+                    raise
+            await self.io.sleep(wait_seconds(attempt, said))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def open_stream(self, call: Call) -> Answer:
+        return await self.checked_stream(await self.open(call))
+
+    async def checked_stream(self, answer: Answer) -> Answer:
+        """What is no stream has no events, which would look like a stream that broke."""
+        kind = answer.headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() == "text/event-stream":
+            return answer
+        await self.io.close(answer)
+        request_id = answer.headers.get("x-request-id")
+        raise TollgateError("The answer is not an event stream.", request_id=request_id)
+
+    async def attempt(self, call: Call, out: Outgoing) -> Answer:
+        """Sent once, and followed where that is allowed. Anything but 2xx is raised."""
+        for _hop in range(_MOST_HOPS + 1):
+            answer = await self.io.send(out)
+            if 200 <= answer.status < 300:
+                return answer
+            location = answer.headers.get("location")
+            if not (call.may_redirect and answer.status in _REDIRECTS and location):
+                raise await self._refusal(answer)
+            await self.io.close(answer)
+            out = self._at(urljoin(out.url, location), out)
+        raise APIError("There are too many redirects.", status=answer.status)
+
+    def _at(self, url: str, out: Outgoing) -> Outgoing:
+        """The key goes to the gateway's own origin only, and so does what the user set for it."""
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise APIError("The redirect leads out of http and https.")
+        if _origin(url) == _origin(self.settings.root):
+            return replace(out, url=url)
+        kept = ("accept", "accept-encoding", "user-agent", "range", "if-range")
+        headers = {name: value for name, value in out.headers.items() if name in kept}
+        return replace(out, url=url, headers=headers, is_own=False)
+
+    async def _refusal(self, answer: Answer) -> APIError:
+        try:
+            text = await self._read_text(answer, _LARGEST_ERROR)
+            body = parse_object(self.settings.key.hide_in(text or ""), "The answer")
+        except TollgateError:
+            body = None
+        finally:
+            await self.io.close(answer)
+        headers = answer.headers
+        error = error_of_answer(
+            answer.status,
+            body,
+            request_id=headers.get("x-request-id"),
+            retry_after=said_seconds(headers),
+        )
+        error._is_passing = is_worth_repeating(answer.status, error.code, headers)
+        return error
+
+    async def _read_text(self, answer: Answer, most: int) -> str | None:
+        """None where it is larger than `most` bytes."""
+        body = bytearray()
+        while True:
+            piece = await self.io.read(answer)
+            if not piece:
+                return body.decode("utf-8", "replace")
+            body += piece
+            if len(body) > most:
+                return None
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,0 +1,226 @@
+# A file on its way down, in pieces. A connection that breaks goes on at the byte where it was, as long as the file is
+# still the same; two files are never put together.
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Union, cast
+from urllib.parse import unquote
+
+from ._core import Core
+from ._errors import APIError, ConnectionError, IncompleteStreamError, TollgateError
+from ._http import Answer
+from ._loop import AsyncLoop, BlockingLoop
+from ._request import Call, outgoing_of
+from ._retry import wait_seconds
+
+if TYPE_CHECKING:
+    from ._modes import Either
+
+_MOST_TRIES = 5
+
+Target = Union[str, "os.PathLike[str]", BinaryIO]
+
+
+class Fetcher:
+    """`start`: the byte that the first answer begins with. Counts bytes of the whole file."""
+
+    def __init__(
+        self, core: Core, call: Call, answer: Answer, *, start: int, on_progress: Any
+    ) -> None:
+        self.core = core
+        self.headers: Mapping[str, str] = answer.headers
+        self.start = self.position = start
+        self.etag: str | None = answer.headers.get("etag")
+        self.size = _size_of(answer)
+        self.is_left = False
+        self._call = call
+        self._answer: Answer | None = answer
+        self._on_progress: Callable[[int], object] | None = on_progress
+        self._piece = b""
+        self._tries = 0
+        self._is_done = False
+
+    @property
+    def holds_connection(self) -> bool:
+        return self._answer is not None
+
+    def pop(self) -> bytes | None:
+        piece, self._piece = self._piece, b""
+        return piece or None
+
+    async def more(self) -> bool:
+        if self._is_done or self.is_left:
+            await self._drop()
+            return False
+        cause: TollgateError | None = None
+        try:
+            piece = await self.core.io.read(self._answer) if self._answer else b""
+        except ConnectionError as error:
+            piece, cause = b"", error
+        if piece:
+            self._take(piece)
+        elif cause is None and self._answer and self.position >= (self.size or 0):
+            self._is_done = True
+        else:
+            await self._go_on(cause)
+        return True
+
+    async def close(self) -> None:
+        self.is_left = not self._is_done
+        self._piece = b""
+        await self._drop()
+
+    def _take(self, piece: bytes) -> None:
+        self._tries = 0
+        self._piece = piece
+        self.position += len(piece)
+        if self._on_progress is not None:
+            self._on_progress(self.position)
+
+    async def _go_on(self, cause: TollgateError | None) -> None:
+        await self._drop()
+        if not self.etag or self.etag.startswith("W/"):
+            raise IncompleteStreamError(
+                "The download broke, and has no ETag to go on by."
+            ) from cause
+        headers = {"range": f"bytes={self.position}-", "if-range": self.etag}
+        call = replace(self._call, headers=headers)
+        said: float | None = None
+        while self._tries < _MOST_TRIES:
+            wait = wait_seconds(self._tries, said)
+            self._tries += 1
+            await self.core.io.sleep(wait)
+            try:
+                answer = await self.core.attempt(call, outgoing_of(call, self.core.settings))
+                self._answer = await begins_at(self.core, answer, self.position)
+                return
+            except ConnectionError as error:
+                cause, said = error, None
+            except APIError as error:
+                if not error._is_passing:
+                    raise
+                cause, said = error, error.retry_after
+        words = f"The download broke, and {_MOST_TRIES} attempts to go on brought nothing."
+        raise IncompleteStreamError(words) from cause
+
+    async def _drop(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            await self.core.io.close(answer)
+
+
+async def begins_at(core: Core, answer: Answer, start: int) -> Answer:
+    """Anything but the rest from this byte on is another file's, or the whole one."""
+    said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))
+    if answer.status == 206 and said and int(said[1]) == start:
+        return answer
+    await core.io.close(answer)
+    raise IncompleteStreamError("The file has changed, or the server can't go on in its middle.")
+
+
+async def fetch(
+    core: Core, call: Call, *, start: int, etag: str | None, on_progress: Any
+) -> Either[Download, AsyncDownload]:
+    headers = {"range": f"bytes={start}-"} if start else {}
+    if start and etag:
+        headers["if-range"] = etag
+    answer = await core.open(replace(call, headers=headers))
+    if start:
+        answer = await begins_at(core, answer, start)
+    fetcher = Fetcher(core, call, answer, start=start, on_progress=on_progress)
+    made = Download(fetcher) if core.is_blocking else AsyncDownload(fetcher)
+    return cast("Either[Download, AsyncDownload]", made)
+
+
+class _Head:
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    @property
+    def _source(self) -> Fetcher:
+        return self._fetcher
+
+    @property
+    def content_type(self) -> str | None:
+        return self._source.headers.get("content-type")
+
+    @property
+    def filename(self) -> str | None:
+        """As the file was uploaded."""
+        return _filename_of(self._source.headers.get("content-disposition", ""))
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the whole file."""
+        return self._source.size
+
+    @property
+    def position(self) -> int:
+        """Bytes of the whole file up to here: with `etag`, what a later download goes on by."""
+        return self._source.position
+
+    @property
+    def etag(self) -> str | None:
+        return self._source.etag
+
+    @property
+    def _mode(self) -> str:
+        return "ab" if self._source.start else "wb"
+
+
+class Download(_Head, BlockingLoop[bytes]):
+    """A file's content. Iterate for its pieces, or `read`, or `write_to`."""
+
+    def read(self) -> bytes:
+        """All of it, in memory."""
+        return b"".join(self)
+
+    def write_to(self, target: Target) -> int:
+        """Writes to a path or a binary file, and says how many bytes. One that goes on is put behind what is there."""
+        if isinstance(target, (str, os.PathLike)):
+            with open(target, self._mode) as file:
+                return self.write_to(cast("BinaryIO", file))
+        return sum(target.write(piece) for piece in self)
+
+
+class AsyncDownload(_Head, AsyncLoop[bytes]):
+    """A file's content. Iterate for its pieces, or `read`, or `write_to`."""
+
+    async def read(self) -> bytes:
+        """All of it, in memory."""
+        return b"".join([piece async for piece in self])
+
+    async def write_to(self, target: Target) -> int:
+        """Writes to a path or a binary file, and says how many bytes. One that goes on is put behind what is there."""
+        if isinstance(target, (str, os.PathLike)):
+            with await asyncio.to_thread(open, target, self._mode) as file:
+                return await self.write_to(cast("BinaryIO", file))
+        written = 0
+        async for piece in self:
+            written += await asyncio.to_thread(target.write, piece)
+        return written
+
+
+def _size_of(answer: Answer) -> int | None:
+    if answer.status == 206:
+        total = answer.headers.get("content-range", "").rpartition("/")[2]
+    else:
+        total = answer.headers.get("content-length", "")
+    return int(total) if total.isascii() and total.isdigit() else None
+
+
+def _filename_of(disposition: str) -> str | None:
+    exact = re.search(r"filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)", disposition, re.IGNORECASE)
+    if exact:
+        return unquote(exact[1])
+    quoted = re.search(
+        r'filename\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s]+))', disposition, re.IGNORECASE
+    )
+    if quoted is None:
+        return None
+    return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted[1] is not None else quoted[2]

@@ -1,0 +1,164 @@
+# The two ways to the network, blocking and asynchronous, and the only file that knows httpx. Sends one request, reads
+# one piece, waits; never retries, follows or reads ahead. All failures leave as this package's errors.
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Protocol
+
+import httpx
+
+from ._errors import ConnectionError, TimeoutError, TollgateError
+from ._request import Outgoing
+from ._upload import Multipart
+
+# httpx's own 100 would make the 101st open stream wait for another one's end.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+# Else a user in a proxy's or redirect's URL would replace the key by itself.
+_NO_AUTH = httpx.Auth()
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+class Answer:
+    """The head of an answer, and its body, a piece at a time."""
+
+    __slots__ = ("_pieces", "_response", "headers", "is_own", "status")
+
+    def __init__(self, response: httpx.Response, out: Outgoing, pieces: Any) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self.is_own = out.is_own
+        self._response = response
+        self._pieces = pieces
+
+    @property
+    def is_open(self) -> bool:
+        return not self._response.is_closed
+
+
+class Io(Protocol):
+    """What the core asks of the network. The blocking one never suspends, so that plain code can run the core."""
+
+    async def send(self, out: Outgoing) -> Answer: ...
+
+    async def read(self, answer: Answer) -> bytes:
+        """The next piece; empty at the end."""
+
+    async def close(self, answer: Answer) -> None:
+        """Gives the connection back where the body was read, else closes it."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class BlockingIo:
+    def __init__(self, client: httpx.Client | None) -> None:
+        self._is_own = client is None
+        self._client = client or httpx.Client(limits=_LIMITS)
+        self._sleep = time.sleep
+
+    async def send(self, out: Outgoing) -> Answer:
+        body = out.body.pieces() if isinstance(out.body, Multipart) else out.body
+        try:
+            request = _request(self._client, out, body)
+            response = self._client.send(
+                request, stream=True, auth=_NO_AUTH, follow_redirects=False
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _told(error) from error
+        _move_on(request, out)
+        return Answer(response, out, _decoded(response, response.iter_raw, response.iter_bytes))
+
+    async def read(self, answer: Answer) -> bytes:
+        pieces: Iterator[bytes] = answer._pieces
+        try:
+            return next(pieces, b"")
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise _told(error) from error
+
+    async def close(self, answer: Answer) -> None:
+        self.close_now(answer)
+
+    async def sleep(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+    def close_now(self, answer: Answer) -> None:
+        answer._response.close()
+
+    def end(self) -> None:
+        if self._is_own:
+            self._client.close()
+
+
+class AsyncIo:
+    def __init__(self, client: httpx.AsyncClient | None) -> None:
+        self._is_own = client is None
+        self._client = client or httpx.AsyncClient(limits=_LIMITS)
+        self._sleep = asyncio.sleep
+
+    async def send(self, out: Outgoing) -> Answer:
+        body = out.body.async_pieces() if isinstance(out.body, Multipart) else out.body
+        try:
+            request = _request(self._client, out, body)
+            response = await self._client.send(
+                request, stream=True, auth=_NO_AUTH, follow_redirects=False
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _told(error) from error
+        _move_on(request, out)
+        return Answer(response, out, _decoded(response, response.aiter_raw, response.aiter_bytes))
+
+    async def read(self, answer: Answer) -> bytes:
+        pieces: AsyncIterator[bytes] = answer._pieces
+        try:
+            return await pieces.__anext__()
+        except StopAsyncIteration:
+            return b""
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise _told(error) from error
+
+    async def close(self, answer: Answer) -> None:
+        await answer._response.aclose()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._sleep(seconds)
+
+    async def end(self) -> None:
+        if self._is_own:
+            await self._client.aclose()
+
+
+def _request(client: httpx.Client | httpx.AsyncClient, out: Outgoing, body: Any) -> httpx.Request:
+    timeouts = out.timeouts
+    timeout = httpx.Timeout(
+        connect=timeouts.connect, read=out.head_seconds, write=timeouts.idle, pool=timeouts.connect
+    )
+    if out.is_own:
+        return client.build_request(
+            out.method, out.url, headers=dict(out.headers), content=body, timeout=timeout
+        )
+    # Not by the client: its default headers and cookies are for the gateway.
+    extensions = {"timeout": timeout.as_dict()}
+    return httpx.Request(out.method, out.url, headers=dict(out.headers), extensions=extensions)
+
+
+def _move_on(request: httpx.Request, out: Outgoing) -> None:
+    """The head is here: from now on the body must move. httpcore reads this when the body's first piece is asked for."""
+    request.extensions["timeout"]["read"] = out.timeouts.idle
+
+
+def _decoded(response: httpx.Response, raw: Any, decoded: Any) -> Any:
+    return decoded() if "content-encoding" in response.headers else raw()
+
+
+def _told(error: Exception) -> TollgateError:
+    if isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)):
+        return TollgateError(f"The request could not be sent as it is: {error}")
+    if isinstance(error, httpx.StreamError):
+        return TollgateError("The answer was closed already.")
+    kind = TimeoutError if isinstance(error, httpx.TimeoutException) else ConnectionError
+    words = "took too long" if kind is TimeoutError else "failed"
+    told = kind(f"The connection {words} ({str(error) or type(error).__name__}).")
+    told._may_have_been_sent = not isinstance(error, _NEVER_SENT)
+    return told

@@ -1,0 +1,145 @@
+# How something that comes in parts is looped over and left, blocking and asynchronous. Leaving the loop closes the
+# connection at once (asynchronously: as soon as the event loop gets to it); so does the end of `with`.
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from ._errors import TollgateError
+from ._modes import completed
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Source(Protocol[T_co]):
+    @property
+    def is_left(self) -> bool:
+        """Closed before its end."""
+
+    @property
+    def holds_connection(self) -> bool: ...
+
+    def pop(self) -> T_co | None:
+        """The next part, if it is here already. Never waits."""
+
+    async def more(self) -> bool:
+        """Waits for more; False at the end."""
+
+    async def close(self) -> None: ...
+
+
+class BlockingLoop(Generic[T]):
+    @property
+    def _source(self) -> Source[T]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Generator[T, None, None]:
+        source = _unleft(self._source)
+        try:
+            while True:
+                part = source.pop()
+                if part is not None:
+                    yield part
+                elif not completed(source.more()):
+                    return
+        finally:
+            completed(source.close())
+
+    def __next__(self) -> T:
+        source = _unleft(self._source)
+        while True:
+            part = source.pop()
+            if part is not None:
+                return part
+            if not completed(source.more()):
+                raise StopIteration
+
+    def close(self) -> None:
+        """Closes the connection. Can be called again."""
+        completed(self._source.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # One that was never looped over. At the interpreter's end there may be nothing left to close it with.
+        with suppress(Exception):
+            if self._source.holds_connection:
+                self.close()
+
+
+class AsyncLoop(Generic[T]):
+    @property
+    def _source(self) -> Source[T]:
+        raise NotImplementedError
+
+    async def __aiter__(self) -> AsyncGenerator[T, None]:
+        source = _unleft(self._source)
+        try:
+            while True:
+                part = source.pop()
+                if part is not None:
+                    yield part
+                elif not await source.more():
+                    return
+        finally:
+            await source.close()
+
+    async def __anext__(self) -> T:
+        source = _unleft(self._source)
+        while True:
+            part = source.pop()
+            if part is not None:
+                return part
+            if not await source.more():
+                raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Closes the connection. Can be called again."""
+        await self._source.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        # Nothing can be awaited here; without a loop that runs, nothing can be closed either.
+        with suppress(Exception):
+            if self._source.holds_connection:
+                closing = asyncio.get_running_loop().create_task(self._source.close())
+                _closing.add(closing)
+                closing.add_done_callback(_closing.discard)
+
+
+# An event loop holds its tasks weakly.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def _unleft(source: Source[T]) -> Source[T]:
+    if source.is_left:
+        # An empty loop would look like an empty answer.
+        raise TollgateError("This was closed before its end. Ask for it again to read on.")
+    return source

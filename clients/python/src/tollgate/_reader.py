@@ -1,0 +1,258 @@
+# The life of a stream: bytes to chunks, a broken connection to a resumed one, the terminal to the end or an error. Never
+# gives a chunk twice, never takes an end without a terminal for success, never reads before it is asked.
+#
+#   reading --[DONE]--> ended        reading --cut, idle--> waiting --200--> reading
+#      |  \--error frame--> failed                             |  \--204--> ended, if the message is complete
+#      '--close--> closed                                      '--4xx, five attempts without a chunk--> failed
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._chunk import Chunk, text_of
+from ._core import Core, parse_object
+from ._errors import (
+    APIError,
+    ConnectionError,
+    IncompleteStreamError,
+    TollgateError,
+    error_of_event,
+)
+from ._http import Answer
+from ._request import Call, outgoing_of
+from ._retry import wait_seconds
+from ._sse import Parser
+
+_MOST_TRIES = 5
+_MOST_PARTIAL_TEXT = 8 * 1024 * 1024
+
+
+class Reader:
+    """`pop` gives what has come, without waiting; `more` waits for more of it. One of the two faces calls them in turn.
+
+    `messages`: the path of the session's messages; None for a stream that can't be resumed.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        answer: Answer,
+        *,
+        messages: tuple[str, ...] | None = None,
+        message_id: str | None = None,
+        last_event_id: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        headers = answer.headers
+        self.request_id: str | None = headers.get("x-request-id")
+        self.message_id: str | None = headers.get("x-message-id") or message_id
+        self.user_message_id: str | None = headers.get("x-user-message-id")
+        self.last_event_id = last_event_id
+        self.is_done = False
+        self.is_closed = False
+        self.core = core
+        self._messages = messages
+        self._options = {
+            name: value for name, value in (options or {}).items() if name != "idempotency_key"
+        }
+        self._number = _number_of(last_event_id)
+        self._text = bytearray()
+        self._answer: Answer | None = answer
+        self._parser = Parser()
+        self._tries = 0
+        self._failure: TollgateError | None = None
+        self._is_cancelled = False
+
+    @property
+    def partial_text(self) -> str:
+        text = self._text.decode("utf-8", "surrogatepass")
+        # A letter that the model's server cut in two halves, one in each of two chunks.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def pop(self) -> Chunk | None:
+        """None: nothing is here; ask for `more`."""
+        events = self._parser.events
+        while events and not self._is_over:
+            event = events.popleft()
+            if not self._moves_on(event.id):
+                continue
+            if event.data == "[DONE]":
+                self.is_done = True
+                return None
+            try:
+                raw = parse_object(event.data, "An event of the stream")
+            except TollgateError as error:
+                self._fail(error)
+                return None
+            if raw.get("error") is not None:
+                self._take_error(event.data)
+                return None
+            text = text_of(raw)
+            if text:
+                self._keep(text)
+            self._tries = 0
+            return Chunk(raw, text, event.id)
+        return None
+
+    async def more(self) -> bool:
+        """False at the end; raises what the stream failed of."""
+        if self._is_over or self.is_closed:
+            await self.close()
+            if self._failure:
+                raise self._failure
+            return False
+        cause: TollgateError | None = None
+        try:
+            piece = await self.core.io.read(self._answer) if self._answer else b""
+            if piece:
+                self._parser.feed(piece)
+                return True
+        except ConnectionError as error:
+            cause = error
+        except TollgateError as error:
+            self._fail(error)
+            return True
+        await self._resume(cause)
+        return True
+
+    async def close(self) -> None:
+        """Leaves: the connection is closed, the generation goes on."""
+        self.is_closed = True
+        self._parser.events.clear()
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            await self.core.io.close(answer)
+
+    async def drain(self) -> None:
+        while True:
+            if self.pop() is None and not await self.more():
+                return
+
+    async def read_message(self, method: str = "GET", *more: str) -> dict[str, Any]:
+        """The message behind the stream. `POST`, `cancel`: cancels it."""
+        path = self._path(*more)
+        if path is None:
+            raise TollgateError("This stream has no message: its answer named none.")
+        self._is_cancelled = self._is_cancelled or more == ("cancel",)
+        return await self.core.read_json(Call(method, path, options=self._options))
+
+    @property
+    def is_left(self) -> bool:
+        """Closed before its end."""
+        return self.is_closed and not self._is_over
+
+    @property
+    def holds_connection(self) -> bool:
+        return self._answer is not None
+
+    @property
+    def _is_over(self) -> bool:
+        return self.is_done or self._failure is not None
+
+    def _path(self, *more: str) -> tuple[str, ...] | None:
+        if self._messages is None or not self.message_id:
+            return None
+        return (*self._messages, self.message_id, *more)
+
+    def _moves_on(self, event_id: str | None) -> bool:
+        """False for what was given already, before the connection broke."""
+        if not event_id or self._messages is None:
+            return True
+        number = _number_of(event_id)
+        if number is not None:
+            if self._number is not None and number <= self._number:
+                return False
+            self._number = number
+            self.message_id = self.message_id or event_id.rpartition(":")[0]
+        self.last_event_id = event_id
+        return True
+
+    def _keep(self, text: str) -> None:
+        room = _MOST_PARTIAL_TEXT - len(self._text)
+        if room <= 0:
+            return
+        encoded = text.encode("utf-8", "surrogatepass")
+        if len(encoded) > room:
+            encoded = encoded[:room].decode("utf-8", "ignore").encode()
+        self._text += encoded
+
+    def _take_error(self, data: str) -> None:
+        shown = parse_object(self.core.settings.key.hide_in(data), "An event of the stream")
+        error = error_of_event(shown, partial_text=self.partial_text)
+        if error.code == "message_cancelled" and self._is_cancelled:
+            self.is_done = True
+        else:
+            self._fail(error)
+
+    def _fail(self, error: TollgateError, cause: TollgateError | None = None) -> None:
+        error.partial_text = self.partial_text
+        error.request_id = error.request_id or self.request_id
+        if cause is not None:
+            error.__cause__ = cause
+        self._failure = error
+
+    async def _resume(self, cause: TollgateError | None) -> None:
+        await self._drop()
+        path = self._path("stream")
+        if path is None:
+            self._fail(IncompleteStreamError(self._why_not()), cause)
+            return
+        said: float | None = None
+        while self._tries < _MOST_TRIES:
+            wait = wait_seconds(self._tries, said)
+            self._tries += 1
+            await self.core.io.sleep(wait)
+            try:
+                await self._attempt(path)
+                return
+            except ConnectionError as error:
+                cause, said = error, None
+            except TollgateError as error:
+                if not (isinstance(error, APIError) and error._is_passing):
+                    self._fail(error)
+                    return
+                cause, said = error, error.retry_after
+        words = f"The stream broke, and {_MOST_TRIES} attempts to resume it brought nothing."
+        self._fail(IncompleteStreamError(words), cause)
+
+    async def _attempt(self, path: tuple[str, ...]) -> None:
+        call = resume_call(path, self.last_event_id, self._options)
+        answer = await self.core.attempt(call, outgoing_of(call, self.core.settings))
+        if answer.status == 204:
+            await self.core.io.close(answer)
+            await self.end()
+        else:
+            self._answer = await self.core.checked_stream(answer)
+
+    async def end(self) -> None:
+        """The server has no more: 204. Whether that is success, the message tells."""
+        status = (await self.read_message()).get("status")
+        if status == "completed" or (status == "cancelled" and self._is_cancelled):
+            self.is_done = True
+        else:
+            words = f"The stream ended early: the message is {status}."
+            self._fail(IncompleteStreamError(words))
+
+    async def _drop(self) -> None:
+        answer, self._answer = self._answer, None
+        self._parser = Parser()
+        if answer is not None:
+            await self.core.io.close(answer)
+
+    def _why_not(self) -> str:
+        if self._messages is None:
+            return "The stream ended early, and a stateless chat can't be resumed."
+        return "The stream ended before it named its message, so it can't be resumed."
+
+
+def resume_call(
+    path: tuple[str, ...], last_event_id: str | None, options: Mapping[str, Any]
+) -> Call:
+    headers = {"last-event-id": last_event_id} if last_event_id else {}
+    return Call("GET", path, headers=headers, options=options, streams=True)
+
+
+def _number_of(event_id: str | None) -> int | None:
+    number = (event_id or "").rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else None

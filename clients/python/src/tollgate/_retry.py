@@ -1,0 +1,51 @@
+# Whether to try again, and after how long. Pure: the time and the dice are given.
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+MOST_SECONDS = 60.0
+_FIRST_SECONDS = 0.5
+_LAST_SECONDS = 8.0
+_NUMBER = re.compile(r"\d{1,15}(\.\d+)?|\.\d+", re.ASCII)
+
+
+def is_worth_repeating(status: int, code: str | None, headers: Mapping[str, str]) -> bool:
+    said = headers.get("x-should-retry", "").strip().lower()
+    if said in ("true", "false"):
+        return said == "true"
+    if status == 409:
+        return code == "idempotency_in_progress"
+    return status in (408, 429) or status >= 500
+
+
+def said_seconds(headers: Mapping[str, str]) -> float | None:
+    """What the answer says of the wait; None where it says nothing that can be waited for."""
+    exact = _number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return exact / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        seconds = parsedate_to_datetime(value.strip()).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def wait_seconds(attempt: int, said: float | None) -> float:
+    """Before attempt `attempt` + 1, counted from 0. Full jitter: many clients that fail at once do not return at once."""
+    if said is not None:
+        return min(said, MOST_SECONDS)
+    return random.random() * min(_LAST_SECONDS, _FIRST_SECONDS * (1 << min(attempt, 10)))
+
+
+def _number(value: str | None) -> float | None:
+    text = (value or "").strip()
+    return float(text) if _NUMBER.fullmatch(text) else None

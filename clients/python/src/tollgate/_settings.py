@@ -1,0 +1,98 @@
+# What a client is made with, checked once: the key, where the gateway is, how long to wait. Never shows the key.
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ._errors import TollgateError
+
+DEFAULT_BASE_URL = "http://localhost:8080/v1"
+
+
+class Secret:
+    """A string that no print, log or traceback shows."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def hide_in(self, text: str) -> str:
+        return text.replace(self._value, "***")
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds. `head` is for an answer that is generated and not streamed; all else must move within `idle`."""
+
+    connect: float = 10.0
+    idle: float = 60.0
+    head: float = 600.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    key: Secret
+    root: str
+    """Without `/v1` and without a slash at its end."""
+    max_retries: int
+    timeouts: Timeouts
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.root}/v1"
+
+
+def read_settings(
+    api_key: str | None,
+    base_url: str | None,
+    *,
+    max_retries: int,
+    timeouts: Timeouts,
+    headers: Mapping[str, str] | None,
+) -> Settings:
+    if max_retries < 0:
+        raise TollgateError("max_retries is 0 or more.")
+    key = api_key or os.environ.get("TOLLGATE_API_KEY") or ""
+    url = base_url or os.environ.get("TOLLGATE_BASE_URL") or DEFAULT_BASE_URL
+    return Settings(
+        key=Secret(_checked_key(key.strip())),
+        root=_root_of(url.strip()),
+        max_retries=max_retries,
+        timeouts=timeouts,
+        headers=dict(headers or {}),
+    )
+
+
+def _checked_key(key: str) -> str:
+    if not key:
+        raise TollgateError("There is no API key. Give api_key, or set TOLLGATE_API_KEY.")
+    # Refused here, because the HTTP library would show it in its own complaint.
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise TollgateError("The API key has characters that no key has. Check where it came from.")
+    return key
+
+
+def _root_of(base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise TollgateError("base_url is not an http or https URL with a host.")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise TollgateError("base_url has a user, a query or a fragment. Give it without.")
+    root = base_url.rstrip("/#?")
+    return root[: -len("/v1")].rstrip("/") if root.endswith("/v1") else root

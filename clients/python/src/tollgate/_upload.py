@@ -1,0 +1,225 @@
+# A file on its way up, as multipart/form-data: in pieces, never whole in memory, its length told where it is known. What
+# can be read again is sent again when an attempt fails.
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import os
+import secrets
+import stat
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Union, cast
+
+from ._errors import TollgateError
+
+PIECE_BYTES = 256 * 1024
+
+Uploadable = Union[
+    str, "os.PathLike[str]", bytes, bytearray, BinaryIO, Iterable[bytes], AsyncIterable[bytes]
+]
+"""A path, bytes, a file opened in binary mode, or something that gives bytes (for `AsyncTollgate` also one to `async
+for` over). Files and paths are read as they are sent."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """`pieces` begins anew at each call; it gives `Iterator` or `AsyncIterator`."""
+
+    pieces: Callable[[], Any]
+    size: int | None = None
+    is_rewindable: bool = True
+    is_async: bool = False
+    blocks: bool = False
+    """Reading it may wait for a disk."""
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Multipart:
+    content: Content
+    before: bytes
+    after: bytes
+    content_type: str
+    on_progress: Callable[[int], object] | None
+
+    @property
+    def size(self) -> int | None:
+        size = self.content.size
+        return None if size is None else len(self.before) + size + len(self.after)
+
+    @property
+    def is_rewindable(self) -> bool:
+        return self.content.is_rewindable
+
+    def pieces(self) -> Iterator[bytes]:
+        if self.content.is_async:
+            raise TollgateError(
+                "Tollgate can't wait for an asynchronous source. Use AsyncTollgate."
+            )
+        told = self._teller()
+        yield self.before
+        for piece in self.content.pieces():
+            if piece:
+                yield piece
+                told(len(piece))
+        yield self.after
+
+    async def async_pieces(self) -> AsyncIterator[bytes]:
+        told = self._teller()
+        yield self.before
+        async for piece in self._awaited():
+            if piece:
+                yield piece
+                told(len(piece))
+        yield self.after
+
+    def _awaited(self) -> AsyncIterator[bytes]:
+        pieces = self.content.pieces()
+        if self.content.is_async:
+            return cast("AsyncIterator[bytes]", pieces)
+        return _in_threads(pieces) if self.content.blocks else _at_once(pieces)
+
+    def _teller(self) -> Callable[[int], None]:
+        sent = 0
+
+        def told(count: int) -> None:
+            nonlocal sent
+            sent += count
+            if self.on_progress is not None:
+                self._progress(sent)
+
+        return told
+
+    def _progress(self, sent: int) -> None:
+        assert self.on_progress is not None
+        self.on_progress(sent)
+
+
+async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    # The event loop goes on while a disk is waited for.
+    while True:
+        piece = await asyncio.to_thread(next, pieces, b"")
+        if not piece:
+            return
+        yield piece
+
+
+async def _at_once(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def multipart(
+    content: Content,
+    fields: Mapping[str, Any],
+    *,
+    filename: str | None,
+    content_type: str | None,
+    on_progress: Callable[[int], object] | None,
+) -> Multipart:
+    """The fields go before the file: the gateway has to know its session before it takes the first byte."""
+    boundary = f"tollgate-{secrets.token_hex(16)}"
+    name = filename or content.name or "file"
+    kind = content_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if not kind.isascii() or not kind.isprintable():
+        raise TollgateError("content_type has characters that no type has.")
+    head = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+        for field, value in fields.items()
+        if value is not None
+    ]
+    head.append(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{_quoted(name)}"\r\n'
+        f"Content-Type: {kind}\r\n\r\n"
+    )
+    return Multipart(
+        content=content,
+        before="".join(head).encode("utf-8", "replace"),
+        after=f"\r\n--{boundary}--\r\n".encode(),
+        content_type=f"multipart/form-data; boundary={boundary}",
+        on_progress=on_progress and _rising(on_progress),
+    )
+
+
+def _rising(tell: Callable[[int], object]) -> Callable[[int], object]:
+    """A second attempt begins at 0 again, which is no progress."""
+    most = 0
+
+    def told(sent: int) -> None:
+        nonlocal most
+        if sent > most:
+            most = sent
+            tell(sent)
+
+    return told
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\r", "%0D").replace("\n", "%0A").replace('"', "%22")
+
+
+def content_of(file: Uploadable) -> Content:
+    if isinstance(file, (str, os.PathLike)):
+        return _of_path(file)
+    if isinstance(file, (bytes, bytearray, memoryview)):
+        return _of_bytes(bytes(file))
+    if hasattr(file, "read"):
+        return _of_file(cast("BinaryIO", file))
+    if isinstance(file, AsyncIterable):
+        source = file
+        is_once = isinstance(file, AsyncIterator)
+        return Content(lambda: source.__aiter__(), is_rewindable=not is_once, is_async=True)
+    if isinstance(file, Iterable):
+        again = file
+        is_once = isinstance(file, Iterator)
+        return Content(lambda: iter(again), is_rewindable=not is_once, blocks=True)
+    raise TypeError("file is a path, bytes, a binary file, or something that gives bytes.")
+
+
+def _of_path(path: str | os.PathLike[str]) -> Content:
+    found = os.stat(path)
+    is_plain = stat.S_ISREG(found.st_mode)
+
+    def pieces() -> Iterator[bytes]:
+        with open(path, "rb") as file:
+            yield from _read(file)
+
+    size = found.st_size if is_plain else None
+    name = os.path.basename(os.fspath(path))
+    return Content(pieces, size=size, is_rewindable=is_plain, blocks=True, name=name)
+
+
+def _of_bytes(whole: bytes) -> Content:
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(whole), PIECE_BYTES):
+            yield whole[start : start + PIECE_BYTES]
+
+    return Content(pieces, size=len(whole))
+
+
+def _of_file(file: BinaryIO) -> Content:
+    if not isinstance(file.read(0), bytes):
+        raise TypeError('The file gives no bytes. Open it with "rb".')
+    path = getattr(file, "name", None)
+    name = os.path.basename(path) if isinstance(path, str) else None
+    if not (hasattr(file, "seekable") and file.seekable()):
+        return Content(lambda: _read(file), is_rewindable=False, blocks=True, name=name)
+    start = file.tell()
+    size = file.seek(0, os.SEEK_END) - start
+    file.seek(start)
+
+    def pieces() -> Iterator[bytes]:
+        file.seek(start)
+        yield from _read(file)
+
+    return Content(pieces, size=size, blocks=True, name=name)
+
+
+def _read(file: BinaryIO) -> Iterator[bytes]:
+    while True:
+        piece = file.read(PIECE_BYTES)
+        if not piece:
+            return
+        yield piece

@@ -1,0 +1,3 @@
+# The one place where the version stands: the package's metadata and the User-Agent read it.
+
+__version__ = "0.1.0"
