@@ -4,6 +4,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { mock } from 'node:test'
 import { inspect } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -84,11 +85,12 @@ t.test('with one socket: downloads that are given up, refused or slow give it ba
 t.test('a slow reader is no silent store', async (t) => {
   const store = open(t, { idleMs: 100 })
   await store.put('x', contentOf(4 * partBytes))
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
   const body = await store.read('x')
   await once(body, 'readable')
-  const paused = Promise.withResolvers<void>()
-  setTimeout(() => paused.resolve(), 400)
-  await paused.promise
+  await until(() => body.readableLength >= body.readableHighWaterMark)
+  mock.timers.tick(400)
   t.equal(await sha256Of(body), await sha256Of(contentOf(4 * partBytes)))
 })
 
