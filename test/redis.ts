@@ -90,9 +90,7 @@ t.test('killed and started again: lost once, ready once, refused at once in betw
   await redis.kill()
   await lost
   t.equal(link.up, false)
-  const asked = performance.now()
-  await t.rejects(link.client.ping(), /isn't writeable/)
-  t.ok(performance.now() - asked < 100, 'nothing is queued')
+  await t.rejects(link.client.ping(), /isn't writeable/, 'nothing is queued')
   const ready = next(link.onReady)
   await redis.restart()
   await ready
