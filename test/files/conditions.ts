@@ -84,7 +84,7 @@ t.test('If-Range: the range counts for the very tag or the very date alone', asy
 })
 
 t.test('a long list is read in a moment', async (t) => {
-  const began = performance.now()
+  const began = process.cpuUsage()
   for (const long of [
     '"'.repeat(16_000),
     '"a '.repeat(5000),
@@ -93,5 +93,5 @@ t.test('a long list is read in a moment', async (t) => {
   ]) {
     t.equal(judge(file, { 'if-none-match': long }), 'send')
   }
-  t.ok(performance.now() - began < 200)
+  t.ok(process.cpuUsage(began).user < 200_000, 'µs of CPU, however busy the machine')
 })

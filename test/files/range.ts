@@ -82,7 +82,7 @@ t.test('whatever is asked, what is sent lies within the file', async (t) => {
 })
 
 t.test('a long header is read in a moment', async (t) => {
-  const began = performance.now()
+  const began = process.cpuUsage()
   for (const long of [
     'bytes=' + ' '.repeat(15_000) + 'x',
     'bytes=' + ','.repeat(15_000),
@@ -90,5 +90,5 @@ t.test('a long header is read in a moment', async (t) => {
   ]) {
     t.equal(parseRange(long, 10), 'whole')
   }
-  t.ok(performance.now() - began < 200)
+  t.ok(process.cpuUsage(began).user < 200_000, 'µs of CPU, however busy the machine')
 })
