@@ -181,14 +181,22 @@ t.test('a message costs what was charged, where less was left', async (t) => {
 
 t.test('a session does not expire while it is answered', async (t) => {
   const gate = new Gate()
-  const yaml = 'plugins: { sessions: { retention: 1s } }'
+  const yaml = 'plugins: { sessions: { retention: 1h } }'
   const chat = await startChat(t, { yaml, script: model({ chunks: 2, gate }) })
   const { client } = await connectLink(t, chat.gateway.redis.socket)
+  const ref = refOf(chat.account)
   gate.next(2)
   const reader = await chat.send(chat.sessionId)
   const other = await chat.session()
-  await until(async () => (await client.exists(keys.session(refOf(chat.account), other))) === 0)
+  t.ok((await client.ttl(keys.session(ref, other))) <= 3600, 'it would be gone')
+  for (const keyOf of [keys.session, keys.messageIds, keys.messages]) {
+    const key = keyOf(ref, chat.sessionId)
+    t.ok(await client.expire(key, (await client.ttl(key)) - 3600), 'as if an hour had passed')
+    t.ok(await client.exists(key))
+  }
   gate.open()
   t.match(String(await reader.end()), /data: \[DONE\]\n\n$/)
   t.match(await chat.message(chat.sessionId, messageIdOf(reader)), { status: 'completed' })
+  const leftS = await client.ttl(keys.session(ref, chat.sessionId))
+  t.ok(leftS > 3500 && leftS <= 3600, 'from its end on')
 })
