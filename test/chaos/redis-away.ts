@@ -22,6 +22,7 @@ import {
   transactionsOf,
 } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { stopwatch } from '../fixtures/stopwatch.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -53,9 +54,9 @@ t.test(
     const { gate, backend, redis, gateway, account, reading } = await midStream(t)
 
     await redis.kill()
-    const askedAt = performance.now()
+    const passed = stopwatch(t)
     const refused = await gateway.call('/v1/chat', account.key, ask(100, true))
-    t.ok(performance.now() - askedAt < atOnceMs, 'at once')
+    t.ok(passed() < atOnceMs, 'at once')
     t.equal(refused.status, 503)
     t.ok(Number(refused.headers.get('retry-after')) >= 1)
     t.equal(await codeOf(refused), 'ledger_unavailable')
