@@ -17,7 +17,7 @@ export async function perform(run: Run, driver: DriverProcess): Promise<readonly
   try {
     const saw = await driver.tell(filled({ line: lineOf(run), env: run.env }, server))
     const seen = { ...saw, sent: server.sent, server }
-    return [...problemsOf(run, seen), ...(await lateProblems(run, seen))]
+    return [...problemsOf(run, seen), ...(await lateProblems(run, seen)), ...server.failures]
   } catch (error) {
     return [String(error)]
   } finally {

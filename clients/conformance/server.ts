@@ -49,12 +49,15 @@ export interface ScriptedServer {
   /** One that takes connections and says nothing, not even in TLS. */
   readonly silent: string
   readonly sent: readonly Sent[]
+  /** What the script itself could not do. */
+  readonly failures: readonly string[]
   close(): Promise<void>
 }
 
 export async function startServer(answers: readonly Answer[]): Promise<ScriptedServer> {
   const left = [...answers]
   const sent: Sent[] = []
+  const failures: string[] = []
   const arrivals = new Set<() => void>()
   const servers = [createServer(), createServer()] as const
   const origins = { base: '', other: '' }
@@ -83,7 +86,11 @@ export async function startServer(answers: readonly Answer[]): Promise<ScriptedS
   for (const [index, server] of servers.entries()) {
     server.on('connection', (socket: Socket) => keep(sockets, socket))
     server.on('request', (request, response) => {
-      answer(request, response, index === 1).catch(() => response.destroy())
+      answer(request, response, index === 1).catch((error: unknown) => {
+        // A client that leaves in the middle of its body is one thing, a script that can't be played another.
+        if (!request.destroyed) failures.push(String(error))
+        response.destroy()
+      })
     })
     // A proxy is asked for a tunnel even to plain HTTP by some.
     server.on('connect', (_request, socket: Duplex) => {
@@ -104,6 +111,7 @@ export async function startServer(answers: readonly Answer[]): Promise<ScriptedS
     closed,
     silent,
     sent,
+    failures,
     async close() {
       for (const wake of arrivals) wake()
       for (const socket of sockets) socket.destroy()
@@ -140,11 +148,11 @@ async function play(answer: Answer, { response, record, stage }: Playing): Promi
   }
   const headers = { 'x-request-id': `req_${record.number}`, ...answer.headers }
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, stage.fill(value))
-  response.writeHead(answer.status ?? 200)
-  if (answer.json !== undefined) {
-    if (!response.hasHeader('content-type')) response.setHeader('content-type', 'application/json')
-    return void response.end(JSON.stringify(answer.json))
+  if (answer.json !== undefined && !response.hasHeader('content-type')) {
+    response.setHeader('content-type', 'application/json')
   }
+  response.writeHead(answer.status ?? 200)
+  if (answer.json !== undefined) return void response.end(JSON.stringify(answer.json))
   response.flushHeaders()
   for (const piece of answer.body ?? []) await write(response, piece, { record, stage })
   if ((answer.end ?? 'whole') === 'whole') return void response.end()
