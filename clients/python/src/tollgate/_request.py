@@ -93,6 +93,8 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
     body: bytes | Multipart | None = call.upload
     if call.upload is not None:
         headers["content-type"] = call.upload.content_type
+        if call.upload.size is not None:
+            headers["content-length"] = str(call.upload.size)
     elif call.body is not None:
         headers["content-type"] = "application/json"
         body = _encoded(call.body)
