@@ -55,7 +55,7 @@ func (c *core) call(ctx context.Context, r *request) (*answer, error) {
 		s.idempotencyKey = newKey()
 	}
 	for n := 0; ; n++ {
-		a, err := c.attempt(ctx, r, &s)
+		a, err := c.attempt(ctx, r, s)
 		if err == nil || n >= s.maxRetries || !mayRepeat(err, r.isPaid) || r.body != nil && r.body.once() {
 			return a, err
 		}

@@ -29,12 +29,12 @@ type Client struct {
 	core *core
 }
 
-// core is what all services share. It stays behind pointers, and the key within a function: package fmt and debuggers'
-// printers do not look there.
+// core is what all services share. Settings, whose headers may be secrets, are behind a pointer, and the key is within a
+// function: package fmt does not look there.
 type core struct {
 	http     *http.Client
 	base     *url.URL // without /v1 and without a slash at its end
-	settings settings
+	settings *settings
 	bearer   func() string
 	redact   func(string) string
 }
@@ -71,7 +71,7 @@ func NewClient(options ...ClientOption) (*Client, error) {
 	return newClient(&core{
 		http:     httpClient(c.httpClient),
 		base:     base,
-		settings: c.settings,
+		settings: &c.settings,
 		bearer:   func() string { return "Bearer " + key },
 		redact:   func(text string) string { return strings.ReplaceAll(text, key, "[API key]") },
 	}), nil

@@ -163,7 +163,7 @@ func (d *Download) resume(cause error) error {
 			return d.ended()
 		}
 		d.tries++
-		a, err := d.core.attempt(d.ctx, d.request(), &settings)
+		a, err := d.core.attempt(d.ctx, d.request(), settings)
 		if err == nil {
 			return d.use(a)
 		}

@@ -35,14 +35,15 @@ type settings struct {
 	idempotencyKey string
 }
 
-func (s settings) with(options []CallOption) settings {
-	s.header = s.header.Clone()
+func (s *settings) with(options []CallOption) *settings {
+	own := *s
+	own.header = s.header.Clone()
 	for _, option := range options {
 		if option != nil {
-			option.call(&s)
+			option.call(&own)
 		}
 	}
-	return s
+	return &own
 }
 
 // Functions, because the formats of package fmt print a function's address and nothing of what it knows.

@@ -124,7 +124,7 @@ func (s *MessageStream) resume(cause error) error {
 		}
 		s.tries++
 		var a *answer
-		if a, err = s.core.attempt(s.ctx, s.resumption(), &settings); err == nil {
+		if a, err = s.core.attempt(s.ctx, s.resumption(), settings); err == nil {
 			return s.resumed(a)
 		}
 		if !mayRepeat(err, false) {

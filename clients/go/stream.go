@@ -10,7 +10,7 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"strconv"
+	"math"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -170,9 +170,15 @@ func (s *stream) isNew(id []byte) bool {
 }
 
 // numberOf reads the 17 of msg_…:17.
-func numberOf(id []byte) (int64, bool) {
-	number, err := strconv.ParseInt(string(id[bytes.LastIndexByte(id, ':')+1:]), 10, 64)
-	return number, err == nil && number >= 0
+func numberOf(id []byte) (number int64, ok bool) {
+	digits := id[bytes.LastIndexByte(id, ':')+1:]
+	for _, digit := range digits {
+		if digit < '0' || digit > '9' || number > math.MaxInt64/10-1 {
+			return 0, false
+		}
+		number = 10*number + int64(digit-'0')
+	}
+	return number, len(digits) > 0
 }
 
 // read makes a chunk of an event's data, or the error that it is.

@@ -1,0 +1,295 @@
+// What the conformance cases can't see: formats, contexts, connections, goroutines.
+
+package tollgate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tollgate "github.com/tollgate/tollgate-go"
+)
+
+const key = "tg_live_secret"
+
+func clientOf(t *testing.T, handler http.HandlerFunc, options ...tollgate.ClientOption) *tollgate.Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	options = append([]tollgate.ClientOption{tollgate.WithAPIKey(key), tollgate.WithBaseURL(server.URL)}, options...)
+	client, err := tollgate.NewClient(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func startStream(w http.ResponseWriter, chunks int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Message-Id", "msg_1")
+	for i := range chunks {
+		fmt.Fprintf(w, "id: msg_1:%d\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", i)
+	}
+	w.(http.Flusher).Flush()
+}
+
+func TestNoFormatShowsTheKey(t *testing.T) {
+	option := tollgate.WithAPIKey(key)
+	client, err := tollgate.NewClient(option, tollgate.WithHeader("X-Secret", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []any{client, *client, option, client.Sessions, *client.Sessions, []any{client, option}} {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			if text := fmt.Sprintf(format, value); strings.Contains(text, key) || strings.Contains(text, fmt.Sprintf("%x", key)) {
+				t.Errorf("%s of %T shows the key", format, value)
+			}
+		}
+		if text, _ := json.Marshal(value); bytes.Contains(text, []byte(key)) {
+			t.Errorf("the JSON of %T shows the key", value)
+		}
+	}
+}
+
+func TestAnAnswerThatRepeatsTheKeyIsShownWithoutIt(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"error":{"message":"no such key: %s","code":"invalid_api_key"}}`, r.Header.Get("Authorization"))
+	})
+	_, err := client.Billing.Balance(context.Background())
+	if !errors.Is(err, tollgate.ErrAuthentication) || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), key) {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestTheContextsOwnErrorComesBack(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			startStream(w, 1)
+		}
+		<-r.Context().Done()
+	})
+	late, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Billing.Balance(late); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tollgate.ErrTollgate) {
+		t.Errorf("a call: %v", err)
+	}
+	why := errors.New("the user left")
+	ctx, leave := context.WithCancelCause(context.Background())
+	defer leave(nil)
+	stream, err := client.Messages.Create(ctx, "sess_1", tollgate.Text("Hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	for _, err = range stream.All() {
+		leave(why)
+	}
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+		t.Errorf("a stream: %v", err)
+	}
+}
+
+// net/http repeats by itself what it takes for idempotent when a connection that was used before ends.
+func TestAChatIsNotRepeatedOnAnOldConnection(t *testing.T) {
+	var chats atomic.Int32
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"object":"list","data":[]}`)
+			return
+		}
+		chats.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		connection, _, _ := w.(http.Hijacker).Hijack()
+		_ = connection.Close()
+	})
+	if _, err := client.Models.List(context.Background()).First(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.Chat.Completions.Create(context.Background(), tollgate.ChatParams{Model: "demo"})
+	if !errors.Is(err, tollgate.ErrConnection) || chats.Load() != 1 {
+		t.Errorf("%d chats, %v", chats.Load(), err)
+	}
+}
+
+func TestAReaderMayTakeItsTime(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		startStream(w, 3)
+		fmt.Fprint(w, "id: msg_1:3\ndata: [DONE]\n\n")
+	}, tollgate.WithIdleTimeout(100*time.Millisecond))
+	stream, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	for _, err := range stream.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if stream.PartialText() != "aaa" {
+		t.Errorf("%q", stream.PartialText())
+	}
+}
+
+func TestConnectionsAreUsedAgainAndNothingIsLeftRunning(t *testing.T) {
+	var mu sync.Mutex
+	peers := map[string]bool{}
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		startStream(w, 2)
+		fmt.Fprint(w, "id: msg_1:2\ndata: [DONE]\n\n")
+	})
+	before := runtime.NumGoroutine()
+	for range 10 {
+		stream, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range stream.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 10 {
+		stream, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range stream.All() {
+			break
+		}
+	}
+	mu.Lock()
+	if len(peers) > 11 { // one for all that were read to the end; each that was left ends its own
+		t.Errorf("%d connections", len(peers))
+	}
+	mu.Unlock()
+	client.CloseIdleConnections()
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+func TestAnyGoroutineMayCancelAndClose(t *testing.T) {
+	cancelled := make(chan struct{})
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/cancel") {
+			close(cancelled)
+			fmt.Fprint(w, `{"id":"msg_1","status":"cancelled"}`)
+			return
+		}
+		startStream(w, 1000)
+		<-cancelled
+		fmt.Fprint(w, "id: msg_1:1000\ndata: {\"error\":{\"type\":\"cancelled_error\",\"code\":\"message_cancelled\"}}\n\n")
+	})
+	stream, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	others.Add(2)
+	go func() {
+		defer others.Done()
+		message, err := stream.Cancel(context.Background())
+		if err != nil || message.Status != tollgate.StatusCancelled {
+			t.Errorf("%v, %v", message, err)
+		}
+	}()
+	go func() {
+		defer others.Done()
+		_, _, _ = stream.PartialText(), stream.LastEventID(), stream.RequestID()
+	}()
+	for _, err := range stream.All() {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	others.Wait()
+	_ = stream.Close()
+}
+
+type brokenReader struct{ io.ReadSeeker }
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the disk is gone") }
+
+func TestASourceThatFailsIsNoConnectionThatFails(t *testing.T) {
+	var calls atomic.Int32
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	_, err := client.Files.Upload(context.Background(), tollgate.UploadParams{
+		SessionID: "sess_1", Filename: "a", File: brokenReader{strings.NewReader("hello")},
+	})
+	var other *tollgate.Error
+	if !errors.As(err, &other) || !strings.Contains(err.Error(), "the disk is gone") || calls.Load() > 1 {
+		t.Errorf("%d calls, %#v", calls.Load(), err)
+	}
+}
+
+type reusedReader struct {
+	io.ReadSeeker
+	isOver atomic.Bool
+	late   atomic.Int32
+}
+
+func (r *reusedReader) Read(into []byte) (int, error) {
+	if r.isOver.Load() {
+		r.late.Add(1)
+	}
+	return r.ReadSeeker.Read(into)
+}
+
+func TestAFileIsTheCallersAgainAfterItsUpload(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
+	for range 20 {
+		file := &reusedReader{ReadSeeker: bytes.NewReader(make([]byte, 8<<20))}
+		told := atomic.Bool{}
+		_, err := client.Files.Upload(context.Background(), tollgate.UploadParams{
+			SessionID: "sess_1", Filename: "a", File: file,
+			OnProgress: func(_, _ int64) { told.Store(file.isOver.Load()) },
+		})
+		file.isOver.Store(true)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		runtime.Gosched()
+		if file.late.Load() > 0 || told.Load() {
+			t.Fatal("the file was read after the call")
+		}
+	}
+}
+
+func TestAClientOfTheCallersKeepsItsPolicyToItself(t *testing.T) {
+	own := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return nil, errors.New("dialled by the caller's")
+	}}}
+	client := clientOf(t, nil, tollgate.WithHTTPClient(own), tollgate.WithMaxRetries(0))
+	_, err := client.Billing.Balance(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "dialled by the caller's") || own.CheckRedirect != nil {
+		t.Error(err)
+	}
+}
