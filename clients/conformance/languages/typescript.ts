@@ -1,12 +1,12 @@
-// The TypeScript client's face to the runner: made by npm and tsc in a copy outside the sources, and its own checks.
+// The TypeScript client's face to the runner: what it is built of, and its own checks.
 
-import { cp, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
-import { cacheFolder, isThere } from '../../../scripts/model-server/python.ts'
+import { join } from 'node:path'
 import type { Language } from '../language.ts'
-import { hashOf, outputOf, sourcesOf } from './typescript/tools.ts'
-
-const home = resolve(import.meta.dirname, '../../typescript')
+import { checkBrowser } from './typescript/browser.ts'
+import { ensureBuilt, inProject, inSources } from './typescript/build.ts'
+import { checkExamples, checkFirstExample } from './typescript/examples.ts'
+import { checkArchive } from './typescript/package.ts'
+import { outputOf } from './typescript/tools.ts'
 
 export const typescript: Language = {
   name: 'typescript',
@@ -18,45 +18,32 @@ export const typescript: Language = {
     const folder = await ensureBuilt()
     return { command: process.execPath, words: [join(folder, 'driver/conformance/driver.js')] }
   },
-  checks: {},
+  checks: {
+    types: () => tool('tsc', ['-p', '.']),
+    lint: () => tool('oxlint', ['--type-aware', '--deny-warnings']),
+    format: () => tool('prettier', ['--check', '.']),
+    tests: () => inSources(async (cwd) => void (await outputOf(process.execPath, test, { cwd }))),
+    docs: () => tool('typedoc', []),
+    package: (gate) =>
+      inProject(async (folder) => {
+        await inSources(checkArchive)
+        await checkFirstExample(folder, gate)
+      }),
+    examples: (gate) => inProject((folder) => checkExamples(folder, gate)),
+    browser: async () => checkBrowser(await inSources(bundle)),
+  },
 }
 
-/** A copy of the sources with all packages, and the driver built. */
-async function ensureBuilt(): Promise<string> {
-  const sources = await sourcesOf(home)
-  const folder = join(cacheFolder(), `typescript-${await hashOf(home, sources)}`)
-  if (await isThere(folder)) return folder
-  const packages = await ensurePackages()
-  return await made(folder, async (fresh) => {
-    for (const path of sources) await cp(join(home, path), join(fresh, path))
-    await symlink(packages, join(fresh, 'node_modules'))
-    await outputOf(join(packages, '.bin/tsc'), ['-p', 'tsconfig.driver.json'], { cwd: fresh })
-  })
+const test = ['--test', 'test/*.ts']
+
+function tool(name: string, words: readonly string[]): Promise<void> {
+  return inSources(
+    async (cwd) => void (await outputOf(`node_modules/.bin/${name}`, words, { cwd })),
+  )
 }
 
-/** What package-lock.json names. */
-async function ensurePackages(): Promise<string> {
-  const files = ['package.json', 'package-lock.json']
-  const folder = join(cacheFolder(), `typescript-packages-${await hashOf(home, files)}`)
-  if (await isThere(folder)) return join(folder, 'node_modules')
-  await made(folder, async (fresh) => {
-    for (const file of files) await cp(join(home, file), join(fresh, file))
-    await outputOf('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: fresh })
-  })
-  return join(folder, 'node_modules')
-}
-
-/** Made beside it and renamed when whole: two that start at once do not meet, and a half one is never used. */
-async function made(folder: string, make: (fresh: string) => Promise<void>): Promise<string> {
-  await mkdir(cacheFolder(), { recursive: true })
-  const fresh = await mkdtemp(`${folder}-`)
-  try {
-    await make(fresh)
-    await rename(fresh, folder).catch(async (error: unknown) => {
-      if (!(await isThere(folder))) throw error
-    })
-  } finally {
-    await rm(fresh, { recursive: true, force: true })
-  }
-  return folder
+/** As a page has it: one module. */
+async function bundle(cwd: string): Promise<string> {
+  const words = ['src/tollgate.ts', '--bundle', '--format=esm', '--log-level=error']
+  return await outputOf('node_modules/.bin/esbuild', words, { cwd })
 }

@@ -2,7 +2,14 @@
 
 import { createHash } from 'node:crypto'
 import { openAsBlob, readFileSync } from 'node:fs'
-import type { ChatRequest, Download, List, MessageStream, SendMessage, Tollgate } from '../src/tollgate.ts'
+import type {
+  ChatRequest,
+  Download,
+  List,
+  MessageStream,
+  SendMessage,
+  Tollgate,
+} from '../src/tollgate.ts'
 import { errorOf } from './errors.ts'
 import { tellStream } from './streams.ts'
 
@@ -38,12 +45,7 @@ export interface Step {
 export type Show = (value: unknown) => void
 
 /** `stream`: the one that the step is done in the middle of. */
-export async function act(
-  gate: Tollgate,
-  step: Step,
-  show: Show,
-  stream?: Left,
-): Promise<Json> {
+export async function act(gate: Tollgate, step: Step, show: Show, stream?: Left): Promise<Json> {
   try {
     const open = opened(gate, step)
     const inside = (inner: Step, left: Left) => act(gate, inner, show, left)
@@ -150,7 +152,10 @@ async function fileOf({ text, path, once }: Step) {
   })()
 }
 
-async function content(gate: Tollgate, { id = '', start, etag, take = Infinity }: Step): Promise<Json> {
+async function content(
+  gate: Tollgate,
+  { id = '', start, etag, take = Infinity }: Step,
+): Promise<Json> {
   const progress: number[] = []
   const onProgress = (bytes: number) => void progress.push(bytes)
   const download: Download = await gate.files.content(id, { start, etag, onProgress })

@@ -64,7 +64,8 @@ function reportOf(how: Step['report'] = 'digest'): Report {
   if (how !== 'digest') {
     const all: unknown[] = []
     return {
-      take: (chunk) => void all.push(how === 'texts' ? chunk.text : JSON.parse(JSON.stringify(chunk))),
+      take: (chunk) =>
+        void all.push(how === 'texts' ? chunk.text : JSON.parse(JSON.stringify(chunk))),
       told: () => all,
     }
   }

@@ -112,7 +112,7 @@ export class Attempt {
     const timer = setTimeout(() => this.close(), behindMs)
     unref(timer)
     const drain = async () => {
-      for (let left = maxBehind; left > 0; ) {
+      for (let left = maxBehind; left > 0;) {
         const piece = await this.read()
         if (!piece) return
         left -= piece.length

@@ -70,7 +70,10 @@ export class Billing {
   }
 
   balance(options?: CallOptions): Promise<Balance> {
-    return this.#transport.json({ method: 'GET', path: pathTo('api', 'billing', 'balance') }, options)
+    return this.#transport.json(
+      { method: 'GET', path: pathTo('api', 'billing', 'balance') },
+      options,
+    )
   }
 
   /** Newest first, unless told otherwise. */

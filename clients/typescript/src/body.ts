@@ -32,7 +32,7 @@ export async function textOf(attempt: Attempt): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   try {
-    for (let length = 0; length < maxError; ) {
+    for (let length = 0; length < maxError;) {
       const piece = await attempt.read()
       if (!piece) return text
       length += piece.length

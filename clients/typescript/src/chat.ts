@@ -86,8 +86,14 @@ export class Completions {
   ): Promise<ChatCompletion>
   create(body: ChatRequest, options?: CallOptions): Promise<ChatStream | ChatCompletion>
   async create(body: ChatRequest, options?: CallOptions): Promise<ChatStream | ChatCompletion> {
-    const call = { method: 'POST', path: pathTo('v1', 'chat', 'completions'), json: body, isPaid: true } as const
-    if (body.stream !== true) return await this.#transport.json({ ...call, isGenerated: true }, options)
+    const call = {
+      method: 'POST',
+      path: pathTo('v1', 'chat', 'completions'),
+      json: body,
+      isPaid: true,
+    } as const
+    if (body.stream !== true)
+      return await this.#transport.json({ ...call, isGenerated: true }, options)
     return new ChatStream(await this.#transport.open({ ...call, isStream: true }, options))
   }
 }

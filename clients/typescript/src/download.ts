@@ -11,6 +11,7 @@ import type { OnProgress } from './upload.ts'
 /** Asks for the file from this byte on, if it still is the one with this tag. One attempt. @internal */
 export type Reopen = (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
 
+/** @internal */
 export interface DownloadSetup {
   readonly start: number
   readonly reopen: Reopen
@@ -121,7 +122,9 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   async #goOn(lost: unknown): Promise<Attempt> {
     const { signal: given, reopen } = this.#setup
     if (!this.etag || this.etag.startsWith('W/')) {
-      throw new IncompleteStreamError('The download broke off, and has no tag to go on with.', { cause: lost })
+      throw new IncompleteStreamError('The download broke off, and has no tag to go on with.', {
+        cause: lost,
+      })
     }
     given?.throwIfAborted()
     const { signal } = this.#left
@@ -166,8 +169,11 @@ function sizeOf(attempt: Attempt): number | null {
   return length === null || headers.has('content-encoding') ? null : Number(length)
 }
 
-function rangeOf({ response }: Attempt): { readonly first: number; readonly size: number | null } | undefined {
-  const [, first, size] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? []
+function rangeOf({
+  response,
+}: Attempt): { readonly first: number; readonly size: number | null } | undefined {
+  const [, first, size] =
+    /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? []
   if (first === undefined) return undefined
   return { first: Number(first), size: size === '*' ? null : Number(size) }
 }

@@ -14,12 +14,14 @@ export class ConnectionError extends TollgateError {
   /** false: the request surely reached nobody. */
   readonly isReached: boolean
 
+  /** @internal */
   constructor(message: string, { cause, isReached = true }: Lost = {}) {
     super(message, cause === undefined ? undefined : { cause })
     this.isReached = isReached
   }
 }
 
+/** @internal */
 interface Lost {
   readonly cause?: unknown
   readonly isReached?: boolean
@@ -169,7 +171,8 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
     isRetriable: said === 'true' || (said !== 'false' && isRetriable),
   }
   const isClient = status >= 400 && status < 500
-  const Class = byStatus[status] ?? (isClient ? BadRequestError : status >= 500 ? ServerError : APIError)
+  const Class =
+    byStatus[status] ?? (isClient ? BadRequestError : status >= 500 ? ServerError : APIError)
   return new Class(problem)
 }
 
@@ -178,7 +181,8 @@ export function errorOfEvent(json: object, requestId: string | null): APIError {
   const told = tellingOf(json)
   const problem: Problem = {
     ...told,
-    message: told.message ?? `The stream ended with an error: ${told.code ?? told.type ?? 'unknown'}.`,
+    message:
+      told.message ?? `The stream ended with an error: ${told.code ?? told.type ?? 'unknown'}.`,
     status: null,
     requestId: told.requestId ?? requestId,
     retryAfter: null,
@@ -200,7 +204,8 @@ const maxMessage = 4096
 
 function tellingOf(body: unknown): Told {
   const { error, request_id: requestId } = fieldsOf(body)
-  const { message, type, code, param } = typeof error === 'string' ? { message: error } : fieldsOf(error)
+  const { message, type, code, param } =
+    typeof error === 'string' ? { message: error } : fieldsOf(error)
   return {
     message: textOf(message)?.slice(0, maxMessage) ?? null,
     type: textOf(type),

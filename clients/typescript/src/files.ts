@@ -131,7 +131,13 @@ export class Files {
 }
 
 /** Compressed, a range would be one of other bytes. */
-function rangeHeaders({ start, etag }: { start: number; etag?: string | undefined }): Record<string, string> {
+function rangeHeaders({
+  start,
+  etag,
+}: {
+  start: number
+  etag?: string | undefined
+}): Record<string, string> {
   const headers: Record<string, string> = { 'accept-encoding': 'identity' }
   if (start > 0) headers.range = `bytes=${start}-`
   if (start > 0 && etag) headers['if-range'] = etag

@@ -36,7 +36,7 @@ export class MessageStream extends ChatStream {
   #lastEventId: string | null
   #number: number
   #attempts = 0
-  #isCancelled = false
+  #cancelled: Promise<Message> | undefined
 
   /** @internal */
   constructor(attempt: Attempt, calls: MessageCalls) {
@@ -69,10 +69,18 @@ export class MessageStream extends ChatStream {
     this.#left.abort()
   }
 
-  /** Stops the generation. The loop goes on with what came before the stop, and ends without an error. */
+  /**
+   * Stops the generation, once. The loop goes on with what came before the stop, and ends without an error. Resolves with the
+   * message as it ended.
+   */
   async cancel(): Promise<Message> {
-    this.#isCancelled = true
-    return await this.#calls.cancel(this.#known())
+    this.#cancelled ??= this.#calls.cancel(this.#known())
+    try {
+      return await this.#cancelled
+    } catch (error) {
+      this.#cancelled = undefined
+      throw error
+    }
   }
 
   /**
@@ -87,6 +95,7 @@ export class MessageStream extends ChatStream {
     return await this.#calls.retrieve(this.#known(), this.#calls.signal)
   }
 
+  /** @internal */
   protected override isNew({ id }: StreamEvent): boolean {
     if (id !== undefined) {
       const number = numberOf(id)
@@ -100,10 +109,12 @@ export class MessageStream extends ChatStream {
     return true
   }
 
+  /** @internal */
   protected override isWanted({ code }: APIError): boolean {
-    return this.#isCancelled && code === 'message_cancelled'
+    return this.#cancelled !== undefined && code === 'message_cancelled'
   }
 
+  /** @internal */
   protected override async reconnect(
     ended: Attempt,
     lost: ConnectionError | undefined,
@@ -145,7 +156,9 @@ export class MessageStream extends ChatStream {
   async #ensureComplete(): Promise<null> {
     const { status } = await this.#calls.retrieve(this.#known(), this.#left.signal)
     if (status === 'completed') return null
-    throw new IncompleteStreamError(`The message ended as ${status}. Retrieve it to see what it has.`)
+    throw new IncompleteStreamError(
+      `The message ended as ${status}. Retrieve it to see what it has.`,
+    )
   }
 
   #known(): string {

@@ -18,7 +18,8 @@ export interface Message {
   readonly content: string | readonly ContentPart[] | null
   readonly tool_calls: readonly ToolCall[] | null
   readonly reasoning: string | null
-  readonly status: 'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete' | (string & {})
+  readonly status:
+    'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete' | (string & {})
   readonly finish_reason: string | null
   readonly model: string | null
   readonly usage: TokenUsage | null
@@ -30,21 +31,21 @@ export interface Message {
   readonly [name: string]: unknown
 }
 
-interface SendParams extends ChatParams {
+export interface SendParams extends ChatParams {
   /** What becomes of the answer when its reader leaves; it goes on where not given. */
   readonly on_disconnect?: 'continue' | 'cancel'
   readonly stream?: boolean | null
 }
 
 /** What the user says, with files of the session by their ids. */
-interface SendContent extends SendParams {
+export interface SendContent extends SendParams {
   readonly content: string | readonly ContentPart[]
   readonly files?: readonly string[]
   readonly messages?: undefined
 }
 
 /** Or the new turns, the last one of a user or a tool. */
-interface SendTurns extends SendParams {
+export interface SendTurns extends SendParams {
   readonly messages: readonly ChatMessage[]
   readonly content?: undefined
   readonly files?: undefined
@@ -129,7 +130,11 @@ export class Messages {
   ): Promise<MessageStream> {
     const attempt = await this.#openAgain(sessionId, id, { ...options, lastEventId })
     const calls = this.#callsOf(sessionId, options)
-    return new MessageStream(attempt, { ...calls, messageId: id, lastEventId: lastEventId ?? undefined })
+    return new MessageStream(attempt, {
+      ...calls,
+      messageId: id,
+      lastEventId: lastEventId ?? undefined,
+    })
   }
 
   /** The stream of the answer that is generated now, from its start; null when none is. */

@@ -79,7 +79,10 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     _ended: Attempt,
     cause: ConnectionError | undefined,
   ): Promise<Attempt | null> {
-    throw new IncompleteStreamError('The stream broke off. A stream of /v1/chat can’t be resumed.', { cause })
+    throw new IncompleteStreamError(
+      'The stream broke off. A stream of /v1/chat can’t be resumed.',
+      { cause },
+    )
   }
 
   /** false: it came before. @internal */

@@ -44,7 +44,15 @@ export type { Problem } from './errors.ts'
 export type { ContentOptions, FileListParams, FileObject, Files, UploadParams } from './files.ts'
 export type { List, ListParams, Page } from './list.ts'
 export type { MessageStream } from './message-stream.ts'
-export type { Message, Messages, ResumeOptions, SendMessage } from './messages.ts'
+export type {
+  Message,
+  Messages,
+  ResumeOptions,
+  SendContent,
+  SendMessage,
+  SendParams,
+  SendTurns,
+} from './messages.ts'
 export type { Model, Models } from './models.ts'
 export type { Session, SessionParams, Sessions } from './sessions.ts'
 export type { ChatStream } from './stream.ts'
@@ -121,6 +129,7 @@ function baseOf(text = ''): string {
     throw new TollgateError('The base URL is none such as https://gate.example.com/v1.')
   }
   // They would be in every message of fetch's that names the address.
-  if (url.username || url.password) throw new TollgateError('A base URL has no user and no password.')
+  if (url.username || url.password)
+    throw new TollgateError('A base URL has no user and no password.')
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`
 }

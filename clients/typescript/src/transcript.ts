@@ -11,7 +11,8 @@ export class Transcript {
 
   add(text: string): void {
     if (text === '' || this.#length >= maxText) return
-    const piece = this.#length + text.length > maxText ? text.slice(0, maxText - this.#length) : text
+    const piece =
+      this.#length + text.length > maxText ? text.slice(0, maxText - this.#length) : text
     this.#length += piece.length
     this.#pieces.push(piece)
     if (this.#pieces.length === most) this.#join()

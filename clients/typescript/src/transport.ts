@@ -132,7 +132,10 @@ export class Transport {
       if (!isRedirect(attempt.response.status) || location === null) break
       attempt.close()
       url = new URL(location, url).href
-      attempt = await this.#send({ ...request, url, headers: this.#headersFor(url, request) }, 'manual')
+      attempt = await this.#send(
+        { ...request, url, headers: this.#headersFor(url, request) },
+        'manual',
+      )
     }
     return await accepted(attempt, this.#settings.apiKey)
   }
@@ -143,7 +146,10 @@ export class Transport {
     return new Headers({ ...call.headers, accept: '*/*' })
   }
 
-  #send({ call, options, url, headers, body }: Request, redirect: RequestRedirect): Promise<Attempt> {
+  #send(
+    { call, options, url, headers, body }: Request,
+    redirect: RequestRedirect,
+  ): Promise<Attempt> {
     const { send, connectTimeout, idleTimeout, answerTimeout } = this.#settings
     const idleMs = options.idleTimeout ?? idleTimeout
     const sending = {

@@ -9,11 +9,7 @@ import { sendByXhr } from './xhr.ts'
 
 /** `fs.openAsBlob` gives a Blob, `fs.createReadStream` an AsyncIterable, an `<input>` a File. */
 export type Uploadable =
-  | Blob
-  | ArrayBuffer
-  | Uint8Array
-  | ReadableStream<Uint8Array>
-  | AsyncIterable<Uint8Array>
+  Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /** `bytes` of the file so far; `total` where it is known. Rises, also over several attempts. */
 export type OnProgress = (bytes: number, total: number | undefined) => void
@@ -66,7 +62,8 @@ function sourceOf(file: Uploadable, { contentType, size }: FormParams): Source {
     }
   }
   const open = () => ('getReader' in file ? piecesOf(file) : file)
-  if ('getReader' in file || Symbol.asyncIterator in file) return { size, type, blob: undefined, open }
+  if ('getReader' in file || Symbol.asyncIterator in file)
+    return { size, type, blob: undefined, open }
   throw new TollgateError('A file is a Blob, bytes, or a stream of bytes.')
 }
 

@@ -1,0 +1,2 @@
+// placeholder
+export async function checkBrowser(_bundle: string): Promise<void> {}

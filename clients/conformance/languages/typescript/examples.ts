@@ -1,0 +1,74 @@
+// The README's examples and those of examples/, as a user would run them: in a project that has the package from its archive,
+// against a real gateway.
+
+import assert from 'node:assert/strict'
+import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Gate } from '../language.ts'
+import { ensurePackages, home } from './build.ts'
+import { outputOf } from './tools.ts'
+
+/** What the README says that the others begin with. */
+const before = `const gate = new Tollgate()
+const session = await gate.sessions.create()
+`
+const options = {
+  target: 'es2022',
+  module: 'nodenext',
+  strict: true,
+  noEmit: true,
+  types: ['node'],
+}
+
+export async function checkFirstExample(folder: string, gate: Gate): Promise<void> {
+  const [first = ''] = await blocks()
+  await writeFile(join(folder, 'first.ts'), first)
+  const said = await outputOf(process.execPath, ['first.ts'], { cwd: folder, env: envOf(gate) })
+  assert.match(said, /\w+[^]*\ncompleted, for \d+ tokens/)
+}
+
+export async function checkExamples(folder: string, gate: Gate): Promise<void> {
+  const [, ...others] = await blocks()
+  const files = await readdir(join(home, 'examples'))
+  for (const file of files) await cp(join(home, 'examples', file), join(folder, file))
+  for (const [i, block] of others.entries()) {
+    const name = `readme-${i + 1}.ts`
+    await writeFile(join(folder, name), whole(block))
+    files.push(name)
+  }
+  await cp(join(home, 'README.md'), join(folder, 'README.md'))
+  await checkTypes(folder)
+  for (const file of files) {
+    const said = await outputOf(process.execPath, [file], { cwd: folder, env: envOf(gate) })
+    assert.notEqual(said, '', `${file} says nothing`)
+  }
+}
+
+/** With the package's own declarations. */
+async function checkTypes(folder: string): Promise<void> {
+  const packages = await ensurePackages()
+  const compilerOptions = { ...options, typeRoots: [join(packages, '@types')] }
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
+  await outputOf(join(packages, '.bin/tsc'), ['-p', '.'], { cwd: folder })
+}
+
+function whole(block: string): string {
+  const own = /const gate =/.test(block) ? '' : before
+  const known = /import \{[^}]*\bTollgate\b[^}]*\} from 'tollgate'/.test(block)
+  return `${known ? '' : "import { Tollgate } from 'tollgate'\n"}${own}${block}`
+}
+
+async function blocks(): Promise<readonly string[]> {
+  const text = await readFile(join(home, 'README.md'), 'utf8')
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+}
+
+function envOf({ baseURL, apiKey }: Gate): Record<string, string | undefined> {
+  const { NODE_OPTIONS: _options, ...env } = process.env
+  return {
+    ...env,
+    NODE_NO_WARNINGS: '1',
+    TOLLGATE_API_KEY: apiKey,
+    TOLLGATE_BASE_URL: baseURL,
+  }
+}
