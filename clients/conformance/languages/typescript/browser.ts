@@ -1,2 +1,123 @@
-// placeholder
-export async function checkBrowser(_bundle: string): Promise<void> {}
+// The client in a real browser, in a page of another origin than the gateway: streams, an abort, a connection that is cut,
+// files with their progress. What the page does is page.js.
+
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import type { RequestListener } from 'node:http'
+import { join } from 'node:path'
+import { openChromium } from '../../../../scripts/chromium.ts'
+import type { Chromium } from '../../../../scripts/chromium.ts'
+import { openOrigin } from '../../../../scripts/origin.ts'
+import { chat, endless } from '../../../../test/fixtures/backend-model.ts'
+import { startBackend } from '../../../../test/fixtures/backend.ts'
+import type { Call } from '../../../../test/fixtures/backend.ts'
+import { startCuttingProxy } from '../../../../test/fixtures/cutting-proxy.ts'
+import { spawnGateway } from '../../../../test/fixtures/gateway.ts'
+import { noLimits } from '../../../../test/fixtures/session-chat.ts'
+
+const words = 60
+const text = Array.from({ length: words }, (_, i) => `w${i} `).join('')
+
+interface Options {
+  readonly apiKey: string
+  readonly baseURL: string
+}
+
+type Act = (name: string, options: Options) => Promise<unknown>
+
+/** `client`: the library as one module. */
+export async function checkBrowser(client: string): Promise<void> {
+  await using undo = new AsyncDisposableStack()
+  const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
+  const page = await readFile(join(import.meta.dirname, 'page.js'), 'utf8')
+  const origin = await openOrigin(undo, serving({ '/tollgate.js': client, '/page.js': page }))
+  const backend = await startBackend(t, answer)
+  const gateway = await spawnGateway(t, {
+    yaml: `
+models: { demo: { targets: [{ url: '${backend.url}' }], context_window: 900000 } }
+plugins: { cors: { origins: ['${origin}'] } }
+${noLimits}`,
+  })
+  const { key: apiKey } = await gateway.account(1_000_000)
+  const proxy = await startCuttingProxy(t, gateway.url)
+  const act = await openPage(await openChromium(undo), origin)
+  const direct = { apiKey, baseURL: `${gateway.url}/v1` }
+  await checkStreams(act, direct)
+  await checkFiles(act, direct)
+  // So short that a resume is cut as well.
+  proxy.setCut({ afterBytes: 5000, how: 'reset' })
+  const cut = (await act('stream', { apiKey, baseURL: proxy.url })) as { readonly text: string }
+  assert.equal(cut.text, text, 'each chunk once, over connections that are cut')
+  assert.ok(proxy.cuts > 1, `${proxy.cuts} connections were cut`)
+}
+
+async function checkStreams(act: Act, options: Options): Promise<void> {
+  const { ids, ...stream } = (await act('stream', options)) as { readonly ids: readonly string[] }
+  assert.deepEqual(stream, { text, status: 'completed' })
+  // What a page of another origin may read is what the gateway says it may.
+  assert.deepEqual(
+    ids.map((id) => id.replace(/_.*/, '')),
+    ['msg', 'msg', 'req'],
+  )
+  assert.deepEqual(await act('abort', options), {
+    count: 3,
+    error: 'AbortError',
+    isActive: true,
+    status: 'cancelled',
+  })
+  const { requestId, ...refusal } = (await act('refusal', options)) as {
+    readonly requestId: string
+  }
+  assert.deepEqual(refusal, { name: 'NotFoundError', status: 404, code: 'session_not_found' })
+  assert.match(requestId, /^req_/)
+}
+
+interface Uploaded {
+  readonly progress: readonly (readonly [number, number])[]
+}
+
+async function checkFiles(act: Act, options: Options): Promise<void> {
+  const { progress, ...upload } = (await act('upload', options)) as Uploaded
+  assert.deepEqual(upload, { filename: 'größe "1".bin', isSame: true, isRest: true })
+  const sent = progress.map(([bytes]) => bytes)
+  assert.ok(sent.length > 0 && sent.every((bytes, i) => bytes > (sent[i - 1] ?? 0)), `${sent}`)
+  assert.deepEqual(progress.at(-1), [5_000_000, 5_000_000])
+  assert.deepEqual(await act('streamed', options), { bytes: 18, type: 'text/plain; charset=utf-8' })
+  assert.equal(await act('left', options), 'TimeoutError')
+}
+
+/** Sixty words to all; to the question for more, words without end, slowly. */
+function answer(call: Call): void | Promise<void> {
+  const { messages } = call.json as { readonly messages?: readonly { readonly content: unknown }[] }
+  const isEndless = messages?.at(-1)?.content === 'without end'
+  return (isEndless ? endless({ gapMs: 5 }) : chat({ chunks: words }))(call)
+}
+
+function serving(modules: Readonly<Record<string, string>>): RequestListener {
+  const html = '<!doctype html><title>page</title><script type="module" src="/page.js"></script>'
+  return ({ url = '/' }, res) => {
+    const module = modules[url]
+    res.setHeader('content-type', module === undefined ? 'text/html' : 'text/javascript')
+    res.end(module ?? html)
+  }
+}
+
+async function openPage(chromium: Chromium, url: string): Promise<Act> {
+  const { targetId } = await chromium.send('Target.createTarget', { url: 'about:blank' })
+  const attached = await chromium.send('Target.attachToTarget', { targetId, flatten: true })
+  const session = String(attached.sessionId)
+  await chromium.send('Page.enable', {}, session)
+  const loaded = Promise.withResolvers<void>()
+  chromium.listen(({ method, sessionId }) => {
+    if (method === 'Page.loadEventFired' && sessionId === session) loaded.resolve()
+  })
+  await chromium.send('Page.navigate', { url }, session)
+  await loaded.promise
+  return async (name, options) => {
+    const expression = `act(${JSON.stringify(name)}, ${JSON.stringify(options)})`
+    const asked = { expression, awaitPromise: true, returnByValue: true }
+    const { result, exceptionDetails } = await chromium.send('Runtime.evaluate', asked, session)
+    assert.equal(exceptionDetails, undefined, `${name}: ${JSON.stringify(exceptionDetails)}`)
+    return (result as { readonly value: unknown }).value
+  }
+}
