@@ -1,0 +1,179 @@
+// A stream as a user's loop sees it, with what a case wants done in the middle of it.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tollgate::{ChatStream, Chunk, Client, Error, MessageStream, Result};
+
+use crate::steps;
+use crate::{described, failed};
+
+pub(crate) struct Chat(pub(crate) ChatStream);
+pub(crate) struct Session(pub(crate) MessageStream);
+
+/// What both kinds of streams can be asked for; only the driver needs them to be alike.
+pub(crate) trait Followed {
+    async fn next(&mut self) -> Option<Result<Chunk>>;
+    async fn cancel(&mut self) -> Result<Value>;
+    async fn last(&mut self) -> Result<Value>;
+    fn close(&mut self);
+    fn message_id(&self) -> Option<&str>;
+    fn last_event_id(&self) -> Option<&str>;
+    fn shown(&self) -> String;
+}
+
+impl Followed for Chat {
+    async fn next(&mut self) -> Option<Result<Chunk>> {
+        self.0.next().await
+    }
+
+    async fn cancel(&mut self) -> Result<Value> {
+        Err(Error::Config("a stream of /v1/chat has no cancel".into()))
+    }
+
+    async fn last(&mut self) -> Result<Value> {
+        Err(Error::Config("a stream of /v1/chat has no final message".into()))
+    }
+
+    fn close(&mut self) {
+        self.0.close();
+    }
+
+    fn message_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn last_event_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn shown(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+impl Followed for Session {
+    async fn next(&mut self) -> Option<Result<Chunk>> {
+        self.0.next().await
+    }
+
+    async fn cancel(&mut self) -> Result<Value> {
+        steps::shown(self.0.cancel().await?)
+    }
+
+    async fn last(&mut self) -> Result<Value> {
+        steps::shown(self.0.final_message().await?)
+    }
+
+    fn close(&mut self) {
+        self.0.close();
+    }
+
+    fn message_id(&self) -> Option<&str> {
+        self.0.message_id()
+    }
+
+    fn last_event_id(&self) -> Option<&str> {
+        self.0.last_event_id()
+    }
+
+    fn shown(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+pub(crate) async fn follow(client: &Client, mut stream: impl Followed, step: &Value, shown: &mut Vec<String>) -> Value {
+    shown.push(stream.shown());
+    let mut chunks = Chunks::new(step["report"].as_str().unwrap_or("digest"));
+    let leave_after = step["leave_after"].as_u64().unwrap_or(u64::MAX);
+    let mut during = Vec::new();
+    let mut error = None;
+    for count in 1..=leave_after {
+        match stream.next().await {
+            Some(Ok(chunk)) => chunks.add(&chunk),
+            Some(Err(end)) => {
+                error = Some(end);
+                break;
+            }
+            None => break,
+        }
+        for then in step["during"].as_array().into_iter().flatten() {
+            if then["after"] == count {
+                during.push(act(client, &mut stream, &then["step"], shown).await);
+            }
+        }
+    }
+    let mut seen = json!({
+        "chunks": chunks.report(),
+        "message_id": stream.message_id(),
+        "last_event_id": stream.last_event_id(),
+    });
+    if step["during"].is_array() {
+        seen["during"] = Value::Array(during);
+    }
+    if step["final"] == true {
+        match stream.last().await {
+            Ok(message) => seen["final"] = message,
+            Err(end) => seen["final_error"] = failed(&end, shown)["error"].take(),
+        }
+    }
+    match error {
+        None => json!({ "ok": seen }),
+        Some(error) => {
+            failed(&error, shown);
+            seen["error"] = described(&error);
+            seen
+        }
+    }
+}
+
+async fn act(client: &Client, stream: &mut impl Followed, step: &Value, shown: &mut Vec<String>) -> Value {
+    match step["op"].as_str() {
+        Some("stream.cancel") => match stream.cancel().await {
+            Ok(message) => json!({ "ok": message }),
+            Err(error) => failed(&error, shown),
+        },
+        Some("stream.close") => {
+            stream.close();
+            json!({ "ok": null })
+        }
+        _ => Box::pin(steps::run(client, step, shown)).await,
+    }
+}
+
+enum Chunks {
+    Texts(Vec<String>),
+    Raw(Vec<Value>),
+    Digest { count: u64, bytes: u64, sha256: Sha256 },
+}
+
+impl Chunks {
+    fn new(report: &str) -> Self {
+        match report {
+            "texts" => Self::Texts(Vec::new()),
+            "raw" => Self::Raw(Vec::new()),
+            _ => Self::Digest { count: 0, bytes: 0, sha256: Sha256::new() },
+        }
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        match self {
+            Self::Texts(texts) => texts.push(chunk.text().to_owned()),
+            Self::Raw(chunks) => chunks.push(steps::shown(chunk).unwrap_or_default()),
+            Self::Digest { count, bytes, sha256 } => {
+                *count += 1;
+                *bytes += chunk.text().len() as u64;
+                sha256.update(chunk.text());
+            }
+        }
+    }
+
+    fn report(self) -> Value {
+        match self {
+            Self::Texts(texts) => json!(texts),
+            Self::Raw(chunks) => Value::Array(chunks),
+            Self::Digest { count, bytes, sha256 } => {
+                json!({ "count": count, "bytes": bytes, "sha256": format!("{:x}", sha256.finalize()) })
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// The account's money, in tokens: what is left, what changed it, and sums for charts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::list::List;
+use crate::request::Request;
+use crate::types::{Balance, Extra, TransactionType, Usage};
+
+/// The account's balance. From [`Client::billing`].
+#[derive(Debug, Clone)]
+pub struct Billing {
+    pub(crate) client: Client,
+}
+
+impl Billing {
+    /// `GET /api/billing/balance`
+    pub fn balance(&self) -> Call<Balance> {
+        let url = self.client.inner.address.api(&["billing", "balance"]);
+        Call::json(&self.client, url.map(Request::get))
+    }
+
+    /// `GET /api/billing/transactions`: the newest first.
+    pub fn transactions(&self) -> List<Transaction> {
+        List::new(&self.client, self.client.inner.address.api(&["billing", "transactions"]))
+    }
+
+    /// `GET /api/billing/usage`: sums for charts. Narrowed by the query's `from` and `to` (Unix seconds), `bucket`
+    /// (`hour`, `day`) and `group_by` (`model`, `key`).
+    pub fn usage(&self) -> List<UsageSum> {
+        List::new(&self.client, self.client.inner.address.api(&["billing", "usage"]))
+    }
+}
+
+/// One change of the balance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Transaction {
+    /// `txn_…`
+    pub id: String,
+    /// What it was.
+    #[serde(rename = "type")]
+    pub kind: TransactionType,
+    /// Tokens; below 0 for a charge.
+    pub amount: i64,
+    /// Tokens.
+    pub balance_after: i64,
+    /// Unix seconds.
+    #[serde(default)]
+    pub created_at: u64,
+    /// Of a charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Of a charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Everything else, such as `request_id`, `session_id`, `message_id`, `note`.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// What was used in one span of time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct UsageSum {
+    /// Unix seconds.
+    pub start: u64,
+    /// Unix seconds.
+    pub end: u64,
+    /// How many.
+    pub requests: u64,
+    /// Tokens that were sent to models.
+    pub prompt_tokens: u64,
+    /// Tokens that models said.
+    pub completion_tokens: u64,
+    /// In balance tokens.
+    pub cost: u64,
+    /// Everything else, such as `model` or `key_id`.
+    #[serde(flatten)]
+    pub extra: Extra,
+}

@@ -1,0 +1,249 @@
+// The client and how it is set up. Cheap to clone; all clones share one pool of connections. The key is in none of its
+// faces.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::address::Address;
+use crate::billing::Billing;
+use crate::chat::Chat;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::messages::Messages;
+use crate::models::Models;
+use crate::sessions::Sessions;
+
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Sleep = Arc<dyn Fn(Duration) -> BoxFuture<()> + Send + Sync>;
+
+/// A client of one gateway, with one API key. Clone it instead of making many: clones share their connections.
+///
+/// It needs a tokio runtime.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) http: reqwest::Client,
+    pub(crate) address: Address,
+    pub(crate) authorization: HeaderValue,
+    /// For finding it in what a server sends back.
+    pub(crate) key: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) max_retries: u32,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) answer_timeout: Duration,
+    pub(crate) sleep: Sleep,
+}
+
+impl Client {
+    /// Key and base URL from `TOLLGATE_API_KEY` and `TOLLGATE_BASE_URL`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where one of them is missing or wrong.
+    pub fn from_env() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// To set more than the key and the base URL.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Chat without a session: `POST /v1/chat/completions`.
+    pub fn chat(&self) -> Chat {
+        Chat { client: self.clone() }
+    }
+
+    /// Chat sessions.
+    pub fn sessions(&self) -> Sessions {
+        Sessions { client: self.clone() }
+    }
+
+    /// The messages of one session.
+    pub fn messages(&self, session_id: impl Into<String>) -> Messages {
+        Messages { client: self.clone(), session_id: session_id.into() }
+    }
+
+    /// Files.
+    pub fn files(&self) -> Files {
+        Files { client: self.clone() }
+    }
+
+    /// The account's balance and what changed it.
+    pub fn billing(&self) -> Billing {
+        Billing { client: self.clone() }
+    }
+
+    /// The models that the key may use.
+    pub fn models(&self) -> Models {
+        Models { client: self.clone() }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("base_url", &self.inner.address.to_string()).finish_non_exhaustive()
+    }
+}
+
+/// Sets up a [`Client`].
+#[must_use = "nothing is made until build() is called"]
+pub struct ClientBuilder {
+    api_key: Option<String>,
+    base_url: Option<String>,
+    headers: HeaderMap,
+    max_retries: u32,
+    connect_timeout: Duration,
+    idle_timeout: Duration,
+    answer_timeout: Duration,
+    http: Option<reqwest::ClientBuilder>,
+    sleep: Sleep,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            api_key: None,
+            base_url: None,
+            headers: HeaderMap::new(),
+            max_retries: 2,
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            answer_timeout: Duration::from_secs(600),
+            http: None,
+            sleep: Arc::new(|wait| Box::pin(tokio::time::sleep(wait))),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Instead of `TOLLGATE_API_KEY`.
+    pub fn api_key(mut self, key: impl Into<String>) -> Self {
+        self.api_key = Some(key.into());
+        self
+    }
+
+    /// Instead of `TOLLGATE_BASE_URL`; with or without `/v1`.
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// Sent with each call.
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// How often a failed call is tried again. 2 where not set.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = retries;
+        self
+    }
+
+    /// For making a connection. 10 s where not set.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long nothing may come or go: no byte of an answer, no heartbeat of a stream. 60 s where not set.
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Until an answer that is generated, but not streamed, begins. 600 s where not set.
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.answer_timeout = timeout;
+        self
+    }
+
+    /// The HTTP client to use: proxies, certificates, DNS. Redirects and the connect time-out are set by this crate.
+    pub fn http(mut self, http: reqwest::ClientBuilder) -> Self {
+        self.http = Some(http);
+        self
+    }
+
+    /// For tests of this crate: what waits before a further attempt.
+    #[doc(hidden)]
+    pub fn sleep_with<F>(mut self, sleep: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.sleep = Arc::new(move |wait| Box::pin(sleep(wait)));
+        self
+    }
+
+    /// Makes the client. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where the key or the base URL is missing or wrong.
+    pub fn build(self) -> Result<Client> {
+        let key = given(self.api_key, "api_key", "TOLLGATE_API_KEY")?;
+        let address = Address::parse(&given(self.base_url, "base_url", "TOLLGATE_BASE_URL")?)?;
+        let unusable = |_| Error::Config("the API key has characters that no key has".into());
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {key}")).map_err(unusable)?;
+        authorization.set_sensitive(true);
+        let http = build_http(self.http, self.connect_timeout, address.is_plain())?;
+        let inner = Inner {
+            http,
+            address,
+            authorization,
+            key,
+            headers: self.headers,
+            max_retries: self.max_retries,
+            idle_timeout: self.idle_timeout,
+            answer_timeout: self.answer_timeout,
+            sleep: self.sleep,
+        };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("max_retries", &self.max_retries).finish_non_exhaustive()
+    }
+}
+
+fn given(value: Option<String>, name: &str, variable: &str) -> Result<String> {
+    let value = value.or_else(|| std::env::var(variable).ok()).unwrap_or_default();
+    match value.trim() {
+        "" => Err(Error::Config(format!("{name} is missing: set it, or {variable}"))),
+        value => Ok(value.to_owned()),
+    }
+}
+
+fn build_http(
+    given: Option<reqwest::ClientBuilder>,
+    connect_timeout: Duration,
+    is_plain: bool,
+) -> Result<reqwest::Client> {
+    // rustls wants one provider a process. One that the application has chosen stays.
+    #[cfg(feature = "ring")]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let finish = |http: reqwest::ClientBuilder| {
+        http.redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(connect_timeout)
+            // Less than the 75 s for which the gateway keeps a connection that is not used.
+            .pool_idle_timeout(Duration::from_secs(60))
+            .build()
+    };
+    let is_ours = given.is_none();
+    let http = finish(given.unwrap_or_default()).or_else(|error| match is_ours && is_plain {
+        // A bare machine has no root certificates; without TLS none are needed.
+        true => finish(reqwest::Client::builder().tls_certs_only([])),
+        false => Err(error),
+    });
+    http.map_err(|error| Error::Config(format!("the HTTP client can't be made: {error}")))
+}

@@ -1,0 +1,272 @@
+// A file on its way from the gateway, pulled piece by piece. When the connection breaks, the rest is asked for, if it
+// is still the same file.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
+use reqwest::{Response, StatusCode};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use crate::client::{BoxFuture, Client};
+use crate::disposition::filename;
+use crate::error::{Error, Result};
+use crate::events::Bytestream;
+use crate::progress::Progress;
+use crate::request::{Request, Settings, settings};
+use crate::retry::wait_before;
+use crate::transport::{Again, Failure, text_of};
+
+/// Without a byte between them.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// A download to be asked for. Awaited, a [`Download`].
+#[must_use = "a download is asked for when it is awaited"]
+pub struct Content {
+    client: Client,
+    request: Result<Request>,
+    start: u64,
+    etag: Option<String>,
+    progress: Progress,
+}
+
+settings!(Content);
+
+impl Content {
+    pub(crate) fn new(client: &Client, request: Result<Request>) -> Self {
+        let request = request.map(|request| Request { accept: "*/*", follows_redirects: true, ..request });
+        Self { client: client.clone(), request, start: 0, etag: None, progress: Progress::default() }
+    }
+
+    /// Continues an earlier download: from this byte on.
+    pub fn start(mut self, byte: u64) -> Self {
+        self.start = byte;
+        self
+    }
+
+    /// Continues an earlier download only if it is still the same file: [`Download::etag`] of it.
+    pub fn etag(mut self, etag: impl Into<String>) -> Self {
+        self.etag = Some(etag.into());
+        self
+    }
+
+    /// Called with the bytes so far, those before the start included.
+    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + 'static) -> Self {
+        self.progress = Progress::new(report);
+        self
+    }
+}
+
+impl IntoFuture for Content {
+    type Output = Result<Download>;
+    type IntoFuture = BoxFuture<Result<Download>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut request = self.request?;
+            from(&mut request, self.start, self.etag.as_deref())?;
+            let response = self.client.inner.send(&request).await?;
+            check_start(&response, self.start)?;
+            Ok(Download::new(self.client, request, response, self.start, self.progress))
+        })
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Content").field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+/// The bytes of a file, piece by piece. Dropping it closes the connection.
+///
+/// # Errors
+/// A piece is an error where the file has changed or could not be continued ([`Error::IncompleteStream`]), or the
+/// gateway refuses the rest. Nothing comes behind it.
+#[must_use = "a download is read by next(), write_to() or bytes()"]
+pub struct Download {
+    client: Client,
+    request: Arc<Request>,
+    state: State,
+    position: u64,
+    total: Option<u64>,
+    headers: HeaderMap,
+    attempts: u32,
+    progress: Progress,
+}
+
+enum State {
+    Reading(Bytestream),
+    Resuming(BoxFuture<Result<Response, Failure>>),
+    Over,
+}
+
+impl Download {
+    fn new(client: Client, request: Request, response: Response, start: u64, progress: Progress) -> Self {
+        let headers = response.headers().clone();
+        let total = response.content_length().map(|rest| start + rest);
+        let state = State::Reading(Bytestream::new(response, client.inner.idle_timeout(&request)));
+        Self { request: Arc::new(request), state, position: start, total, headers, attempts: 0, progress, client }
+    }
+
+    /// As the gateway found it.
+    pub fn content_type(&self) -> Option<String> {
+        text_of(&self.headers, "content-type")
+    }
+
+    /// The file's name.
+    pub fn filename(&self) -> Option<String> {
+        filename(&text_of(&self.headers, "content-disposition")?)
+    }
+
+    /// Names this content: with it, a later download can continue this one.
+    pub fn etag(&self) -> Option<String> {
+        text_of(&self.headers, "etag")
+    }
+
+    /// Bytes of the whole file, where the gateway says so.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// Where the next piece begins: the start of a download that continues this one.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next piece; `None` when the file is complete. Can be dropped and called again.
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        std::future::poll_fn(|cx| self.poll_piece(cx)).await
+    }
+
+    /// Writes what is left of it, such as to a `tokio::fs::File`. Answers how many bytes that were.
+    ///
+    /// # Errors
+    /// As of the pieces, and [`Error::Io`] where writing fails.
+    pub async fn write_to(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> Result<u64> {
+        let start = self.position;
+        while let Some(piece) = self.next().await {
+            writer.write_all(&piece?).await?;
+        }
+        writer.flush().await?;
+        Ok(self.position - start)
+    }
+
+    /// What is left of it, in memory: for files that are known to be small.
+    ///
+    /// # Errors
+    /// As of the pieces.
+    pub async fn bytes(mut self) -> Result<Bytes> {
+        let mut all = Vec::new();
+        while let Some(piece) = self.next().await {
+            all.extend_from_slice(&piece?);
+        }
+        Ok(all.into())
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        loop {
+            let lost = match &mut self.state {
+                State::Over => return Poll::Ready(None),
+                State::Reading(bytes) => match ready!(bytes.poll_next(cx)) {
+                    Some(Ok(piece)) => {
+                        self.position += piece.len() as u64;
+                        self.attempts = 0;
+                        self.progress.report(self.position);
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                    None if self.total.is_none_or(|total| self.position == total) => {
+                        self.state = State::Over;
+                        return Poll::Ready(None);
+                    }
+                    None => self.resume("the connection ended", None),
+                    Some(Err(error)) => self.resume(&error.to_string(), None),
+                },
+                State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
+                    Ok(response) => self.go_on(response),
+                    Err(Failure { error, again: Again::No, .. }) => Err(error),
+                    Err(failure) => self.resume(&failure.error.to_string(), failure.wait),
+                },
+            };
+            if let Err(error) = lost {
+                self.state = State::Over;
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+
+    fn go_on(&mut self, response: Response) -> Result<()> {
+        check_start(&response, self.position)?;
+        self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(&self.request)));
+        Ok(())
+    }
+
+    fn resume(&mut self, why: &str, wait: Option<Duration>) -> Result<()> {
+        let incomplete = |what: &str| Err(Error::incomplete(format!("the download was cut off ({why}) {what}")));
+        // A weak one does not promise the same bytes.
+        let Some(etag) = self.etag().filter(|etag| etag.starts_with('"')) else {
+            return incomplete("and can't be continued: the answer had no ETag");
+        };
+        if self.attempts == MAX_ATTEMPTS {
+            return incomplete("and could not be continued");
+        }
+        let mut request = Request::get(self.request.url.clone());
+        request.headers = self.request.headers.clone();
+        request = Request { accept: "*/*", follows_redirects: true, settings: self.request.settings, ..request };
+        from(&mut request, self.position, Some(&etag))?;
+        let wait = wait_before(self.attempts, wait);
+        let client = self.client.clone();
+        self.attempts += 1;
+        self.state = State::Resuming(Box::pin(async move {
+            (client.inner.sleep)(wait).await;
+            client.inner.attempt(&request).await
+        }));
+        Ok(())
+    }
+}
+
+/// From the first byte on there is nothing to ask for, and nothing to have changed.
+fn from(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
+    if start == 0 {
+        return Ok(());
+    }
+    request.headers.insert(RANGE, HeaderValue::from_str(&format!("bytes={start}-")).unwrap_or(HeaderValue::from_static("")));
+    if let Some(etag) = etag {
+        let bad = |_| Error::Config("an ETag is visible ASCII".into());
+        request.headers.insert(IF_RANGE, etag.parse().map_err(bad)?);
+    }
+    Ok(())
+}
+
+/// The whole file instead of its rest means that it is another one.
+fn check_start(response: &Response, start: u64) -> Result<()> {
+    if start == 0 {
+        return Ok(());
+    }
+    let range = text_of(response.headers(), "content-range").unwrap_or_default();
+    let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
+    match response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) {
+        true => Ok(()),
+        false => Err(Error::incomplete("the download can't be continued: the file has changed")),
+    }
+}
+
+impl Stream for Download {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_piece(cx)
+    }
+}
+
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download").field("position", &self.position).field("total", &self.total).finish_non_exhaustive()
+    }
+}

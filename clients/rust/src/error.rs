@@ -1,0 +1,295 @@
+// What can go wrong, as one enum: a variant a family of answers, so that a caller matches what it can do something
+// about. The API key is in none of them.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+/// What the calls of this crate answer.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A call or a stream that failed.
+///
+/// Answers of the gateway carry an [`ApiError`], which [`Error::api`] finds whatever the variant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// 401: the key is missing, wrong, revoked or expired.
+    #[error(transparent)]
+    Authentication(Box<ApiError>),
+    /// 402: the balance does not cover the request.
+    #[error(transparent)]
+    InsufficientBalance(Box<ApiError>),
+    /// 403: the key may not do this, or a quota is used up.
+    #[error(transparent)]
+    PermissionDenied(Box<ApiError>),
+    /// 404, 410: there is no such thing, or no longer.
+    #[error(transparent)]
+    NotFound(Box<ApiError>),
+    /// 409: another answer is being generated, or the same call is still running.
+    #[error(transparent)]
+    Conflict(Box<ApiError>),
+    /// 429: wait as [`ApiError::retry_after`] says.
+    #[error(transparent)]
+    RateLimit(Box<ApiError>),
+    /// Any other 4xx: the request has to change.
+    #[error(transparent)]
+    BadRequest(Box<ApiError>),
+    /// 5xx: the gateway or the model failed.
+    #[error(transparent)]
+    Server(Box<ApiError>),
+    /// Any other answer that is an error, redirects included.
+    #[error(transparent)]
+    Api(Box<ApiError>),
+    /// Nothing came for as long as the call's time-out allows. A kind of failed connection.
+    #[error("{message}")]
+    Timeout {
+        /// Which time-out, and how long.
+        message: String,
+    },
+    /// The connection could not be made, or broke.
+    #[error("{message}")]
+    Connection {
+        /// What failed, as the HTTP library and the system say it.
+        message: String,
+        /// The HTTP library's error.
+        #[source]
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+    /// A stream or a download ended before its end, and could not be continued.
+    #[error(transparent)]
+    IncompleteStream(Box<IncompleteStream>),
+    /// The client or the call was not set up rightly: no key, a bad base URL, an empty id.
+    #[error("{0}")]
+    Config(String),
+    /// What came is not what the API sends: an event that is no JSON, an event over 8 MiB.
+    #[error("{0}")]
+    Protocol(String),
+    /// A file to upload could not be read, or a download could not be written.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// An error that the gateway answered, or sent in a stream.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ApiError {
+    /// HTTP status; `None` for an error that came inside a stream.
+    pub status: Option<u16>,
+    /// What to switch on, such as `insufficient_balance`.
+    pub code: Option<String>,
+    /// The family, such as `billing_error`.
+    pub kind: Option<String>,
+    /// The field at fault.
+    pub param: Option<String>,
+    /// For people. May change.
+    pub message: String,
+    /// Finds the line in the gateway's log.
+    pub request_id: Option<String>,
+    /// How long the gateway asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The text that came before an error inside a stream.
+    pub partial_text: Option<String>,
+}
+
+/// What is known of a stream or a download that was cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IncompleteStream {
+    /// Why it was not continued.
+    pub message: String,
+    /// The text that came; `None` for a download.
+    pub partial_text: Option<String>,
+    /// Of the first answer.
+    pub request_id: Option<String>,
+}
+
+impl Error {
+    /// The gateway's words, where it answered.
+    pub fn api(&self) -> Option<&ApiError> {
+        match self {
+            Self::Authentication(error)
+            | Self::InsufficientBalance(error)
+            | Self::PermissionDenied(error)
+            | Self::NotFound(error)
+            | Self::Conflict(error)
+            | Self::RateLimit(error)
+            | Self::BadRequest(error)
+            | Self::Server(error)
+            | Self::Api(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The gateway's code, such as `session_busy`.
+    pub fn code(&self) -> Option<&str> {
+        self.api()?.code.as_deref()
+    }
+
+    /// Finds the line in the gateway's log.
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Self::IncompleteStream(error) => error.request_id.as_deref(),
+            _ => self.api()?.request_id.as_deref(),
+        }
+    }
+
+    /// The text of choice 0 that came before a stream failed.
+    pub fn partial_text(&self) -> Option<&str> {
+        match self {
+            Self::IncompleteStream(error) => error.partial_text.as_deref(),
+            _ => self.api()?.partial_text.as_deref(),
+        }
+    }
+
+    /// What a stream knows besides: the text so far, and the id of its first request.
+    pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
+        let (partial, id) = match &mut self {
+            Self::IncompleteStream(error) => (&mut error.partial_text, &mut error.request_id),
+            Self::Authentication(error)
+            | Self::InsufficientBalance(error)
+            | Self::PermissionDenied(error)
+            | Self::NotFound(error)
+            | Self::Conflict(error)
+            | Self::RateLimit(error)
+            | Self::BadRequest(error)
+            | Self::Server(error)
+            | Self::Api(error) => (&mut error.partial_text, &mut error.request_id),
+            _ => return self,
+        };
+        *partial = Some(text.to_owned());
+        if id.is_none() {
+            *id = request_id.map(str::to_owned);
+        }
+        self
+    }
+
+    pub(crate) fn incomplete(message: impl Into<String>) -> Self {
+        Self::IncompleteStream(Box::new(IncompleteStream {
+            message: message.into(),
+            partial_text: None,
+            request_id: None,
+        }))
+    }
+
+    /// Of an answer's status.
+    pub(crate) fn of_status(status: StatusCode, error: ApiError) -> Self {
+        let error = Box::new(error);
+        match status.as_u16() {
+            401 => Self::Authentication(error),
+            402 => Self::InsufficientBalance(error),
+            403 => Self::PermissionDenied(error),
+            404 | 410 => Self::NotFound(error),
+            409 => Self::Conflict(error),
+            429 => Self::RateLimit(error),
+            400..=499 => Self::BadRequest(error),
+            500..=599 => Self::Server(error),
+            _ => Self::Api(error),
+        }
+    }
+
+    /// Of an error inside a stream, where the status can no longer say it.
+    pub(crate) fn of_kind(error: ApiError) -> Self {
+        let error = Box::new(error);
+        match error.kind.as_deref().unwrap_or_default() {
+            "authentication_error" => Self::Authentication(error),
+            "billing_error" => Self::InsufficientBalance(error),
+            "permission_error" => Self::PermissionDenied(error),
+            "not_found_error" | "gone_error" => Self::NotFound(error),
+            "conflict_error" => Self::Conflict(error),
+            "rate_limit_error" => Self::RateLimit(error),
+            "invalid_request_error" | "request_too_large" => Self::BadRequest(error),
+            "server_error" | "upstream_error" | "overloaded_error" | "timeout_error" => Self::Server(error),
+            _ => Self::Api(error),
+        }
+    }
+
+    /// `doing` is what was going on, such as "connecting".
+    pub(crate) fn of_http(error: reqwest::Error) -> Self {
+        if error.is_timeout() {
+            return Self::Timeout { message: "no connection within the connect time-out".into() };
+        }
+        // Without the URL: an id in it may be nobody else's business, and logs are read by many.
+        let error = error.without_url();
+        Self::Connection { message: chain(&error), source: Some(Box::new(error)) }
+    }
+}
+
+/// reqwest's own text names neither the cause nor its cause.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+impl ApiError {
+    /// From `{"error": …, "request_id"}` in any of the shapes that backends give it. Never fails.
+    pub(crate) fn from_json(body: &Value) -> Self {
+        let error = &body["error"];
+        let text = |name: &str| as_text(&error[name]);
+        Self {
+            code: text("code"),
+            kind: text("type"),
+            param: text("param"),
+            message: text("message").or_else(|| as_text(error)).unwrap_or_default(),
+            request_id: as_text(&body["request_id"]),
+            ..Self::default()
+        }
+    }
+
+    /// A server that answers with the key that it was sent must not make it show up in a log.
+    pub(crate) fn without_secret(mut self, secret: &str) -> Self {
+        let fields = [&mut self.code, &mut self.kind, &mut self.param, &mut self.request_id];
+        for text in fields.into_iter().flatten().chain([&mut self.message]) {
+            if text.contains(secret) {
+                *text = text.replace(secret, "***");
+            }
+        }
+        self
+    }
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(status) = self.status {
+            write!(f, "{status} ")?;
+        }
+        if let Some(code) = self.code.as_ref().or(self.kind.as_ref()) {
+            write!(f, "{code}: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.request_id {
+            Some(id) => write!(f, " ({id})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for ApiError {}
+
+impl fmt::Display for IncompleteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for IncompleteStream {}

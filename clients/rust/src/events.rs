@@ -1,0 +1,144 @@
+// One answer's body as events, pulled: what the reader does not ask for stays with the server. A body that gives no
+// byte for the idle time-out counts as lost. Says what each event means, not what to do about it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use serde_json::Value;
+use tokio::time::{Instant, Sleep};
+
+use crate::completion::Chunk;
+use crate::error::{ApiError, Error};
+use crate::sse::{Decoder, Event};
+
+/// Why no more events come.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The connection ended, broke or stayed idle. Another one may go on.
+    Lost(Option<Error>),
+    /// What came is no stream of events.
+    Malformed(Error),
+}
+
+/// An answer's bytes, each wait for more of them bounded.
+pub(crate) struct Bytestream {
+    body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The timer belongs to an earlier wait.
+    stale: bool,
+}
+
+impl Bytestream {
+    pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Self {
+        Self { body: Box::pin(response.bytes_stream()), idle, timer: None, stale: true }
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Poll::Ready(next) = self.body.as_mut().poll_next(cx) {
+            self.stale = true;
+            return Poll::Ready(next.map(|bytes| bytes.map_err(lost)));
+        }
+        // Bytes that are there already cost no timer.
+        let until = || Instant::now() + self.idle;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until())));
+        if std::mem::take(&mut self.stale) {
+            timer.as_mut().reset(Instant::now() + self.idle);
+        }
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Some(Err(idle(self.idle))))
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+pub(crate) fn idle(after: Duration) -> Error {
+    Error::Timeout { message: format!("nothing came for {} s", after.as_secs_f64()) }
+}
+
+fn lost(error: reqwest::Error) -> Error {
+    Error::of_http(error)
+}
+
+pub(crate) struct Events {
+    bytes: Bytestream,
+    pending: Bytes,
+    decoder: Decoder,
+}
+
+impl Events {
+    pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Self {
+        Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() }
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, Stop>> {
+        loop {
+            match self.decoder.next(&mut self.pending) {
+                Ok(Some(event)) => return Poll::Ready(Ok(event)),
+                Ok(None) => {}
+                Err(_) => {
+                    let error = Error::Protocol("an event of the stream is larger than 8 MiB".into());
+                    return Poll::Ready(Err(Stop::Malformed(error)));
+                }
+            }
+            // An event that is not ended by its blank line never arrived.
+            match ready!(self.bytes.poll_next(cx)) {
+                Some(Ok(bytes)) => self.pending = bytes,
+                Some(Err(error)) => return Poll::Ready(Err(Stop::Lost(Some(error)))),
+                None => return Poll::Ready(Err(Stop::Lost(None))),
+            }
+        }
+    }
+}
+
+/// What an event says.
+pub(crate) enum Said {
+    Chunk(Box<Chunk>),
+    Done,
+    Failed(ApiError),
+}
+
+pub(crate) fn understand(data: String) -> Result<Said, Error> {
+    if data == "[DONE]" {
+        return Ok(Said::Done);
+    }
+    let chunk = Chunk::parse(data).map_err(|_| Error::Protocol("an event of the stream is no JSON object".into()))?;
+    if chunk.extra.get("error").is_some_and(|error| !error.is_null()) {
+        let body: Value = serde_json::from_str(chunk.raw()).unwrap_or_default();
+        return Ok(Said::Failed(ApiError::from_json(&body)));
+    }
+    Ok(Said::Chunk(Box::new(chunk)))
+}
+
+/// The text so far of choice 0, for whoever is told of a failure.
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    text: String,
+    full: bool,
+}
+
+impl Transcript {
+    const MAX: usize = 8 << 20;
+
+    pub(crate) fn add(&mut self, text: &str) {
+        if self.full {
+            return;
+        }
+        let mut fits = text.len().min(Self::MAX - self.text.len());
+        while !text.is_char_boundary(fits) {
+            fits -= 1;
+        }
+        self.full = fits < text.len();
+        self.text.push_str(&text[..fits]);
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}

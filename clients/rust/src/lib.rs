@@ -1,0 +1,46 @@
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod billing;
+mod call;
+mod chat;
+mod client;
+mod completion;
+mod disposition;
+mod download;
+mod error;
+mod events;
+mod files;
+mod list;
+mod message_stream;
+mod messages;
+mod models;
+mod progress;
+mod request;
+mod retry;
+mod sessions;
+mod sse;
+mod transport;
+mod types;
+mod upload;
+
+pub use billing::{Billing, Transaction, UsageSum};
+pub use call::Call;
+pub use chat::{Chat, ChatRequest, ChatStream};
+pub use client::{Client, ClientBuilder};
+pub use completion::{ChatCompletion, Choice, Chunk, ChunkChoice, Delta};
+pub use download::{Content, Download};
+pub use error::{ApiError, Error, IncompleteStream, Result};
+pub use files::Files;
+pub use list::{Items, List, Order, Page};
+pub use message_stream::MessageStream;
+pub use messages::{Message, Messages, OnDisconnect};
+pub use models::Models;
+pub use sessions::{SessionParams, Sessions};
+pub use types::{
+    Balance, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Model, Role, Session, TransactionType, Usage,
+};
+pub use upload::Upload;
+
+/// The HTTP library, for what the client takes of it.
+pub use reqwest;

@@ -1,0 +1,301 @@
+// A session's answer while it is generated. When the connection breaks, it asks for the rest by itself, from behind the
+// last event that arrived: no event is missed, none comes twice. All of it happens while it is polled; no task runs
+// behind it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use reqwest::{Response, StatusCode};
+
+use crate::client::BoxFuture;
+use crate::completion::Chunk;
+use crate::error::{ApiError, Error, Result};
+use crate::events::{Events, Said, Stop, Transcript, understand};
+use crate::messages::Messages;
+use crate::request::{Request, Settings};
+use crate::retry::wait_before;
+use crate::sse::Event;
+use crate::transport::{Again, Failure, request_id, text_of};
+use crate::types::{ChatMessage, MessageStatus};
+
+/// Without a new chunk between them.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// A session's answer while it is generated: its chunks, one after another.
+///
+/// Dropping it closes the connection, and the answer goes on at the gateway; [`MessageStream::cancel`] stops it.
+///
+/// # Errors
+/// An item is an error where the gateway sent one, or [`Error::IncompleteStream`] where the stream could not be
+/// resumed; both with the text so far. Nothing comes behind it.
+#[must_use = "a stream is read by next()"]
+pub struct MessageStream {
+    messages: Messages,
+    settings: Settings,
+    state: State,
+    message_id: Option<String>,
+    user_message_id: Option<String>,
+    request_id: Option<String>,
+    last_event_id: Option<String>,
+    last_number: Option<u64>,
+    transcript: Transcript,
+    attempts: u32,
+    was_cancelled: Arc<AtomicBool>,
+}
+
+enum State {
+    Reading(Events),
+    Resuming(BoxFuture<Resumed>),
+    Over,
+}
+
+enum Resumed {
+    Stream(Response),
+    /// The gateway has nothing more; the message's end.
+    Ended(MessageStatus),
+    Failed(Failure),
+}
+
+impl MessageStream {
+    pub(crate) fn new(messages: Messages, settings: Settings, response: Response) -> Self {
+        let headers = response.headers();
+        let idle = settings.idle_timeout.unwrap_or(messages.client.inner.idle_timeout);
+        Self {
+            message_id: text_of(headers, "x-message-id"),
+            user_message_id: text_of(headers, "x-user-message-id"),
+            request_id: request_id(headers),
+            last_event_id: None,
+            last_number: None,
+            transcript: Transcript::default(),
+            attempts: 0,
+            was_cancelled: Arc::default(),
+            state: State::Reading(Events::new(response, idle)),
+            messages,
+            settings,
+        }
+    }
+
+    pub(crate) fn resumed(
+        messages: Messages,
+        settings: Settings,
+        response: Response,
+        message_id: String,
+        last_event_id: Option<String>,
+    ) -> Self {
+        let has_ended = response.status() == StatusCode::NO_CONTENT;
+        let mut stream = Self::new(messages, settings, response);
+        if has_ended {
+            let (messages, id) = (stream.messages.clone(), message_id.clone());
+            stream.state = State::Resuming(Box::pin(async move { how_it_ended(&messages, settings, &id).await }));
+        }
+        stream.message_id.get_or_insert(message_id);
+        stream.last_number = last_event_id.as_deref().and_then(number_of);
+        stream.last_event_id = last_event_id;
+        stream
+    }
+
+    /// The next chunk; `None` when the answer is complete. Can be dropped and called again.
+    pub async fn next(&mut self) -> Option<Result<Chunk>> {
+        std::future::poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// Of the answer.
+    pub fn message_id(&self) -> Option<&str> {
+        self.message_id.as_deref()
+    }
+
+    /// Of what was said.
+    pub fn user_message_id(&self) -> Option<&str> {
+        self.user_message_id.as_deref()
+    }
+
+    /// Of the last chunk: where [`Messages::resume`] goes on.
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref()
+    }
+
+    /// Finds the line in the gateway's log.
+    pub fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// The text of choice 0 so far; at most 8 MiB of it.
+    pub fn partial_text(&self) -> &str {
+        self.transcript.text()
+    }
+
+    /// Stops the answer at the gateway. The stream goes on to its end, which is then no error. The future does not
+    /// borrow the stream: it can run while the stream is read.
+    ///
+    /// # Errors
+    /// As of [`Messages::cancel`].
+    pub fn cancel(&self) -> impl Future<Output = Result<ChatMessage>> + Send + 'static {
+        let (messages, was_cancelled) = (self.messages.clone(), Arc::clone(&self.was_cancelled));
+        let id = self.message_id.clone().unwrap_or_default();
+        async move {
+            was_cancelled.store(true, Ordering::Relaxed);
+            messages.cancel(id).await
+        }
+    }
+
+    /// Closes the connection; the answer goes on at the gateway. The same as dropping it.
+    pub fn close(&mut self) {
+        self.state = State::Over;
+    }
+
+    /// Reads what is left of the stream, then the message as the gateway keeps it, with usage and cost.
+    ///
+    /// # Errors
+    /// As of the stream, unless it has told already, and of [`Messages::retrieve`].
+    pub async fn final_message(&mut self) -> Result<ChatMessage> {
+        while let Some(chunk) = self.next().await {
+            chunk?;
+        }
+        self.messages.retrieve(self.message_id.clone().unwrap_or_default()).await
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk>>> {
+        loop {
+            let step = match &mut self.state {
+                State::Over => return Poll::Ready(None),
+                State::Reading(events) => match ready!(events.poll_next(cx)) {
+                    Ok(event) => self.take(event),
+                    Err(Stop::Lost(error)) => self.resume(error, None),
+                    Err(Stop::Malformed(error)) => Step::Over(Some(error)),
+                },
+                State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
+                    Resumed::Stream(response) => {
+                        let idle = self.settings.idle_timeout.unwrap_or(self.messages.client.inner.idle_timeout);
+                        self.state = State::Reading(Events::new(response, idle));
+                        Step::On
+                    }
+                    Resumed::Ended(status) => Step::Over(self.judge(&status)),
+                    Resumed::Failed(Failure { error, again: Again::No, .. }) => Step::Over(Some(error)),
+                    Resumed::Failed(failure) => self.resume(Some(failure.error), failure.wait),
+                },
+            };
+            match step {
+                Step::On => {}
+                Step::Chunk(chunk) => return Poll::Ready(Some(Ok(*chunk))),
+                Step::Over(error) => {
+                    self.state = State::Over;
+                    let told = |error: Error| error.of_stream(self.transcript.text(), self.request_id.as_deref());
+                    return Poll::Ready(error.map(|error| Err(told(error))));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Step {
+        let number = event.id.as_deref().and_then(number_of);
+        if number.is_some() && number <= self.last_number {
+            return Step::On;
+        }
+        let said = understand(event.data);
+        if let Some(id) = event.id.filter(|id| !id.is_empty()) {
+            if self.message_id.is_none() {
+                self.message_id = id.rsplit_once(':').map(|(message_id, _)| message_id.to_owned());
+            }
+            self.last_event_id = Some(id);
+            self.last_number = number.or(self.last_number);
+        }
+        match said {
+            Ok(Said::Chunk(chunk)) => {
+                self.attempts = 0;
+                self.transcript.add(chunk.text());
+                Step::Chunk(chunk)
+            }
+            Ok(Said::Done) => Step::Over(None),
+            Ok(Said::Failed(error)) => Step::Over(self.failed(error)),
+            Err(error) => Step::Over(Some(error)),
+        }
+    }
+
+    fn failed(&self, error: ApiError) -> Option<Error> {
+        let is_own = error.code.as_deref() == Some("message_cancelled") && self.was_cancelled.load(Ordering::Relaxed);
+        (!is_own).then(|| Error::of_kind(error.without_secret(&self.messages.client.inner.key)))
+    }
+
+    /// The next attempt, if there is to be one. `because` is what ended the one before.
+    fn resume(&mut self, because: Option<Error>, wait: Option<Duration>) -> Step {
+        let why = because.map_or("the connection ended".to_owned(), |error| error.to_string());
+        let incomplete = |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
+        let Some(id) = self.message_id.clone() else {
+            return incomplete("and can't be resumed: the message's id is not known");
+        };
+        if self.attempts == MAX_ATTEMPTS {
+            return incomplete("and could not be resumed");
+        }
+        let request = match self.messages.stream_request(&id, self.last_event_id.as_deref()) {
+            Ok(request) => Request { settings: self.settings, ..request },
+            Err(error) => return Step::Over(Some(error)),
+        };
+        let wait = wait_before(self.attempts, wait);
+        let (messages, settings) = (self.messages.clone(), self.settings);
+        self.attempts += 1;
+        self.state = State::Resuming(Box::pin(async move {
+            (messages.client.inner.sleep)(wait).await;
+            match messages.client.inner.attempt(&request).await {
+                Ok(response) if response.status() == StatusCode::NO_CONTENT => {
+                    how_it_ended(&messages, settings, &id).await
+                }
+                Ok(response) => Resumed::Stream(response),
+                Err(failure) => Resumed::Failed(failure),
+            }
+        }));
+        Step::On
+    }
+
+    /// What the message's end means to a reader who did not see it.
+    fn judge(&self, status: &MessageStatus) -> Option<Error> {
+        match status {
+            MessageStatus::Completed => None,
+            MessageStatus::Cancelled if self.was_cancelled.load(Ordering::Relaxed) => None,
+            _ => Some(Error::incomplete(format!("the stream has ended, and the message is {status}"))),
+        }
+    }
+}
+
+enum Step {
+    On,
+    Chunk(Box<Chunk>),
+    Over(Option<Error>),
+}
+
+async fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> Resumed {
+    let mut call = messages.retrieve(id);
+    if let Some(idle) = settings.idle_timeout {
+        call = call.idle_timeout(idle);
+    }
+    match call.await {
+        Ok(message) => Resumed::Ended(message.status),
+        Err(error) => Resumed::Failed(error.into()),
+    }
+}
+
+/// 17 of `msg_…:17`.
+fn number_of(event_id: &str) -> Option<u64> {
+    event_id.rsplit_once(':')?.1.parse().ok()
+}
+
+impl Stream for MessageStream {
+    type Item = Result<Chunk>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_chunk(cx)
+    }
+}
+
+impl fmt::Debug for MessageStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageStream")
+            .field("message_id", &self.message_id)
+            .field("last_event_id", &self.last_event_id)
+            .finish_non_exhaustive()
+    }
+}

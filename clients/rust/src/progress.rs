@@ -1,0 +1,33 @@
+// A caller's function that is told how far something has come. What it is told only rises, whatever is sent or read
+// again.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Default)]
+pub(crate) struct Progress(Option<Arc<Mutex<Reported>>>);
+
+struct Reported {
+    highest: u64,
+    report: Box<dyn FnMut(u64) + Send>,
+}
+
+impl Progress {
+    pub(crate) fn new(report: impl FnMut(u64) + Send + 'static) -> Self {
+        Self(Some(Arc::new(Mutex::new(Reported { highest: 0, report: Box::new(report) }))))
+    }
+
+    pub(crate) fn report(&self, bytes: u64) {
+        let Some(Ok(mut reported)) = self.0.as_ref().map(|reported| reported.lock()) else { return };
+        if bytes > reported.highest {
+            reported.highest = bytes;
+            (reported.report)(bytes);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}

@@ -1,0 +1,131 @@
+// One logical call, as often as it has to be sent: what goes out, and what may differ from the client's settings.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Url};
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::retry::fresh_key;
+use crate::upload::Upload;
+
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) accept: &'static str,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+    pub(crate) idempotency_key: Option<String>,
+    /// Sent twice, it would be paid twice.
+    pub(crate) is_paid_each_time: bool,
+    /// The answer's head comes when everything has been generated.
+    pub(crate) is_slow: bool,
+    pub(crate) follows_redirects: bool,
+    pub(crate) settings: Settings,
+}
+
+/// Of one call; the client's where `None`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings {
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) answer_timeout: Option<Duration>,
+}
+
+pub(crate) enum Body {
+    None,
+    Json(Bytes),
+    Upload(Upload),
+}
+
+impl Request {
+    pub(crate) fn get(url: Url) -> Self {
+        Self::new(Method::GET, url)
+    }
+
+    pub(crate) fn delete(url: Url) -> Self {
+        Self::new(Method::DELETE, url)
+    }
+
+    pub(crate) fn patch(url: Url, body: &impl Serialize) -> Result<Self> {
+        Ok(Self { body: json(body)?, ..Self::new(Method::PATCH, url) })
+    }
+
+    /// One idempotency key for all attempts.
+    pub(crate) fn post(url: Url, body: &impl Serialize) -> Result<Self> {
+        Ok(Self { body: json(body)?, idempotency_key: Some(fresh_key()), ..Self::new(Method::POST, url) })
+    }
+
+    pub(crate) fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            accept: "application/json",
+            headers: HeaderMap::new(),
+            body: Body::None,
+            idempotency_key: None,
+            is_paid_each_time: false,
+            is_slow: false,
+            follows_redirects: false,
+            settings: Settings::default(),
+        }
+    }
+
+    pub(crate) fn for_events(mut self) -> Self {
+        self.accept = "text/event-stream";
+        self
+    }
+
+    pub(crate) fn can_be_sent_again(&self) -> bool {
+        match &self.body {
+            Body::Upload(upload) => upload.can_be_read_again(),
+            Body::None | Body::Json(_) => true,
+        }
+    }
+
+    pub(crate) fn set_query(&mut self, name: &str, value: &str) {
+        let kept: Vec<_> = self.url.query_pairs().into_owned().filter(|(other, _)| other != name).collect();
+        self.url.query_pairs_mut().clear().extend_pairs(kept).append_pair(name, value);
+    }
+}
+
+fn json(body: &impl Serialize) -> Result<Body> {
+    let bytes = serde_json::to_vec(body).map_err(|error| crate::Error::Config(error.to_string()))?;
+    Ok(Body::Json(bytes.into()))
+}
+
+/// What each kind of call lets its caller set.
+macro_rules! settings {
+    ($($generics:tt)*) => {
+        impl $($generics)* {
+            /// A header for this call.
+            pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+                if let Ok(request) = &mut self.request {
+                    request.headers.insert(name, value);
+                }
+                self
+            }
+
+            /// How often this call is tried again.
+            pub fn max_retries(self, retries: u32) -> Self {
+                self.set(|settings| settings.max_retries = Some(retries))
+            }
+
+            /// How long nothing may come or go.
+            pub fn idle_timeout(self, timeout: Duration) -> Self {
+                self.set(|settings| settings.idle_timeout = Some(timeout))
+            }
+
+            fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+                if let Ok(request) = &mut self.request {
+                    set(&mut request.settings);
+                }
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use settings;

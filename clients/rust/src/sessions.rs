@@ -1,0 +1,90 @@
+// Chat sessions: made, read, changed, deleted, listed.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::list::List;
+use crate::request::Request;
+use crate::types::Session;
+
+/// Chat sessions. From [`Client::sessions`].
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    pub(crate) client: Client,
+}
+
+impl Sessions {
+    /// `POST /api/chat/sessions`
+    pub fn create(&self, params: SessionParams) -> Call<Session> {
+        let url = self.client.inner.address.api(&["chat", "sessions"]);
+        Call::json(&self.client, url.and_then(|url| Request::post(url, &params)))
+    }
+
+    /// `GET /api/chat/sessions/ID`
+    pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Session> {
+        let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
+        Call::json(&self.client, url.map(Request::get))
+    }
+
+    /// `PATCH /api/chat/sessions/ID`: what `params` names, and nothing else.
+    pub fn update(&self, id: impl AsRef<str>, params: SessionParams) -> Call<Session> {
+        let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
+        Call::json(&self.client, url.and_then(|url| Request::patch(url, &params)))
+    }
+
+    /// `DELETE /api/chat/sessions/ID`: its messages and files go with it.
+    pub fn delete(&self, id: impl AsRef<str>) -> Call<()> {
+        let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
+        Call::empty(&self.client, url.map(Request::delete))
+    }
+
+    /// `GET /api/chat/sessions`: the newest first.
+    pub fn list(&self) -> List<Session> {
+        List::new(&self.client, self.client.inner.address.api(&["chat", "sessions"]))
+    }
+}
+
+/// What a session is to be.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
+#[must_use]
+pub struct SessionParams(Map<String, Value>);
+
+impl SessionParams {
+    /// Everything as it is by default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For people; at most 200 characters.
+    pub fn title(self, title: impl Into<String>) -> Self {
+        self.param("title", title.into())
+    }
+
+    /// The model of messages that name none.
+    pub fn model(self, model: impl Into<String>) -> Self {
+        self.param("model", model.into())
+    }
+
+    /// The system message before each turn.
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        self.param("instructions", instructions.into())
+    }
+
+    /// One pair; an update replaces all of them. At most 16, of 64 and 512 characters.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let pairs = self.0.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(pairs) = pairs {
+            pairs.insert(name.into(), Value::String(value.into()));
+        }
+        self
+    }
+
+    /// Any field. In an update, `Value::Null` clears it.
+    pub fn param(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+}

@@ -1,0 +1,241 @@
+// Sends a request until it is answered, or until another attempt is of no use or not allowed. Here alone the key goes
+// out, to the base URL's origin alone.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use reqwest::{Response, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client::Inner;
+use crate::error::{ApiError, Error, Result};
+use crate::events::{Bytestream, idle};
+use crate::request::{Body, Request};
+use crate::retry::{asked_wait, is_worth_retrying, wait_before};
+use crate::upload::Sending;
+
+const AGENT: &str = concat!("tollgate-rust/", env!("CARGO_PKG_VERSION"));
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_JSON: usize = 64 << 20;
+const MAX_ERROR: usize = 1 << 20;
+const MAX_REDIRECTS: u32 = 5;
+
+/// An attempt that got no good answer.
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) again: Again,
+    /// What the gateway asks for.
+    pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    Yes,
+    /// The request may have arrived.
+    UnlessPaid,
+    No,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, again: Again::No, wait: None }
+    }
+}
+
+impl Inner {
+    /// Answers with a 2xx, or fails.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Response> {
+        let retries = match request.can_be_sent_again() {
+            true => request.settings.max_retries.unwrap_or(self.max_retries),
+            false => 0,
+        };
+        let mut n = 0;
+        loop {
+            let failure = match self.attempt(request).await {
+                Ok(response) => return Ok(response),
+                Err(failure) => failure,
+            };
+            let is_allowed = match failure.again {
+                Again::Yes => true,
+                Again::UnlessPaid => !request.is_paid_each_time,
+                Again::No => false,
+            };
+            if n >= retries || !is_allowed {
+                return Err(failure.error);
+            }
+            (self.sleep)(wait_before(n, failure.wait)).await;
+            n += 1;
+        }
+    }
+
+    pub(crate) async fn json<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+        let body = self.text(request).await?;
+        serde_json::from_slice(&body).map_err(|error| Error::Protocol(format!("the answer is not the API's: {error}")))
+    }
+
+    /// The answer's whole body.
+    pub(crate) async fn text(&self, request: &Request) -> Result<Bytes> {
+        let response = self.send(request).await?;
+        let bytes = Bytestream::new(response, self.idle_timeout(request));
+        read(bytes, MAX_JSON).await?.ok_or_else(|| Error::Protocol("the answer is larger than 64 MiB".into()))
+    }
+
+    pub(crate) fn idle_timeout(&self, request: &Request) -> Duration {
+        request.settings.idle_timeout.unwrap_or(self.idle_timeout)
+    }
+
+    pub(crate) async fn attempt(&self, request: &Request) -> Result<Response, Failure> {
+        let mut url = request.url.clone();
+        let mut hops = 0;
+        loop {
+            let (response, sending) = self.exchange(request, &url).await?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            let next = match request.follows_redirects && hops < MAX_REDIRECTS {
+                true => redirect(&response, &url),
+                false => None,
+            };
+            match next {
+                Some(next) => url = next,
+                None => {
+                    let failure = self.refusal(request, response).await;
+                    // An upload that was refused in the middle: the rest of it need not be read.
+                    sending.as_ref().inspect(|sending| sending.stop());
+                    return Err(failure);
+                }
+            }
+            hops += 1;
+        }
+    }
+
+    async fn exchange(&self, request: &Request, url: &Url) -> Result<(Response, Option<Sending>), Failure> {
+        let mut http = self.http.request(request.method.clone(), url.clone()).headers(self.headers_for(request, url)?);
+        let mut sending = None;
+        match &request.body {
+            Body::None => {}
+            Body::Json(bytes) => http = http.header(CONTENT_TYPE, "application/json").body(bytes.clone()),
+            Body::Upload(upload) => {
+                let form = upload.open().await?;
+                http = http.header(CONTENT_TYPE, form.content_type);
+                if let Some(length) = form.length {
+                    http = http.header(CONTENT_LENGTH, length);
+                }
+                http = http.body(form.body);
+                sending = Some(form.sending);
+            }
+        }
+        let limit = match request.is_slow {
+            true => request.settings.answer_timeout.unwrap_or(self.answer_timeout),
+            false => self.idle_timeout(request),
+        };
+        let answer = within(http.send(), limit, sending.as_ref()).await;
+        if let Some(error) = sending.as_ref().and_then(Sending::source_error) {
+            return Err(Error::Io(error).into());
+        }
+        match answer {
+            Some(Ok(response)) => Ok((response, sending)),
+            Some(Err(error)) => {
+                let again = if error.is_connect() { Again::Yes } else { Again::UnlessPaid };
+                Err(Failure { error: Error::of_http(error), again, wait: None })
+            }
+            None => Err(Failure { error: idle(limit), again: Again::UnlessPaid, wait: None }),
+        }
+    }
+
+    fn headers_for(&self, request: &Request, url: &Url) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        if self.address.has_origin_of(url) {
+            headers.extend(self.headers.clone());
+            headers.extend(request.headers.clone());
+            headers.insert(AUTHORIZATION, self.authorization.clone());
+            if let Some(key) = &request.idempotency_key {
+                let bad = |_| Error::Config("an idempotency key is visible ASCII".into());
+                headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(key).map_err(bad)?);
+            }
+        } else {
+            // Other headers of the caller may be secrets too.
+            let ranges = request.headers.iter().filter(|(name, _)| ["range", "if-range"].contains(&name.as_str()));
+            headers.extend(ranges.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static(request.accept));
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        Ok(headers)
+    }
+
+    /// What an answer that is no 2xx means.
+    async fn refusal(&self, request: &Request, response: Response) -> Failure {
+        let status = response.status();
+        let headers = response.headers().clone();
+        let bytes = Bytestream::new(response, self.idle_timeout(request));
+        // A body that breaks or is no JSON leaves the status to tell.
+        let body = read(bytes, MAX_ERROR).await.ok().flatten().unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let mut error = ApiError::from_json(&body).without_secret(&self.key);
+        error.status = Some(status.as_u16());
+        error.retry_after = asked_wait(&headers);
+        if let Some(id) = request_id(&headers) {
+            error.request_id = Some(id);
+        }
+        if error.message.is_empty() {
+            error.message = format!("the answer was {status}, without a reason");
+        }
+        let again = match is_worth_retrying(status, &headers, error.code.as_deref()) {
+            true => Again::Yes,
+            false => Again::No,
+        };
+        Failure { wait: error.retry_after, error: Error::of_status(status, error), again }
+    }
+}
+
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    text_of(headers, "x-request-id")
+}
+
+pub(crate) fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
+}
+
+fn redirect(response: &Response, url: &Url) -> Option<Url> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let next = url.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
+    matches!(next.scheme(), "http" | "https").then_some(next)
+}
+
+/// `None` where there is more than `limit`.
+async fn read(mut bytes: Bytestream, limit: usize) -> Result<Option<Bytes>> {
+    let Some(first) = bytes.next().await.transpose()? else {
+        return Ok(Some(Bytes::new()));
+    };
+    let mut body = Vec::from(first);
+    while let Some(more) = bytes.next().await.transpose()? {
+        if body.len() + more.len() > limit {
+            return Ok(None);
+        }
+        body.extend_from_slice(&more);
+    }
+    Ok(Some(body.into()))
+}
+
+/// `None` when nothing went out or came in for `limit`.
+async fn within<T>(answer: impl Future<Output = T>, limit: Duration, sending: Option<&Sending>) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    let mut sent = sending.map(Sending::sent);
+    loop {
+        if let Ok(answer) = tokio::time::timeout(limit, answer.as_mut()).await {
+            return Some(answer);
+        }
+        let now = sending.map(Sending::sent);
+        if now == sent {
+            return None;
+        }
+        sent = now;
+    }
+}

@@ -1,0 +1,273 @@
+// What the API's answers are made of. A word or a field that is not known here is kept as it came, and written back;
+// a field that is missing is `None` or empty.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Fields that this version of the crate has no name for.
+pub type Extra = Map<String, Value>;
+
+/// An enum that a newer gateway, or a backend, may have more words for.
+macro_rules! open_enum {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$doc])* $variant,)+
+            /// A word that this version of the crate does not know.
+            Other(String),
+        }
+
+        impl $name {
+            /// As it is written in JSON.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $word,)+
+                    Self::Other(word) => word,
+                }
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(word: String) -> Self {
+                match word.as_str() {
+                    $($word => Self::$variant,)+
+                    _ => Self::Other(word),
+                }
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.as_str().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+open_enum! {
+    /// Who said it.
+    Role {
+        /// The operator's instructions.
+        System = "system",
+        /// The person.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The result of a tool that the model called.
+        Tool = "tool",
+    }
+}
+
+open_enum! {
+    /// How far a message has come.
+    MessageStatus {
+        /// It is being generated.
+        InProgress = "in_progress",
+        /// The model finished, or reached the maximum of tokens.
+        Completed = "completed",
+        /// It was stopped, or its session was deleted.
+        Cancelled = "cancelled",
+        /// The model answered an error, or took too long.
+        Failed = "failed",
+        /// It was cut off.
+        Incomplete = "incomplete",
+    }
+}
+
+open_enum! {
+    /// Why the model stopped.
+    FinishReason {
+        /// It had said everything, or met a stop sequence.
+        Stop = "stop",
+        /// The maximum of tokens, or the balance, is reached.
+        Length = "length",
+        /// It wants tools to be called.
+        ToolCalls = "tool_calls",
+        /// A filter stopped it.
+        ContentFilter = "content_filter",
+    }
+}
+
+open_enum! {
+    /// What changed the balance.
+    TransactionType {
+        /// Tokens were added.
+        Topup = "topup",
+        /// Tokens were used.
+        Charge = "charge",
+        /// The operator, or a repair, corrected it.
+        Adjustment = "adjustment",
+    }
+}
+
+/// Tokens of one answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Of what was sent to the model.
+    pub prompt_tokens: u64,
+    /// Of what it said.
+    pub completion_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// Everything else, such as `estimated` or `prompt_tokens_details`.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A chat session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Session {
+    /// `sess_…`
+    pub id: String,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Unix seconds.
+    pub updated_at: u64,
+    /// For people.
+    pub title: Option<String>,
+    /// The model of messages that name none.
+    pub model: Option<String>,
+    /// The system message before each turn.
+    pub instructions: Option<String>,
+    /// The caller's own pairs.
+    pub metadata: Map<String, Value>,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// The answer that is being generated.
+    pub active_message_id: Option<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A message that the gateway keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChatMessage {
+    /// `msg_…`
+    pub id: String,
+    /// `sess_…`
+    #[serde(default)]
+    pub session_id: String,
+    /// Who said it.
+    pub role: Role,
+    /// A string, a list of parts, or null. [`ChatMessage::text`] has the text of it.
+    #[serde(default)]
+    pub content: Value,
+    /// The tools that the model wants to be called, as Chat Completions has them.
+    pub tool_calls: Option<Vec<Value>>,
+    /// What the model thought, where it says so.
+    pub reasoning: Option<String>,
+    /// How far it has come.
+    pub status: MessageStatus,
+    /// Why the model stopped.
+    pub finish_reason: Option<FinishReason>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Tokens.
+    pub usage: Option<Usage>,
+    /// In balance tokens.
+    pub cost: Option<u64>,
+    /// Why it failed, as an error object.
+    pub error: Option<Value>,
+    /// Unix seconds.
+    #[serde(default)]
+    pub created_at: u64,
+    /// Unix seconds.
+    pub completed_at: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl ChatMessage {
+    /// The text, of all parts.
+    pub fn text(&self) -> String {
+        match &self.content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A file of a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct FileObject {
+    /// `file_…`
+    pub id: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Unix seconds.
+    pub expires_at: Option<u64>,
+    /// As the gateway cleaned it.
+    pub filename: String,
+    /// `user_data` where none was given.
+    pub purpose: String,
+    /// `processed`
+    pub status: String,
+    /// `sess_…`
+    pub session_id: Option<String>,
+    /// What the bytes are, not what the upload said.
+    pub content_type: String,
+    /// Hex.
+    pub sha256: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A model that the key may use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Model {
+    /// Its name.
+    pub id: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// What is left. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Balance {
+    /// `token`
+    pub unit: String,
+    /// `granted − spent`
+    pub balance: i64,
+    /// Held for answers that are being generated.
+    pub reserved: i64,
+    /// `balance − reserved`: what a new request may cost.
+    pub available: i64,
+    /// All that was ever added.
+    pub granted: i64,
+    /// All that was ever used.
+    pub spent: i64,
+    /// Unix seconds.
+    pub updated_at: u64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
