@@ -1,75 +1,59 @@
-// The Go client: its driver, built by the go command into the cache, and its own checks. Nothing is written beside the
-// sources; the go command's own caches are used as they are.
+// The Go client: its driver, built by the go command into the cache, and its own checks.
 
-import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { mkdir, readFile, readdir, rename, rm } from 'node:fs/promises'
-import { join, relative } from 'node:path'
-import { promisify } from 'node:util'
-import { cacheFolder, isThere } from '../../../scripts/model-server/python.ts'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Language } from '../language.ts'
+import { checkExamples, checkPackage } from './go/readme.ts'
+import { ensureBuilt, ensureStaticcheck, home, inHome, outputOf } from './go/tools.ts'
 
-const run = promisify(execFile)
-const home = join(import.meta.dirname, '../../go')
 /** The oldest that the client promises. */
 const oldest = [1, 23] as const
-
-const env = {
-  ...process.env,
-  GOFLAGS: '-buildvcs=false -p=2',
-  GOTOOLCHAIN: 'local',
-  GOWORK: 'off',
-}
 
 export const go: Language = {
   name: 'go',
   async missing() {
-    const version = await run('go', ['env', 'GOVERSION'], { env }).then(
-      ({ stdout }) => /go(\d+)\.(\d+)/.exec(stdout),
-      () => null,
-    )
-    const [major, minor] = [Number(version?.[1] ?? 0), Number(version?.[2] ?? 0)]
+    const found = await outputOf('go', ['env', 'GOVERSION']).catch(() => '')
+    const [major = 0, minor = 0] = found.replace(/^go/, '').split('.').map(Number.parseFloat)
     const isNew = major > oldest[0] || (major === oldest[0] && minor >= oldest[1])
-    return isNew ? [] : [`Go ${oldest.join('.')}`]
+    return isNew ? [] : [`Go ${oldest.join('.')} or later`]
   },
   async driver() {
-    return { command: await ensureDriver(), words: [] }
+    return { command: await ensureBuilt('./internal/conformance'), words: [] }
   },
-  checks: {},
+  checks: {
+    types: () => inHome('go', ['vet', './...']),
+    lint: async () => inHome(await ensureStaticcheck(), ['-checks', 'all', './...']),
+    format: checkFormat,
+    tests: checkTests,
+    docs: checkDocs,
+    package: checkPackage,
+    examples: checkExamples,
+  },
 }
 
-async function ensureDriver(): Promise<string> {
-  const program = join(cacheFolder(), `clients-go-${await hashOfSources()}`)
-  if (await isThere(program)) return program
-  await mkdir(cacheFolder(), { recursive: true })
-  const fresh = `${program}.${process.pid}`
-  try {
-    await inHome('go', ['build', '-o', fresh, './internal/conformance'])
-    await rename(fresh, program)
-  } finally {
-    await rm(fresh, { force: true })
+async function checkFormat(): Promise<void> {
+  const unformatted = await outputOf('gofmt', ['-l', '.'], { cwd: home })
+  if (unformatted !== '') throw new Error(`gofmt would change ${unformatted}`)
+}
+
+/** With the race detector where there is a C compiler for it. */
+async function checkTests(): Promise<void> {
+  const hasCgo = (await outputOf('go', ['env', 'CGO_ENABLED'], { cwd: home })) === '1'
+  const hasCompiler = await outputOf('gcc', ['--version']).then(
+    () => true,
+    () => false,
+  )
+  await inHome('go', ['test', ...(hasCgo && hasCompiler ? ['-race'] : []), './...'])
+}
+
+/** That every name is documented is a test of the client's own; this is what a reader sees. */
+async function checkDocs(): Promise<void> {
+  const text = await outputOf('go', ['doc', '-all', '.'], { cwd: home })
+  const files = await readdir(join(home, 'examples'))
+  for (const word of ['func NewClient(', 'func (s *MessagesService) Create(', 'PACKAGE']) {
+    const is = word === 'PACKAGE' ? text.startsWith('package tollgate') : text.includes(word)
+    if (!is) throw new Error(`go doc does not show ${word}`)
   }
-  return program
-}
-
-async function hashOfSources(): Promise<string> {
-  const entries = await readdir(home, { recursive: true, withFileTypes: true })
-  const files = entries
-    .filter((entry) => entry.isFile() && /\.(go|mod)$/.test(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .toSorted()
-  const hash = createHash('sha256')
-  for (const file of files) hash.update(`${relative(home, file)}\0`).update(await readFile(file))
-  return hash.digest('hex').slice(0, 12)
-}
-
-/** Rejects with the tool's words. */
-async function inHome(program: string, words: readonly string[]): Promise<string> {
-  try {
-    const { stdout } = await run(program, words, { cwd: home, env, maxBuffer: 64 << 20 })
-    return stdout
-  } catch (cause) {
-    const { stdout = '', stderr = '' } = cause as { stdout?: string; stderr?: string }
-    throw new Error(`${program} ${words.join(' ')}:\n${stdout}${stderr}`, { cause })
-  }
+  if (files.length === 0) throw new Error('there are no examples')
+  await inHome('go', ['test', '-count=1', '-run', 'Documented', '.'])
 }

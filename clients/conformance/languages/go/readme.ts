@@ -1,0 +1,132 @@
+// What the README says is tried as a stranger would: the module installed from its archive into an empty one, the first
+// program there, every other block and the examples against a real gateway.
+
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Gate } from '../../language.ts'
+import { home, outputOf } from './tools.ts'
+
+const version = 'v0.1.0'
+
+/** Standard packages that a block may name. */
+const packages = ['errors', 'fmt', 'io', 'net/http', 'net/url', 'os', 'strings', 'time']
+
+/** Built, installed from a folder that plays the proxy, and the first example run. */
+export async function checkPackage(gate: Gate): Promise<void> {
+  await inFolder(async (folder) => {
+    const proxy = join(folder, 'proxy')
+    await outputOf('go', ['run', './internal/pack', proxy, version])
+    const env = {
+      GOPROXY: pathToFileURL(proxy).href,
+      GOSUMDB: 'off',
+      GOMODCACHE: join(folder, 'modules'),
+      // Else its files could not be removed.
+      GOFLAGS: '-buildvcs=false -p=2 -modcacherw',
+      ...environment(gate),
+    }
+    const cwd = join(folder, 'stranger')
+    await mkdir(cwd)
+    await outputOf('go', ['mod', 'init', 'example.com/stranger'], { cwd, env })
+    await outputOf('go', ['get', `${await modulePath()}@${version}`], { cwd, env })
+    const [first = ''] = await blocks()
+    await writeFile(join(cwd, 'main.go'), first)
+    const printed = await outputOf('go', ['run', '.'], { cwd, env })
+    if (printed === '') throw new Error('the first example printed nothing')
+  })
+}
+
+/** Every block but the first, as functions of one program; then each of examples/. */
+export async function checkExamples(gate: Gate): Promise<void> {
+  const env = environment(gate)
+  await inFolder(async (cwd) => {
+    const [, ...others] = await blocks()
+    await writeFile(join(cwd, 'main.go'), programOf(others))
+    const lines = [
+      `module example.com/readme`,
+      'go 1.23',
+      `require ${await modulePath()} ${version}`,
+    ]
+    await writeFile(
+      join(cwd, 'go.mod'),
+      `${lines.join('\n')}\nreplace ${await modulePath()} => ${home}\n`,
+    )
+    await outputOf('gofmt', ['-l', 'main.go'], { cwd })
+    await outputOf('go', ['run', '.'], { cwd, env })
+  })
+  for (const name of await readdir(join(home, 'examples'))) {
+    const printed = await outputOf('go', ['run', `./examples/${name}`], { env })
+    if (printed === '') throw new Error(`examples/${name} printed nothing`)
+  }
+}
+
+function environment({ apiKey, baseURL }: Gate): Readonly<Record<string, string>> {
+  return { TOLLGATE_API_KEY: apiKey, TOLLGATE_BASE_URL: baseURL }
+}
+
+async function modulePath(): Promise<string> {
+  return /^module (\S+)/.exec(await readFile(join(home, 'go.mod'), 'utf8'))?.[1] ?? ''
+}
+
+async function blocks(): Promise<readonly string[]> {
+  const text = await readFile(join(home, 'README.md'), 'utf8')
+  return [...text.matchAll(/^```go\n([^]*?)^```$/gm)].map(([, block = '']) => block)
+}
+
+/** A block sees what the README says is there, and gives back its error. */
+function programOf(found: readonly string[]): string {
+  const all = found.join('\n')
+  const imports = packages.filter((name) => all.includes(`${name.split('/').at(-1)}.`))
+  const functions = found.map(
+    (
+      block,
+      i,
+    ) => `func block${i}(ctx context.Context, client *tollgate.Client, session *tollgate.Session, messageID, lastEventID string) error {
+${/^(?!for|\t).*\berr :?=/m.test(block) ? '' : 'var err error\n'}${block}
+	return ${/errors\.Is/.test(block) ? 'nil' : 'err'}
+}`,
+  )
+  return `package main
+
+import (
+	"context"
+	"log"
+	${[...imports].map((name) => `"${name}"`).join('\n\t')}
+
+	tollgate "github.com/tollgate/tollgate-go"
+)
+
+${functions.join('\n\n')}
+
+func main() {
+	ctx := context.Background()
+	client, err := tollgate.NewClient()
+	check(err)
+	for _, block := range []func(context.Context, *tollgate.Client, *tollgate.Session, string, string) error{
+		${found.map((_, i) => `block${i},`).join(' ')}
+	} {
+		session, err := client.Sessions.Create(ctx, tollgate.SessionParams{})
+		check(err)
+		message, err := client.Messages.Send(ctx, session.ID, tollgate.Text("Hi"))
+		check(err)
+		check(block(ctx, client, session, message.ID, message.ID + ":0"))
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+`
+}
+
+async function inFolder(act: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'tollgate-go-'))
+  try {
+    await act(folder)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
