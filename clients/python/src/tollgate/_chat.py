@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ._chunk import TokenUsage
 from ._core import Core
-from ._modes import Awaiting, Blocking, M, Resource, call
+from ._modes import Awaiting, Blocking, M, Resource, delivered
 from ._reader import Reader
 from ._record import Record, each_of, one_of
 from ._request import Call, divided
@@ -121,9 +121,8 @@ class Completions(Resource[M]):
         Raises InsufficientBalanceError, RateLimitError, and the others. Not sent again once it may have arrived, for
         it would be paid for twice.
         """
-        return self._create(params)
+        return delivered(self._core, self._create(params))
 
-    @call
     async def _create(self, params: Mapping[str, Any]) -> Any:
         body, options = divided(params)
         streams = bool(body.get("stream"))

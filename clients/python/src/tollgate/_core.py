@@ -99,7 +99,8 @@ class Core:
 
     async def attempt(self, call: Call, out: Outgoing) -> Answer:
         """Sent once, and followed where that is allowed. Anything but 2xx is raised."""
-        for _hop in range(_MOST_HOPS + 1):
+        hops = 0
+        while True:
             answer = await self.io.send(out)
             if 200 <= answer.status < 300:
                 return answer
@@ -107,8 +108,10 @@ class Core:
             if not (call.may_redirect and answer.status in _REDIRECTS and location):
                 raise await self._refusal(answer)
             await self.io.close(answer)
+            if hops == _MOST_HOPS:
+                raise APIError("There are too many redirects.", status=answer.status)
+            hops += 1
             out = self._at(urljoin(out.url, location), out)
-        raise APIError("There are too many redirects.", status=answer.status)
 
     def _at(self, url: str, out: Outgoing) -> Outgoing:
         """The key goes to the gateway's own origin only, and so does what the user set for it."""

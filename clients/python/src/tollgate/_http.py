@@ -45,9 +45,11 @@ class Io(Protocol):
 
     async def read(self, answer: Answer) -> bytes:
         """The next piece; empty at the end."""
+        ...
 
     async def close(self, answer: Answer) -> None:
         """Gives the connection back where the body was read, else closes it."""
+        ...
 
     async def sleep(self, seconds: float) -> None: ...
 

@@ -23,15 +23,18 @@ class Source(Protocol[T_co]):
     @property
     def is_left(self) -> bool:
         """Closed before its end."""
+        ...
 
     @property
     def holds_connection(self) -> bool: ...
 
     def pop(self) -> T_co | None:
         """The next part, if it is here already. Never waits."""
+        ...
 
     async def more(self) -> bool:
         """Waits for more; False at the end."""
+        ...
 
     async def close(self) -> None: ...
 

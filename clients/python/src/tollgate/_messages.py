@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, cast, overload
 
 from ._errors import TollgateError
 from ._message import Message
-from ._modes import Awaiting, Blocking, M, Resource, call, listing, opening
+from ._modes import Awaiting, Blocking, M, Resource, call, delivered, listing, opening
 from ._pages import listed
 from ._reader import Reader, resume_call
 from ._request import Call, divided
@@ -84,9 +84,8 @@ class Messages(Resource[M]):
         it is one message: an `idempotency_key` makes this so for several calls. Raises ConflictError
         (`session_busy`) while the session generates, InsufficientBalanceError, and the others.
         """
-        return self._create(session_id, content, stream, params)
+        return delivered(self._core, self._create(session_id, content, stream, params))
 
-    @call
     async def _create(
         self, session_id: str, content: Any, stream: bool, params: Mapping[str, Any]
     ) -> Any:

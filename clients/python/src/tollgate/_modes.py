@@ -38,6 +38,11 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("unreachable: a blocking Io does not suspend")
 
 
+def delivered(core: Core, work: Coroutine[Any, Any, Any]) -> Any:
+    """To the blocking client's user the result, to the other's something to await."""
+    return completed(work) if core.is_blocking else work
+
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -90,8 +95,7 @@ else:
     def call(method):
         @wraps(method)
         def called(self, *args, **kwargs):
-            work = method(self, *args, **kwargs)
-            return completed(work) if self._core.is_blocking else work
+            return delivered(self._core, method(self, *args, **kwargs))
 
         return called
 

@@ -87,10 +87,9 @@ def _checked_key(key: str) -> str:
 def _root_of(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        is_usable = False
-    if not is_usable:
+    except ValueError as error:
+        raise TollgateError(f"base_url is no URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise TollgateError("base_url is not an http or https URL with a host.")
     if parts.username is not None or parts.query or parts.fragment:
         raise TollgateError("base_url has a user, a query or a fragment. Give it without.")

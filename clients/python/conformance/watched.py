@@ -1,0 +1,93 @@
+# A stream that is looped over as a step says, and what was seen of it; and the two loops, blocking and asynchronous.
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class StreamError(Exception):
+    """Carries what was seen before it."""
+
+    def __init__(self, error: Exception, seen: Json) -> None:
+        super().__init__()
+        self.error = error
+        self.seen = seen
+
+
+async def watch(line: Any, step: Json, stream: Any) -> Json:
+    watched = Watched(line, step, stream)
+    try:
+        if step.get("leave_after") != 0:
+            await loop_over(stream, watched.take)
+    except Exception as error:
+        raise StreamError(error, await watched.seen()) from error
+    return await watched.seen()
+
+
+class Watched:
+    def __init__(self, line: Any, step: Json, stream: Any) -> None:
+        self.line = line
+        self.step = step
+        self.stream = stream
+        self.digest = hashlib.sha256()
+        self.count = self.bytes = 0
+        self.listed: list[Any] = []
+        self.during: list[Json] = []
+
+    async def take(self, chunk: Any) -> bool:
+        self.count += 1
+        report = self.step.get("report", "digest")
+        if report == "digest":
+            text = chunk.text.encode("utf-8", "surrogatepass")
+            self.bytes += len(text)
+            self.digest.update(text)
+        else:
+            self.listed.append(chunk.text if report == "texts" else chunk.raw)
+        for also in self.step.get("during", []):
+            if also["after"] == self.count:
+                self.during.append(await self.act(also["step"]))
+        return self.count == self.step.get("leave_after")
+
+    async def act(self, step: Json) -> Json:
+        if step["op"] == "stream.close":
+            return {"ok": await done(self.stream.close())}
+        if step["op"] == "stream.cancel":
+            return {"ok": (await done(self.stream.cancel())).raw}
+        said: Json = await self.line.step(step)
+        return said
+
+    async def seen(self) -> Json:
+        digest = {"count": self.count, "bytes": self.bytes, "sha256": self.digest.hexdigest()}
+        is_digest = self.step.get("report", "digest") == "digest"
+        seen: Json = {"chunks": digest if is_digest else self.listed}
+        for name in ("message_id", "last_event_id"):
+            seen[name] = getattr(self.stream, name, None)
+        if "during" in self.step:
+            seen["during"] = self.during
+        if self.step.get("final"):
+            try:
+                seen["final"] = (await done(self.stream.final_message())).raw
+            except Exception as error:
+                seen["final_error"] = self.line.told(error)
+        return seen
+
+
+async def done(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
+
+
+async def loop_over(parts: Any, leaves_after: Callable[[Any], Any]) -> None:
+    """As a user would: `break`, and nothing else."""
+    if hasattr(parts, "__aiter__"):
+        async for part in parts:
+            if await leaves_after(part):
+                break
+    else:
+        for part in parts:
+            if await leaves_after(part):
+                break
