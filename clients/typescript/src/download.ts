@@ -136,7 +136,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
         await clock.sleep(waitAfter(cause, this.#attempts++), signal)
         try {
           const attempt = await reopen(this.#at, this.etag, signal)
-          ensureAt(attempt, this.#at)
+          ensureAt(attempt, this.#at, this.etag)
           return attempt
         } catch (error) {
           if (!isPassing(error)) throw error
@@ -153,10 +153,12 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   }
 }
 
-/** What isn't the rest of the same file is not taken for it. */
-function ensureAt(attempt: Attempt, start: number): void {
-  if (start === 0 && attempt.response.status !== 206) return
-  if (attempt.response.status === 206 && rangeOf(attempt)?.first === start) return
+/** What isn't the rest of the same file is not taken for it. `etag`: that of what came before. */
+function ensureAt(attempt: Attempt, start: number, etag?: string): void {
+  const { status, headers } = attempt.response
+  const isSame = etag === undefined || (headers.get('etag') ?? etag) === etag
+  const isRest = status === 206 ? rangeOf(attempt)?.first === start : start === 0
+  if (isSame && isRest) return
   attempt.close()
   throw new IncompleteStreamError('The file has changed, or can’t be read from its middle.')
 }

@@ -28,8 +28,13 @@ export function unref(timer: ReturnType<typeof setTimeout>): void {
 
 /** Where fetch doesn't tell of the connection: the words of those that surely made none. */
 export function isRefusal(error: unknown): boolean {
-  const { code, message } = error as { code?: unknown; message?: unknown }
-  return /refused|unable to connect|ENOTFOUND|dns error|FailedToOpenSocket/i.test(
-    `${String(code)} ${String(message)}`,
+  const { code, message, cause } = error as {
+    readonly code?: unknown
+    readonly message?: unknown
+    readonly cause?: { readonly message?: unknown }
+  }
+  // Bun has codes, Deno has sentences.
+  return /^(ECONNREFUSED|ENOTFOUND|ConnectionRefused|FailedToOpenSocket) |client error \(Connect\)/.test(
+    `${String(code)} ${String(message)} ${String(cause?.message)}`,
   )
 }

@@ -61,10 +61,11 @@ function sourceOf(file: Uploadable, { contentType, size }: FormParams): Source {
       open: () => piecesOf(blob.stream()),
     }
   }
+  // Callers in JavaScript give anything.
+  const isStream = Object(file) === file && ('getReader' in file || Symbol.asyncIterator in file)
+  if (!isStream) throw new TollgateError('A file is a Blob, bytes, or a stream of bytes.')
   const open = () => ('getReader' in file ? piecesOf(file) : file)
-  if ('getReader' in file || Symbol.asyncIterator in file)
-    return { size, type, blob: undefined, open }
-  throw new TollgateError('A file is a Blob, bytes, or a stream of bytes.')
+  return { size, type, blob: undefined, open }
 }
 
 /** Not every runtime's streams can be looped over. */

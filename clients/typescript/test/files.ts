@@ -1,0 +1,74 @@
+// Sources of every kind, and what becomes of those that fail.
+
+import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
+import { test } from 'node:test'
+import { Tollgate, TollgateError } from '../src/tollgate.ts'
+import type { Uploadable } from '../src/tollgate.ts'
+
+interface Came {
+  readonly text: string
+  readonly length: string | null
+}
+
+async function came(file: Uploadable, size?: number): Promise<Came> {
+  const fetch = async (_url: string, init: RequestInit) => {
+    const text = await new Response(init.body).text()
+    return Response.json({ text, length: new Headers(init.headers).get('content-length') })
+  }
+  const gate = new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+  return (await gate.files.upload(file, {
+    sessionId: 's',
+    filename: 'a.txt',
+    size,
+  })) as unknown as Came
+}
+
+const bytes = new TextEncoder().encode('hello')
+
+async function* piece(): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
+
+test('bytes, buffers, Blobs, Files, streams and generators are all the same body', async () => {
+  const sources: readonly Uploadable[] = [
+    bytes,
+    bytes.buffer,
+    new Blob([bytes]),
+    new File([bytes], 'a.txt'),
+    new Blob([bytes]).stream(),
+    piece(),
+  ]
+  for (const source of sources) {
+    const { text, length } = await came(source, 5)
+    assert.match(text, /\r\n\r\nhello\r\n--tollgate-[\d-]+--\r\n$/)
+    assert.equal(Number(length), text.length)
+  }
+})
+
+test('a stream of Node’s, whose size nobody knows', async () => {
+  const { text, length } = await came(createReadStream(import.meta.filename))
+  assert.match(text, /whose size nobody knows/)
+  assert.equal(length, null)
+})
+
+test('a source that fails is what the upload fails with, and it is not tried again', async () => {
+  const broken = new Error('the disk is gone')
+  let reads = 0
+  const source = async function* () {
+    reads++
+    yield bytes
+    throw broken
+  }
+  await assert.rejects(came(source()), broken)
+  assert.equal(reads, 1)
+})
+
+test('what is no source of bytes is refused', async () => {
+  const letters = async function* () {
+    yield 'hello'
+  }
+  for (const bad of ['hello', 7, {}, letters()]) {
+    await assert.rejects(came(bad as unknown as Uploadable), TollgateError)
+  }
+})
