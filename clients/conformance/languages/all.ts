@@ -1,10 +1,9 @@
 // The clients, in the order of the table.
 
 import type { Language } from '../language.ts'
+import { go } from './go.ts'
+import { python, pythonAsync } from './python.ts'
+import { rust } from './rust.ts'
+import { typescript } from './typescript.ts'
 
-const found: Language[] = []
-for (const name of ['typescript', 'python', 'go', 'rust']) {
-  const module = (await import(`./${name}.ts`).catch(() => ({}))) as Record<string, Language>
-  found.push(...Object.values(module))
-}
-export const languages: readonly Language[] = found
+export const languages: readonly Language[] = [typescript, python, pythonAsync, go, rust]
