@@ -27,7 +27,8 @@ class Line:
             if f"{name}_ms" in given:
                 options[name] = given[f"{name}_ms"] / 1000
         self.client: Any = AsyncTollgate(**options) if is_async else Tollgate(**options)
-        self.client._io._sleep = self._no_pause if is_async else self._no_sleep
+        io: Any = self.client._io
+        io._sleep = self._no_pause if is_async else self._no_sleep
         self.is_async = is_async
         self.shown = [repr(self.client), str(vars(self.client)), repr(self.client._core.settings)]
 
@@ -125,7 +126,7 @@ class Line:
             nonlocal count
             digest.update(piece)
             count += len(piece)
-            return count >= step.get("take", sys.maxsize)
+            return bool(count >= step.get("take", sys.maxsize))
 
         await loop_over(download, take)
         return {

@@ -151,7 +151,8 @@ def _move_on(request: httpx.Request, out: Outgoing) -> None:
 
 
 def _decoded(response: httpx.Response, raw: Any, decoded: Any) -> Any:
-    return decoded() if "content-encoding" in response.headers else raw()
+    # A hook of the user's own client may have read it already; then only the decoded way gives it again.
+    return decoded() if "content-encoding" in response.headers or response.is_closed else raw()
 
 
 def _told(error: Exception) -> TollgateError:

@@ -1,0 +1,96 @@
+# However a stream is left, its connection is closed: by the end of `with`, by leaving the loop, by being forgotten.
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import unittest
+from typing import Any
+
+import transport
+from transport import Body, event
+
+from tollgate import TollgateError
+
+QUESTION: dict[str, Any] = {"model": "demo", "messages": [], "stream": True}
+
+
+class Leaving(unittest.TestCase):
+    def setUp(self) -> None:
+        self.body = Body(event("a"), event("b"))
+        self.gate = transport.client(lambda _request: transport.stream(body=self.body))
+
+    def test_the_end_of_with_closes_at_once(self) -> None:
+        with self.gate.chat.completions.create(**QUESTION):
+            self.assertFalse(self.body.is_closed)
+        self.assertTrue(self.body.is_closed)
+
+    def test_break_closes_while_the_stream_is_still_held(self) -> None:
+        stream = self.gate.chat.completions.create(**QUESTION)
+        for _chunk in stream:
+            break
+        self.assertTrue(self.body.is_closed)
+        with self.assertRaises(TollgateError):
+            list(stream)
+
+    def test_an_error_in_the_loop_closes(self) -> None:
+        with self.assertRaises(ZeroDivisionError):
+            for _chunk in self.gate.chat.completions.create(**QUESTION):
+                _ = 1 / 0
+        gc.collect()
+        self.assertTrue(self.body.is_closed)
+
+    def test_one_that_is_forgotten_is_closed(self) -> None:
+        self.gate.chat.completions.create(**QUESTION)
+        gc.collect()
+        self.assertTrue(self.body.is_closed)
+
+    def test_next_does_not_leave(self) -> None:
+        stream = self.gate.chat.completions.create(**QUESTION)
+        self.assertEqual([next(stream).text, next(stream).text], ["a", "b"])
+        self.assertFalse(self.body.is_closed)
+        stream.close()
+
+
+class AsyncLeaving(unittest.IsolatedAsyncioTestCase):
+    def setUp(self) -> None:
+        self.body = Body(event("a"), event("b"))
+        self.gate = transport.async_client(lambda _request: transport.stream(body=self.body))
+
+    async def turns_of_the_loop(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def test_the_end_of_with_closes_at_once(self) -> None:
+        async with await self.gate.chat.completions.create(**QUESTION):
+            self.assertFalse(self.body.is_closed)
+        self.assertTrue(self.body.is_closed)
+
+    async def test_break_closes_while_the_stream_is_still_held(self) -> None:
+        stream = await self.gate.chat.completions.create(**QUESTION)
+        async for _chunk in stream:
+            break
+        await self.turns_of_the_loop()
+        self.assertTrue(self.body.is_closed)
+
+    async def test_one_that_is_forgotten_is_closed(self) -> None:
+        await self.gate.chat.completions.create(**QUESTION)
+        gc.collect()
+        await self.turns_of_the_loop()
+        self.assertTrue(self.body.is_closed)
+
+    async def test_a_task_that_is_cancelled_closes(self) -> None:
+        reached = asyncio.Event()
+
+        async def read() -> None:
+            async for _chunk in await self.gate.chat.completions.create(**QUESTION):
+                reached.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(read())
+        await reached.wait()
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        await self.turns_of_the_loop()
+        self.assertTrue(self.body.is_closed)
