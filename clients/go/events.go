@@ -120,6 +120,9 @@ func (e *events) line() ([]byte, error) {
 func (e *events) fill() error {
 	if e.start == e.end {
 		e.start, e.seen, e.end = 0, 0, 0
+		if len(e.buffer) > 64*firstBuffer {
+			e.buffer = make([]byte, firstBuffer) // one long event is no reason to keep its room
+		}
 	}
 	if e.end == len(e.buffer) {
 		buffer := e.buffer

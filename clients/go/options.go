@@ -91,17 +91,19 @@ func WithMaxRetries(count int) Option {
 	return eitherOption(func(s *settings) { s.maxRetries = max(count, 0) })
 }
 
-// WithConnectTimeout limits making a connection: name, TCP and TLS, 10 s by default.
+// WithConnectTimeout limits making a connection: name, TCP and TLS, 10 s by default. 0 is no limit.
 func WithConnectTimeout(limit time.Duration) Option {
 	return eitherOption(func(s *settings) { s.connect = limit })
 }
 
 // WithIdleTimeout limits the time in which no byte comes or goes, 60 s by default. The gateway's heartbeats count.
+// 0 is no limit.
 func WithIdleTimeout(limit time.Duration) Option {
 	return eitherOption(func(s *settings) { s.idle = limit })
 }
 
-// WithAnswerTimeout limits the time until an answer begins that is generated whole, not streamed: 600 s by default.
+// WithAnswerTimeout limits the time until an answer begins that is generated whole, not streamed: 600 s by
+// default. 0 is no limit.
 func WithAnswerTimeout(limit time.Duration) Option {
 	return eitherOption(func(s *settings) { s.answer = limit })
 }
