@@ -10,6 +10,7 @@ import { certificate } from './fixtures/certificate.ts'
 import { startDelayProxy } from './fixtures/delay-proxy.ts'
 import { freePort } from './fixtures/free-port.ts'
 import { startRedis } from './fixtures/redis-server.ts'
+import { until } from './fixtures/until.ts'
 
 const at = (path: string): RedisConfig & { kind: 'single' } => ({
   kind: 'single',
@@ -23,6 +24,12 @@ async function linkTo(t: Test, path: string, options?: ConnectOptions): Promise<
   const link = await connect(at(path), options)
   t.teardown(() => link.close())
   return link
+}
+
+/** Why it can't be used. A try that was given up before anything was known is made again, with more time. */
+async function whyNot(config: RedisConfig, waitMs = 100): Promise<string> {
+  const error = await connect(config, { waitMs }).then(() => 'it can be used', String)
+  return error.includes('no answer within') ? await whyNot(config, 2 * waitMs) : error
 }
 
 const next = (on: (listener: () => void) => void) => new Promise<void>((done) => on(done))
@@ -63,10 +70,10 @@ t.test(
     const error = await wrong.then(() => t.fail('must not connect'), String)
     t.match(error, /localhost:\d+ can't be used: WRONGPASS/)
     t.notMatch(error, /wr0ng/)
-    const stranger = connect({ ...good, tls: { cert, key } }, { waitMs: 300 })
-    await t.rejects(stranger, /self.signed/, 'an unknown authority is told')
-    const unsigned = connect({ ...good, tls: { ca: cert } }, { waitMs: 300 })
-    await t.rejects(unsigned, /can't be used/, 'the server wants a certificate')
+    const stranger = await whyNot({ ...good, tls: { cert, key } })
+    t.match(stranger, /self.signed/, 'an unknown authority is told')
+    const unsigned = await whyNot({ ...good, tls: { ca: cert } })
+    t.match(unsigned, /can't be used/, 'the server wants a certificate')
     const spoilt = connect({ ...good, tls: { ca: cert, cert, key: 'no key' } }, { waitMs: 60_000 })
     await t.rejects(spoilt, /can't be used/, 'a key that is none is told at once')
   },
@@ -75,7 +82,7 @@ t.test(
 t.test('what another try cannot heal is told at once, and the rest after a while', async (t) => {
   const { socket } = await startRedis(t)
   await t.rejects(connect({ ...at(socket), db: 99 }, { waitMs: 60_000 }), /DB index/)
-  await t.rejects(connect(at(`${socket}-none`), { waitMs: 100 }), /-none can't be used: .*ENOENT/)
+  t.match(await whyNot(at(`${socket}-none`)), /-none can't be used: .*ENOENT/)
 })
 
 t.test('killed and started again: lost once, ready once, refused at once in between', async (t) => {
@@ -161,7 +168,9 @@ t.test(
     const ready = next(link.onReady)
     process.kill(redis.pid, 'SIGCONT')
     await ready
-    t.equal(await link.client.ping(), 'PONG')
+    // On a busy machine another may be given up.
+    const ping = () => link.client.ping().catch(() => 'none')
+    await until(async () => (await ping()) === 'PONG')
   },
 )
 
