@@ -45,7 +45,7 @@ t.test(
 
 t.test('7 Redis killed with settlements outstanding: each is charged once', async (t) => {
   const own = await startRedis(t, { args: durable })
-  const { link, ledger } = await openOn(t, { on: own, commandTimeoutMs: 300 })
+  const { link, ledger } = await openOn(t, { on: own })
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 10_000)
   const holds = await Promise.all(

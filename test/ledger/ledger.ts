@@ -117,12 +117,13 @@ t.test('3 exactly once: settling twice gives the same answer and one charge', as
 
 t.test('3 exactly once: an admission whose reply was lost is taken back', async (t) => {
   const own = await startRedis(t)
-  const { link, ledger } = await open(t, { on: own, commandTimeoutMs: 150 })
+  const { link, ledger } = await open(t, { on: own })
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 1000)
+  const { ledger: impatient } = await open(t, { on: own, commandTimeoutMs: 150 })
   process.kill(own.pid, 'SIGSTOP')
   const wanted = request(caller, 400)
-  await t.rejects(ledger.admit(wanted), { code: 'ledger_unavailable', status: 503 })
+  await t.rejects(impatient.admit(wanted), { code: 'ledger_unavailable', status: 503 })
   process.kill(own.pid, 'SIGCONT')
   await until(async () => (await link.client.hget(keys.account(caller.ref), 'requests')) === '1')
   t.pass('Redis did carry it out')
