@@ -7,6 +7,7 @@ import type { Chat, Live } from '../fixtures/session-chat.ts'
 import { backendBytes, names, pieces, values } from '../fixtures/session-events.ts'
 import { parseStream } from '../fixtures/sse-grammar.ts'
 import type { Frame } from '../fixtures/sse-grammar.ts'
+import { eventually } from '../fixtures/until.ts'
 
 const said: readonly (readonly [string | undefined, string])[] = [
   ...values.map((value, i) => [names.get(i), value] as const),
@@ -241,12 +242,13 @@ t.test('what is not kept any more is 410, with the message to read instead', asy
 
 async function expired(t: Test, chat: Chat, message: string): Promise<void> {
   const messagePath = `/${chat.sessionId}/messages/${message}`
-  let answer = await chat.at(`${messagePath}/stream`)
-  for (const end = Date.now() + 5000; answer.status === 200 && Date.now() < end;) {
+  const answer = await eventually(async () => {
+    const one = await chat.at(`${messagePath}/stream`)
+    if (one.status !== 200) return one
     // It may end between its headers and its first frame.
-    answer.leave()
-    answer = await chat.at(`${messagePath}/stream`)
-  }
+    one.leave()
+    return undefined
+  })
   t.equal(answer.headers.location, `/api/chat/sessions${messagePath}`)
   t.same(await refusal(answer), [410, 'stream_expired'])
   t.match(await chat.message(chat.sessionId, message), { status: 'completed' })
