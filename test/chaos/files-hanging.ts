@@ -1,6 +1,7 @@
 // A store that hangs: it takes connections and answers nothing. Uploads, downloads and deletions end in bounded time, and
 // nothing is left once it goes on. By the times of the gateway: `npm run test:long`; here by shorter ones.
 
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import t from 'tap'
@@ -9,6 +10,7 @@ import { asGatewayError } from '../../src/errors.ts'
 import { createFileBook } from '../../src/files/files.ts'
 import { createShelf } from '../../src/files/shelf.ts'
 import { sendError } from '../../src/http/reply.ts'
+import { newId } from '../../src/ids.ts'
 import { newRef } from '../../src/ledger/api-key.ts'
 import { s3Store } from '../../src/store/s3.ts'
 import { addSession, scriptsOn } from '../fixtures/file-rows.ts'
@@ -27,10 +29,14 @@ import { until } from '../fixtures/until.ts'
 /** As a route of the gateway, on a store that loses its patience soon. */
 async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   const store = s3Store(s3Config(s3, world.prefix), { answerMs: 300, idleMs: 300, patienceMs: 100 })
-  t.teardown(() => store.close())
+  const readable = s3Store(s3Config(s3, world.prefix), { idleMs: 300 })
+  for (const one of [store, readable]) t.teardown(() => one.close())
   const link = await connectLink(t, world.server.socket)
   const book = createFileBook({ redis: link.client, scripts: scriptsOn(link), store })
   const shelf = createShelf(book, store)
+  /** For what is to succeed, however late it is. */
+  const patient = createShelf(book, world.store)
+  const open = createShelf(book, readable).open
   const ref = newRef()
   const session = await addSession(link.client, ref)
   const onRequest = async (req: IncomingMessage, res: ServerResponse) => {
@@ -44,20 +50,22 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
     }
   }
   const { port } = await startListener(t, onRequest)
-  return { shelf, ref, session, url: `http://127.0.0.1:${port}` }
+  return { shelf, patient, open, ref, session, url: `http://127.0.0.1:${port}` }
 }
 
 t.test('a store that hangs ends what waits for it, and nothing is left', async (t) => {
   const s3 = await startS3(t)
   const world = await startFilesWorld(t, { s3 })
-  const { shelf, ref, session, url } = await startImpatient(t, world, s3)
+  const { shelf, patient, open, ref, session, url } = await startImpatient(t, world, s3)
   const caller = { key: '', session }
   // A part has 41 s to arrive.
   const content = Buffer.alloc((process.env.LONG ? 3 : 0.1) * partBytes, 'a file ')
   const large = Buffer.alloc(3 * partBytes, 'a file ')
-  const kept = await sendUpload(t, { url, caller, content: large }).end
-  const id = kept === 'cut' ? '' : (kept.file?.id ?? '')
-  const reading = await shelf.open(ref, id)
+  const { id, signal } = { id: newId('file'), signal: new AbortController().signal }
+  const sha256 = hash('sha256', large)
+  const file = { id, session, filename: 'a', contentType: 'text/plain', sha256 }
+  await patient.keep(large, { ...file, ref, quotaBytes: 1e9, signal })
+  const reading = await open(ref, id)
   const held = [0.2, 0.5, 0.9].map((part) =>
     sendUpload(t, { url, caller, content, hold: Math.ceil(part * content.length) }),
   )
@@ -74,7 +82,7 @@ t.test('a store that hangs ends what waits for it, and nothing is left', async (
   process.kill(s3.pid, 'SIGCONT')
   await world.sweepLater()
   await assertNothingLeft(t, world, 'after a sweep')
-  t.ok(large.equals(await shelf.load(ref, id)), 'what was there is there')
+  t.ok(large.equals(await patient.load(ref, id)), 'what was there is there')
 })
 
 t.test(
