@@ -17,13 +17,20 @@ t.test('every target of every model, whatever became of those before it', async 
   const yaml = `models: {a: {targets: [${targets.join()}]}, b: {targets: [demo]}}\n`
   const loaded = await loadConfig(`${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`, [])
   if (!('config' in loaded)) throw new Error(JSON.stringify(loaded))
-  const { examination, lines } = startExamination({ limitMs: 300 })
-  await examineTargets(loaded.config, examination)
+  const examine = async (limitMs: number) => {
+    const { examination, lines } = startExamination({ limitMs })
+    await examineTargets(loaded.config, examination)
+    return { examination, lines }
+  }
+  // With more time where a busy machine kept the good one from answering.
+  const isLate = (lines: readonly string[]) => lines.some((line) => /3, .* no answer/.test(line))
+  const first = await examine(300)
+  const { examination, lines } = isLate(first.lines) ? await examine(5000) : first
   t.match(lines, [
     /^fail model a, target 1, models: .*ECONNREFUSED/,
     /^fail model a, target 1, chat: .*ECONNREFUSED/,
-    /^fail model a, target 2, models: no answer within 0.3 s$/,
-    /^fail model a, target 2, chat: no answer within 0.3 s$/,
+    /^fail model a, target 2, models: no answer within [0-9.]+ s$/,
+    /^fail model a, target 2, chat: no answer within [0-9.]+ s$/,
     /^warn model a, target 3, models: a is not among/,
     /^ok model a, target 3, chat: in /,
     /^ok model b, target 1: the built-in demo model$/,
