@@ -64,14 +64,20 @@ t.test('headers that come too slowly are 408 request_timeout, silence too', asyn
 })
 
 t.test('an idle connection is closed after the keep-alive time, a used one is kept', async (t) => {
-  const limits = { headersMs: 60_000, keepAliveMs: 100 }
-  const listener = await startListener(t, readAndAnswer(echoSize), { limits })
-  const client = await rawClient(t, listener.port)
-  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-  t.equal((await client.answer()).status, 200)
-  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-  t.equal((await client.answer()).status, 200)
-  await client.ended()
+  const connectTo = async (keepAliveMs: number) => {
+    const limits = { headersMs: 60_000, keepAliveMs }
+    const { port } = await startListener(t, readAndAnswer(echoSize), { limits })
+    return await rawClient(t, port)
+  }
+  const idle = await connectTo(100)
+  idle.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  t.equal((await idle.answer()).status, 200)
+  const used = await connectTo(60_000)
+  for (let count = 0; count < 2; count++) {
+    used.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+    t.equal((await used.answer()).status, 200)
+  }
+  await idle.ended()
 })
 
 t.test('pipelined requests are answered in order, whatever takes how long', async (t) => {
