@@ -23,7 +23,7 @@ const stuckReaders = 16
 const mayGrow = 320 * 1024 * 1024
 
 const yaml = `
-limits: { reader_stall: 400ms, heartbeat: 50ms }
+limits: { reader_stall: 3s, heartbeat: 50ms }
 plugins: { sessions: { replay_bytes: 64MiB } }
 `
 const generous = 'max_output_tokens: 100000000, context_window: 200000000'
