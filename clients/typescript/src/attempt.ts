@@ -70,7 +70,7 @@ export class Attempt {
 
   /** Something has gone out: the wait for the head begins anew. */
   touch(): void {
-    if (!this.#response) this.#wait(this.#head)
+    if (!this.#response && !this.#abort.signal.aborted) this.#wait(this.#head)
   }
 
   /** The next piece; undefined: the end. Waits no longer than the idle time-out. */

@@ -8,19 +8,16 @@ interface Dispatcher {
   dispatch(options: object, handler: Handler): boolean
 }
 
-/** undici's, by its version; the newest that is there. */
-const globals = ['undici.globalDispatcher.2', 'undici.globalDispatcher.1'].map(Symbol.for)
 const begins = ['onRequestStart', 'onConnect']
 
 /** Fields for fetch's second argument. `onConnect`: the connection is there, the request goes out. */
 export function dispatcherFor(onConnect: () => void): { dispatcher: Dispatcher } | undefined {
-  const runtime = globalThis as { process?: { versions?: Readonly<Record<string, string>> } }
-  const versions = runtime.process?.versions
-  if (!versions?.undici || versions.bun || versions.deno) return undefined
+  const undici = undiciVersion()
+  if (undici === undefined) return undefined
   return {
     dispatcher: {
       dispatch: (options, handler) =>
-        globalDispatcher().dispatch(
+        globalDispatcher(undici).dispatch(
           { ...options, headersTimeout: 0, bodyTimeout: 0 },
           watched(handler, onConnect),
         ),
@@ -28,10 +25,20 @@ export function dispatcherFor(onConnect: () => void): { dispatcher: Dispatcher }
   }
 }
 
-function globalDispatcher(): Dispatcher {
+/** Of the one within Node, whose fetch it is. Bun and Deno only pretend. */
+function undiciVersion(): number | undefined {
+  const { process } = globalThis as {
+    readonly process?: { readonly versions?: Readonly<Record<string, string>> }
+  }
+  const { undici, bun, deno } = process?.versions ?? {}
+  return undici === undefined || bun || deno ? undefined : Number.parseInt(undici)
+}
+
+/** A package of another version may have set one that Node's fetch can't speak to. */
+function globalDispatcher(undici: number): Dispatcher {
   const known = globalThis as unknown as Readonly<Record<symbol, Dispatcher | undefined>>
-  const symbol = globals.find((one) => known[one] !== undefined)
-  const found = symbol && known[symbol]
+  const newest = undici < 8 ? undefined : known[Symbol.for('undici.globalDispatcher.2')]
+  const found = newest ?? known[Symbol.for('undici.globalDispatcher.1')]
   if (!found) throw new TypeError('fetch has no dispatcher')
   return found
 }

@@ -1,6 +1,8 @@
 // An answer's stream: chunks to be pulled, one loop, and every way in which it can end. What can't be read on ends as
 // IncompleteStreamError; message-stream.ts knows how to read on.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import type { Attempt } from './attempt.ts'
 import { chunkOf } from './chunk.ts'
 import type { Chunk } from './chunk.ts'

@@ -17,8 +17,10 @@ const options = {
   module: 'nodenext',
   strict: true,
   noEmit: true,
-  types: ['node'],
 }
+const page = `import { Tollgate } from 'tollgate'
+export const gate = new Tollgate({ apiKey: 'k', baseURL: 'https://gate.example.com' })
+`
 
 export async function checkFirstExample(folder: string, gate: Gate): Promise<void> {
   const [first = ''] = await blocks()
@@ -44,12 +46,16 @@ export async function checkExamples(folder: string, gate: Gate): Promise<void> {
   }
 }
 
-/** With the package's own declarations. */
+/** With the package's own declarations: in Node, and where there is nothing of Node. */
 async function checkTypes(folder: string): Promise<void> {
   const packages = await ensurePackages()
-  const compilerOptions = { ...options, typeRoots: [join(packages, '@types')] }
-  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
-  await outputOf(join(packages, '.bin/tsc'), ['-p', '.'], { cwd: folder })
+  const check = async (compilerOptions: object, files?: readonly string[]) => {
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+    await outputOf(join(packages, '.bin/tsc'), ['-p', '.'], { cwd: folder })
+  }
+  await check({ ...options, types: ['node'], typeRoots: [join(packages, '@types')] })
+  await writeFile(join(folder, 'page.ts'), page)
+  await check({ ...options, types: [], lib: ['es2022', 'dom'] }, ['page.ts'])
 }
 
 function whole(block: string): string {
