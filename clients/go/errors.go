@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Families of errors, for [errors.Is]. An [*APIError] is one of the first nine, by its status or, within a stream, by its
-// type; it is ErrAPI too. Every error of this package is ErrTollgate, but for those of a context that is done.
+// Families of errors, for [errors.Is]. An [*APIError] is ErrAPI and, if it is of a family, one of those from
+// ErrAuthentication to ErrServer: by its status or, within a stream, by its type. Every error of this package is
+// ErrTollgate, but for those of a context that is done.
 var (
 	ErrTollgate            = errors.New("tollgate: TollgateError")            // any error of this package
 	ErrAPI                 = errors.New("tollgate: APIError")                 // any answer that is an error
