@@ -34,7 +34,8 @@ impl Billing {
 }
 
 /// One change of the balance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Transaction {
     /// `txn_…`
@@ -47,7 +48,6 @@ pub struct Transaction {
     /// Tokens.
     pub balance_after: i64,
     /// Unix seconds.
-    #[serde(default)]
     pub created_at: u64,
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]

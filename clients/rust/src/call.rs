@@ -36,11 +36,7 @@ impl<T> Call<T> {
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        Self {
-            client: client.clone(),
-            request,
-            run: Box::new(|client, request| Box::pin(run(client, request))),
-        }
+        Self { client: client.clone(), request, run: Box::new(|client, request| Box::pin(run(client, request))) }
     }
 
     /// Instead of one that is made up: the same key and body again is the same call. At most 255 visible ASCII

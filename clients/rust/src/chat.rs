@@ -43,7 +43,7 @@ impl Chat {
             let response = client.inner.send(&request).await?;
             Ok(ChatStream {
                 request_id: request_id(response.headers()),
-                events: Some(Events::new(response, client.inner.idle_timeout(&request))),
+                events: Some(Events::new(response, client.inner.idle_timeout(&request))?),
                 transcript: Transcript::default(),
                 key: client.inner.key.clone(),
             })
@@ -52,9 +52,10 @@ impl Chat {
 
     fn request(&self, chat: ChatRequest, stream: bool) -> Result<Request> {
         let ChatRequest(mut body) = chat;
-        match stream {
-            true => body.insert("stream".into(), true.into()),
-            false => body.remove("stream"),
+        if stream {
+            body.insert("stream".into(), true.into())
+        } else {
+            body.remove("stream")
         };
         let url = self.client.inner.address.v1(&["chat", "completions"])?;
         Ok(Request { is_paid_each_time: true, ..Request::post(url, &body)? })

@@ -240,10 +240,8 @@ fn build_http(
             .build()
     };
     let is_ours = given.is_none();
-    let http = finish(given.unwrap_or_default()).or_else(|error| match is_ours && is_plain {
-        // A bare machine has no root certificates; without TLS none are needed.
-        true => finish(reqwest::Client::builder().tls_certs_only([])),
-        false => Err(error),
+    let http = finish(given.unwrap_or_default()).or_else(|error| {
+        if is_ours && is_plain { finish(reqwest::Client::builder().tls_certs_only([])) } else { Err(error) }
     });
     http.map_err(|error| Error::Config(format!("the HTTP client can't be made: {error}")))
 }

@@ -24,12 +24,11 @@ fn parameters(header: &str) -> Vec<(String, String)> {
     while let Some((name, behind)) = rest.split_once('=') {
         let name = name.trim_matches([' ', '\t', ';']).to_owned();
         let behind = behind.trim_start();
-        let (value, next) = match behind.strip_prefix('"') {
-            Some(text) => quoted(text),
-            None => {
-                let (value, next) = behind.split_once(';').unwrap_or((behind, ""));
-                (value.trim().to_owned(), next)
-            }
+        let (value, next) = if let Some(text) = behind.strip_prefix('"') {
+            quoted(text)
+        } else {
+            let (value, next) = behind.split_once(';').unwrap_or((behind, ""));
+            (value.trim().to_owned(), next)
         };
         found.push((name, value));
         rest = next;
@@ -82,7 +81,7 @@ mod tests {
         for (header, name) in [
             (r#"attachment; filename="a;b=\"c\".txt""#, Some("a;b=\"c\".txt")),
             (r#"attachment; filename="__.pdf"; filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf"#, Some("报告.pdf")),
-            (r#"attachment; filename*=utf-8'en'%zz; FileName=plain.txt"#, Some("plain.txt")),
+            (r"attachment; filename*=utf-8'en'%zz; FileName=plain.txt", Some("plain.txt")),
             ("inline", None),
             ("attachment; filename=", Some("")),
         ] {

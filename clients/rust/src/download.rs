@@ -236,7 +236,9 @@ fn from(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     if start == 0 {
         return Ok(());
     }
-    request.headers.insert(RANGE, HeaderValue::from_str(&format!("bytes={start}-")).unwrap_or(HeaderValue::from_static("")));
+    request
+        .headers
+        .insert(RANGE, HeaderValue::from_str(&format!("bytes={start}-")).unwrap_or(HeaderValue::from_static("")));
     if let Some(etag) = etag {
         let bad = |_| Error::Config("an ETag is visible ASCII".into());
         request.headers.insert(IF_RANGE, etag.parse().map_err(bad)?);
@@ -251,9 +253,10 @@ fn check_start(response: &Response, start: u64) -> Result<()> {
     }
     let range = text_of(response.headers(), "content-range").unwrap_or_default();
     let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
-    match response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) {
-        true => Ok(()),
-        false => Err(Error::incomplete("the download can't be continued: the file has changed")),
+    if response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) {
+        Ok(())
+    } else {
+        Err(Error::incomplete("the download can't be continued: the file has changed"))
     }
 }
 

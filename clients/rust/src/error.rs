@@ -234,7 +234,8 @@ fn chain(error: &dyn StdError) -> String {
 }
 
 impl ApiError {
-    /// From `{"error": …, "request_id"}` in any of the shapes that backends give it. Never fails.
+    /// From `{"error": …, "request_id"}` in any of the shapes that backends give it. Never fails; a message that is no
+    /// text is empty.
     pub(crate) fn from_json(body: &Value) -> Self {
         let error = &body["error"];
         let text = |name: &str| as_text(&error[name]);
@@ -242,7 +243,11 @@ impl ApiError {
             code: text("code"),
             kind: text("type"),
             param: text("param"),
-            message: text("message").or_else(|| as_text(error)).unwrap_or_default(),
+            message: match &error["message"] {
+                Value::String(message) => message.clone(),
+                Value::Null => as_text(error).unwrap_or_default(),
+                _ => String::new(),
+            },
             request_id: as_text(&body["request_id"]),
             ..Self::default()
         }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 use crate::completion::Chunk;
 use crate::error::{ApiError, Error};
 use crate::sse::{Decoder, Event};
+use crate::transport::text_of;
 
 /// Why no more events come.
 #[derive(Debug)]
@@ -73,8 +74,16 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Self {
-        Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() }
+    /// Refuses an answer that says that it is something else: a page of a proxy is no empty stream.
+    pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Result<Self, Error> {
+        match text_of(response.headers(), "content-type") {
+            Some(other) if !other.trim_start().to_ascii_lowercase().starts_with("text/event-stream") => {
+                Err(Error::Protocol(format!("the answer is no stream of events, but {other}")))
+            }
+            _ => {
+                Ok(Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() })
+            }
+        }
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, Stop>> {
@@ -111,7 +120,11 @@ pub(crate) fn understand(data: String) -> Result<Said, Error> {
     let chunk = Chunk::parse(data).map_err(|_| Error::Protocol("an event of the stream is no JSON object".into()))?;
     if chunk.extra.get("error").is_some_and(|error| !error.is_null()) {
         let body: Value = serde_json::from_str(chunk.raw()).unwrap_or_default();
-        return Ok(Said::Failed(ApiError::from_json(&body)));
+        let mut error = ApiError::from_json(&body);
+        if error.message.is_empty() {
+            error.message = "the stream ended in an error without a reason".into();
+        }
+        return Ok(Said::Failed(error));
     }
     Ok(Said::Chunk(Box::new(chunk)))
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
+use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 
 use crate::client::BoxFuture;
@@ -62,22 +63,10 @@ enum Resumed {
 }
 
 impl MessageStream {
-    pub(crate) fn new(messages: Messages, settings: Settings, response: Response) -> Self {
-        let headers = response.headers();
-        let idle = settings.idle_timeout.unwrap_or(messages.client.inner.idle_timeout);
-        Self {
-            message_id: text_of(headers, "x-message-id"),
-            user_message_id: text_of(headers, "x-user-message-id"),
-            request_id: request_id(headers),
-            last_event_id: None,
-            last_number: None,
-            transcript: Transcript::default(),
-            attempts: 0,
-            was_cancelled: Arc::default(),
-            state: State::Reading(Events::new(response, idle)),
-            messages,
-            settings,
-        }
+    pub(crate) fn new(messages: Messages, settings: Settings, response: Response) -> Result<Self> {
+        let mut stream = Self::unread(messages, settings, response.headers());
+        stream.state = State::Reading(stream.events(response)?);
+        Ok(stream)
     }
 
     pub(crate) fn resumed(
@@ -86,17 +75,36 @@ impl MessageStream {
         response: Response,
         message_id: String,
         last_event_id: Option<String>,
-    ) -> Self {
-        let has_ended = response.status() == StatusCode::NO_CONTENT;
-        let mut stream = Self::new(messages, settings, response);
-        if has_ended {
-            let (messages, id) = (stream.messages.clone(), message_id.clone());
-            stream.state = State::Resuming(Box::pin(async move { how_it_ended(&messages, settings, &id).await }));
-        }
-        stream.message_id.get_or_insert(message_id);
+    ) -> Result<Self> {
+        let mut stream = Self::unread(messages, settings, response.headers());
+        stream.state = match response.status() {
+            StatusCode::NO_CONTENT => State::Resuming(how_it_ended(&stream.messages, settings, &message_id)),
+            _ => State::Reading(stream.events(response)?),
+        };
+        stream.message_id = Some(message_id);
         stream.last_number = last_event_id.as_deref().and_then(number_of);
         stream.last_event_id = last_event_id;
-        stream
+        Ok(stream)
+    }
+
+    fn unread(messages: Messages, settings: Settings, headers: &HeaderMap) -> Self {
+        Self {
+            messages,
+            settings,
+            state: State::Over,
+            message_id: text_of(headers, "x-message-id"),
+            user_message_id: text_of(headers, "x-user-message-id"),
+            request_id: request_id(headers),
+            last_event_id: None,
+            last_number: None,
+            transcript: Transcript::default(),
+            attempts: 0,
+            was_cancelled: Arc::default(),
+        }
+    }
+
+    fn events(&self, response: Response) -> Result<Events> {
+        Events::new(response, self.settings.idle_timeout.unwrap_or(self.messages.client.inner.idle_timeout))
     }
 
     /// The next chunk; `None` when the answer is complete. Can be dropped and called again.
@@ -169,11 +177,7 @@ impl MessageStream {
                     Err(Stop::Malformed(error)) => Step::Over(Some(error)),
                 },
                 State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
-                    Resumed::Stream(response) => {
-                        let idle = self.settings.idle_timeout.unwrap_or(self.messages.client.inner.idle_timeout);
-                        self.state = State::Reading(Events::new(response, idle));
-                        Step::On
-                    }
+                    Resumed::Stream(response) => self.go_on(response),
                     Resumed::Ended(status) => Step::Over(self.judge(&status)),
                     Resumed::Failed(Failure { error, again: Again::No, .. }) => Step::Over(Some(error)),
                     Resumed::Failed(failure) => self.resume(Some(failure.error), failure.wait),
@@ -188,6 +192,16 @@ impl MessageStream {
                     return Poll::Ready(error.map(|error| Err(told(error))));
                 }
             }
+        }
+    }
+
+    fn go_on(&mut self, response: Response) -> Step {
+        match self.events(response) {
+            Ok(events) => {
+                self.state = State::Reading(events);
+                Step::On
+            }
+            Err(error) => Step::Over(Some(error)),
         }
     }
 
@@ -224,7 +238,8 @@ impl MessageStream {
     /// The next attempt, if there is to be one. `because` is what ended the one before.
     fn resume(&mut self, because: Option<Error>, wait: Option<Duration>) -> Step {
         let why = because.map_or("the connection ended".to_owned(), |error| error.to_string());
-        let incomplete = |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
+        let incomplete =
+            |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
         let Some(id) = self.message_id.clone() else {
             return incomplete("and can't be resumed: the message's id is not known");
         };
@@ -267,15 +282,18 @@ enum Step {
     Over(Option<Error>),
 }
 
-async fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> Resumed {
+/// What the gateway keeps of a message that has no more to stream.
+fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> BoxFuture<Resumed> {
     let mut call = messages.retrieve(id);
     if let Some(idle) = settings.idle_timeout {
         call = call.idle_timeout(idle);
     }
-    match call.await {
-        Ok(message) => Resumed::Ended(message.status),
-        Err(error) => Resumed::Failed(error.into()),
-    }
+    Box::pin(async move {
+        match call.await {
+            Ok(message) => Resumed::Ended(message.status),
+            Err(error) => Resumed::Failed(error.into()),
+        }
+    })
 }
 
 /// 17 of `msg_…:17`.

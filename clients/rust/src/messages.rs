@@ -1,5 +1,6 @@
 // The messages of one session: sent, read, listed, cancelled, and streams of them found again.
 
+use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -24,7 +25,7 @@ impl Messages {
         let messages = self.clone();
         Call::new(&self.client, self.post(message, true), |client, request| async move {
             let response = client.inner.send(&request).await?;
-            Ok(MessageStream::new(messages, request.settings, response))
+            MessageStream::new(messages, request.settings, response)
         })
     }
 
@@ -49,7 +50,7 @@ impl Messages {
     pub fn cancel(&self, id: impl AsRef<str>) -> Call<ChatMessage> {
         let path = ["chat", "sessions", &self.session_id, "messages", id.as_ref(), "cancel"];
         let url = self.client.inner.address.api(&path);
-        Call::json(&self.client, url.map(|url| Request::new(reqwest::Method::POST, url)))
+        Call::json(&self.client, url.map(|url| Request::new(Method::POST, url)))
     }
 
     /// `GET …/messages/ID/stream`: the stream of a message again, from the start, or from behind the event
@@ -61,7 +62,7 @@ impl Messages {
         let last_event_id = last_event_id.map(str::to_owned);
         Call::new(&self.client, request, |client, request| async move {
             let response = client.inner.send(&request).await?;
-            Ok(MessageStream::resumed(messages, request.settings, response, id, last_event_id))
+            MessageStream::resumed(messages, request.settings, response, id, last_event_id)
         })
     }
 
@@ -72,8 +73,10 @@ impl Messages {
         let request = url.map(|url| Request::get(url).for_events());
         Call::new(&self.client, request, |client, request| async move {
             let response = client.inner.send(&request).await?;
-            let runs = response.status() != reqwest::StatusCode::NO_CONTENT;
-            Ok(runs.then(|| MessageStream::new(messages, request.settings, response)))
+            match response.status() {
+                StatusCode::NO_CONTENT => Ok(None),
+                _ => MessageStream::new(messages, request.settings, response).map(Some),
+            }
         })
     }
 

@@ -18,8 +18,9 @@ pub struct Sessions {
 impl Sessions {
     /// `POST /api/chat/sessions`
     pub fn create(&self, params: SessionParams) -> Call<Session> {
+        let SessionParams(body) = params;
         let url = self.client.inner.address.api(&["chat", "sessions"]);
-        Call::json(&self.client, url.and_then(|url| Request::post(url, &params)))
+        Call::json(&self.client, url.and_then(|url| Request::post(url, &body)))
     }
 
     /// `GET /api/chat/sessions/ID`
@@ -30,8 +31,9 @@ impl Sessions {
 
     /// `PATCH /api/chat/sessions/ID`: what `params` names, and nothing else.
     pub fn update(&self, id: impl AsRef<str>, params: SessionParams) -> Call<Session> {
+        let SessionParams(body) = params;
         let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
-        Call::json(&self.client, url.and_then(|url| Request::patch(url, &params)))
+        Call::json(&self.client, url.and_then(|url| Request::patch(url, &body)))
     }
 
     /// `DELETE /api/chat/sessions/ID`: its messages and files go with it.

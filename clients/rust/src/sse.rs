@@ -112,8 +112,8 @@ impl Decoder {
     fn dispatch(&mut self) -> Option<Event> {
         let id = self.id.take();
         let data = self.data.take().filter(|data| !data.is_empty())?;
-        let data = String::from_utf8(data)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let data =
+            String::from_utf8(data).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         Some(Event { id, data })
     }
 }

@@ -49,10 +49,8 @@ impl From<Error> for Failure {
 impl Inner {
     /// Answers with a 2xx, or fails.
     pub(crate) async fn send(&self, request: &Request) -> Result<Response> {
-        let retries = match request.can_be_sent_again() {
-            true => request.settings.max_retries.unwrap_or(self.max_retries),
-            false => 0,
-        };
+        let retries =
+            if request.can_be_sent_again() { request.settings.max_retries.unwrap_or(self.max_retries) } else { 0 };
         let mut n = 0;
         loop {
             let failure = match self.attempt(request).await {
@@ -97,19 +95,14 @@ impl Inner {
             if status.is_success() {
                 return Ok(response);
             }
-            let next = match request.follows_redirects && hops < MAX_REDIRECTS {
-                true => redirect(&response, &url),
-                false => None,
+            let next = if request.follows_redirects && hops < MAX_REDIRECTS { redirect(&response, &url) } else { None };
+            let Some(next) = next else {
+                let failure = self.refusal(request, response).await;
+                // An upload that was refused in the middle: the rest of it need not be read.
+                sending.as_ref().inspect(|sending| sending.stop());
+                return Err(failure);
             };
-            match next {
-                Some(next) => url = next,
-                None => {
-                    let failure = self.refusal(request, response).await;
-                    // An upload that was refused in the middle: the rest of it need not be read.
-                    sending.as_ref().inspect(|sending| sending.stop());
-                    return Err(failure);
-                }
-            }
+            url = next;
             hops += 1;
         }
     }
@@ -130,9 +123,10 @@ impl Inner {
                 sending = Some(form.sending);
             }
         }
-        let limit = match request.is_slow {
-            true => request.settings.answer_timeout.unwrap_or(self.answer_timeout),
-            false => self.idle_timeout(request),
+        let limit = if request.is_slow {
+            request.settings.answer_timeout.unwrap_or(self.answer_timeout)
+        } else {
+            self.idle_timeout(request)
         };
         let answer = within(http.send(), limit, sending.as_ref()).await;
         if let Some(error) = sending.as_ref().and_then(Sending::source_error) {
@@ -185,10 +179,7 @@ impl Inner {
         if error.message.is_empty() {
             error.message = format!("the answer was {status}, without a reason");
         }
-        let again = match is_worth_retrying(status, &headers, error.code.as_deref()) {
-            true => Again::Yes,
-            false => Again::No,
-        };
+        let again = if is_worth_retrying(status, &headers, error.code.as_deref()) { Again::Yes } else { Again::No };
         Failure { wait: error.retry_after, error: Error::of_status(status, error), again }
     }
 }

@@ -47,6 +47,13 @@ macro_rules! open_enum {
             }
         }
 
+        /// No word.
+        impl Default for $name {
+            fn default() -> Self {
+                Self::Other(String::new())
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.as_str())
@@ -156,18 +163,17 @@ pub struct Session {
 }
 
 /// A message that the gateway keeps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ChatMessage {
     /// `msg_…`
     pub id: String,
     /// `sess_…`
-    #[serde(default)]
     pub session_id: String,
     /// Who said it.
     pub role: Role,
     /// A string, a list of parts, or null. [`ChatMessage::text`] has the text of it.
-    #[serde(default)]
     pub content: Value,
     /// The tools that the model wants to be called, as Chat Completions has them.
     pub tool_calls: Option<Vec<Value>>,
@@ -186,7 +192,6 @@ pub struct ChatMessage {
     /// Why it failed, as an error object.
     pub error: Option<Value>,
     /// Unix seconds.
-    #[serde(default)]
     pub created_at: u64,
     /// Unix seconds.
     pub completed_at: Option<u64>,

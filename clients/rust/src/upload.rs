@@ -127,7 +127,7 @@ impl Upload {
                 let name = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
                 let file = tokio::fs::File::open(path).await.map_err(name)?;
                 let facts = file.metadata().await.map_err(name)?;
-                (Content::Reader(Box::pin(file)), facts.is_file().then(|| facts.len()))
+                (Content::Reader(Box::pin(file)), facts.is_file().then_some(facts.len()))
             }
             Source::Once { reader, length } => {
                 let reader = reader.lock().ok().and_then(|mut reader| reader.take());

@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tollgate::{ChatRequest, Client, Error, List, Message, SessionParams};
 
+use crate::failed;
 use crate::files;
 use crate::streams::{Chat, Session, follow};
-use crate::failed;
 
 pub(crate) async fn run(client: &Client, step: &Value, shown: &mut Vec<String>) -> Value {
     match step["op"].as_str().unwrap_or_default() {
