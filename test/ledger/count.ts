@@ -1,7 +1,6 @@
 // The tokenizer: right for plain text, harmless for hostile text.
 
 import { execFile } from 'node:child_process'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { countTokens } from '../../src/ledger/count.ts'
@@ -28,16 +27,20 @@ t.test('a pair of surrogates is never cut', async (t) => {
   t.ok(Math.abs(even - odd) <= 2, `${even} and ${odd}`)
 })
 
-t.test('200,000 equal characters of any kind do not hold the event loop for 50 ms', async (t) => {
-  await countTokens('warm up')
+t.test('of 200,000 equal characters of any kind, few hold the event loop at a time', async (t) => {
   for (const char of ['a', ' ', '你', '\u0000', '=']) {
-    const delay = monitorEventLoopDelay({ resolution: 1 })
-    delay.enable()
+    let turns = 0
+    let isCounting = true
+    const turn = () => {
+      turns++
+      if (isCounting) setImmediate(turn)
+    }
+    turn()
     const tokens = await countTokens(char.repeat(200_000))
-    delay.disable()
+    isCounting = false
     t.ok(tokens > 100, JSON.stringify(char))
-    // Two cores shared with all other tests: the median tells slices from one long call.
-    t.ok(delay.percentile(50) / 1e6 < 50, `${delay.percentile(50) / 1e6} ms`)
+    // 1000 take 3 ms, more take longer by their square. How long is the machine's matter.
+    t.ok(turns >= 200, `${turns} turns of the event loop`)
   }
 })
 
