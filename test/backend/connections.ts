@@ -16,6 +16,7 @@ import * as scripts from '../fixtures/backend-scripts.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
+import { until } from '../fixtures/until.ts'
 
 async function askVia(url: string, agent: Agent): Promise<boolean> {
   const req = request(`${url}/models`, { agent })
@@ -192,18 +193,17 @@ t.test('what a backend says unasked is never the answer to the next request', as
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
   const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
   const gate = new Gate()
-  const said = Promise.withResolvers<void>()
+  let isGivenUp = false
   const backend = await startBackend(t, async ({ socket }) => {
     socket.write(good)
+    socket.once('close', () => (isGivenUp = true))
     await gate.wait()
-    socket.write(evil, () => said.resolve())
+    socket.write(evil)
   })
   const target = targetOf(backend.url)
   t.equal(await textOf(await forward(attempt(target))), 'good')
   gate.open()
-  await said.promise
-  // On loopback it has arrived by now, and is read in the next turn of the event loop.
-  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => isGivenUp)
   backend.on(scripts.raw(good))
   t.equal(await textOf(await forward(attempt(target))), 'good')
   t.equal(backend.connections, 2)
