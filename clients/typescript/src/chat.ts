@@ -77,7 +77,8 @@ export class Completions {
 
   /**
    * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving the stream
-   * ends the generation. Sent again only where it surely was not taken: it would be paid twice.
+   * ends the generation. Knows no idempotency: sent again when it was refused, and after a lost connection only if it surely
+   * reached nobody.
    */
   create(body: ChatRequest & { readonly stream: true }, options?: CallOptions): Promise<ChatStream>
   create(
