@@ -1,5 +1,6 @@
 // The keeping of connections: what is idle, what is taken, what is dead, and how long connecting may take.
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { createServer as createTcp } from 'node:net'
 import { createServer as createTls } from 'node:https'
@@ -193,17 +194,19 @@ t.test('what a backend says unasked is never the answer to the next request', as
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
   const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
   const gate = new Gate()
-  let isGivenUp = false
   const backend = await startBackend(t, async ({ socket }) => {
     socket.write(good)
-    socket.once('close', () => (isGivenUp = true))
     await gate.wait()
     socket.write(evil)
   })
   const target = targetOf(backend.url)
+  const ours: Socket[] = []
+  const note = (message: unknown) => void ours.push((message as { socket: Socket }).socket)
+  subscribe('net.client.socket', note)
+  t.teardown(() => unsubscribe('net.client.socket', note))
   t.equal(await textOf(await forward(attempt(target))), 'good')
   gate.open()
-  await until(() => isGivenUp)
+  await until(() => ours[0]?.bytesRead === good.length + evil.length)
   backend.on(scripts.raw(good))
   t.equal(await textOf(await forward(attempt(target))), 'good')
   t.equal(backend.connections, 2)
