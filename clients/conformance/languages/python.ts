@@ -1,40 +1,37 @@
-// The Python client, blocking and asynchronous: its packages in a virtual environment that is kept, its sources where they
-// lie. What Python and its tools write goes to the cache.
+// The Python client, blocking and asynchronous: its packages in environments that are kept, its sources where they lie.
 
-import { execFile } from 'node:child_process'
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { cacheFolder, ensurePython } from '../../../scripts/model-server/python.ts'
+import { cacheFolder } from '../../../scripts/model-server/python.ts'
 import type { Driver, Language } from '../language.ts'
-
-const run = promisify(execFile)
-const home = join(import.meta.dirname, '../../python')
-const needed = ['httpx==0.28.1']
-
-const env = {
-  PYTHONPATH: join(home, 'src'),
-  PYTHONPYCACHEPREFIX: join(cacheFolder(), 'python-bytecode'),
-  PYTHONUTF8: '1',
-}
-
-async function missing(): Promise<readonly string[]> {
-  const asked = ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))']
-  return run('python3', asked).then(
-    () => [],
-    () => ['Python 3.9 or later'],
-  )
-}
-
-async function driver(kind: 'sync' | 'async'): Promise<Driver> {
-  const command = await ensurePython(needed, cacheFolder())
-  return { command, words: [join(home, 'conformance', 'driver.py'), kind], env }
-}
+import { checkExamples, checkPackage } from './python/package.ts'
+import {
+  ensurePyright,
+  ensureRuntime,
+  ensureTools,
+  environment,
+  home,
+  inFolder,
+  outputOf,
+} from './python/tools.ts'
 
 export const python: Language = {
   name: 'python',
   missing,
   driver: () => driver('sync'),
-  checks: {},
+  checks: {
+    types: checkTypes,
+    lint: () => tool('ruff', ['check', '--no-cache', '.']),
+    format: () => tool('ruff', ['format', '--no-cache', '--check', '.']),
+    tests: async () => {
+      const words = ['-W', 'error::ResourceWarning', '-m', 'unittest', 'discover', '-s', 'tests']
+      await outputOf(await ensureRuntime(), words)
+    },
+    docs: checkDocs,
+    package: checkPackage,
+    examples: checkExamples,
+  },
 }
 
 export const pythonAsync: Language = {
@@ -42,4 +39,43 @@ export const pythonAsync: Language = {
   missing,
   driver: () => driver('async'),
   checks: {},
+}
+
+async function missing(): Promise<readonly string[]> {
+  const asked = ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))']
+  return outputOf('python3', asked).then(
+    () => [],
+    () => ['Python 3.9 or later'],
+  )
+}
+
+async function driver(kind: 'sync' | 'async'): Promise<Driver> {
+  const words = [join(home, 'conformance', 'driver.py'), kind]
+  return { command: await ensureRuntime(), words, env: environment() }
+}
+
+async function checkTypes(): Promise<void> {
+  await tool('mypy', ['--cache-dir', join(cacheFolder(), 'python-mypy')])
+  const words = [await ensurePyright(), '--pythonpath', await ensureTools()]
+  await outputOf(process.execPath, words)
+}
+
+/** Warnings are failures; and that the calls are shown with what they say. */
+async function checkDocs(): Promise<void> {
+  await inFolder(async (folder) => {
+    const words = ['-W', 'error', '-m', 'pdoc', '--docformat', 'markdown', '-o', folder, 'tollgate']
+    await outputOf(await ensureTools(), words)
+    const html = await readFile(join(folder, 'tollgate.html'), 'utf8')
+    for (const words of [
+      'Messages.create',
+      'Sends a message and streams its answer',
+      'IncompleteStreamError',
+    ]) {
+      assert.ok(html.includes(words), `the docs do not show: ${words}`)
+    }
+  })
+}
+
+async function tool(name: string, words: readonly string[]): Promise<void> {
+  await outputOf(await ensureTools(), ['-m', name, ...words])
 }

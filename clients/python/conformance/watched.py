@@ -66,7 +66,7 @@ class Watched:
         is_digest = self.step.get("report", "digest") == "digest"
         seen: Json = {"chunks": digest if is_digest else self.listed}
         for name in ("message_id", "last_event_id"):
-            seen[name] = getattr(self.stream, name, None)
+            seen[name] = getattr(self.stream, name, None) or None
         if "during" in self.step:
             seen["during"] = self.during
         if self.step.get("final"):

@@ -16,7 +16,6 @@ def main() -> None:
         print("\n(the page is left; the answer is generated all the same)")
 
         # Kept by the page: the session, and where it was. Without these, `gate.messages.active(session.id)`.
-        assert stream.message_id
         rest = gate.messages.resume(
             session.id, stream.message_id, last_event_id=stream.last_event_id
         )

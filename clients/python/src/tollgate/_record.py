@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 class Record:
     """Fields that this version does not know are in `raw`, the JSON object as it came."""
 
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     _nested: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
         known = {name: raw[name] for name in _names(cls) if name in raw}
-        for name, made in cls._nested.items():
+        for name, read in cls._nested.items():
             if name in known:
-                known[name] = made(known[name])
-        return cls(raw=raw, **known)
+                known[name] = read(known[name])
+        made = cls(**known)
+        object.__setattr__(made, "raw", raw)
+        return made
 
 
 def one_of(kind: type[Record]) -> Callable[[Any], Any]:

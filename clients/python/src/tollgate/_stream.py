@@ -36,9 +36,9 @@ class _Stream(Resource[M]):
 
 class _MessageStream(_Stream[M]):
     @property
-    def message_id(self) -> str | None:
-        """Of the answer that is generated."""
-        return self._source.message_id
+    def message_id(self) -> str:
+        """Of the answer that is generated. Empty where the gateway has not named it yet."""
+        return self._source.message_id or ""
 
     @property
     def user_message_id(self) -> str | None:

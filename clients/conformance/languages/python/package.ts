@@ -1,0 +1,109 @@
+// The package as a stranger has it: built, installed from its archive into an empty project, its README and examples run
+// there against a real gateway, and checked with the types that it brings.
+
+import assert from 'node:assert/strict'
+import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { cacheFolder } from '../../../../scripts/model-server/python.ts'
+import type { Gate } from '../../language.ts'
+import { ensureMade, ensureTools, hashOfSources, home, inFolder, outputOf } from './tools.ts'
+
+/** What the README says that the others begin with. */
+const before = `from tollgate import Tollgate
+
+gate = Tollgate()
+session = gate.sessions.create()
+`
+/** Of the sources' paths, those that the package must not bring. */
+const unwanted = /^(conformance|tests)\//
+
+export async function checkPackage(gate: Gate): Promise<void> {
+  const project = await ensureProject()
+  const names = await outputOf('tar', ['-tzf', join(project, 'sdist.tar.gz')])
+  const paths = names.split('\n').map((name) => name.replace(/^[^/]*\//, ''))
+  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'src/tollgate/py.typed']) {
+    assert.ok(paths.includes(path), `${path} is not in the archive`)
+  }
+  assert.deepEqual(
+    paths.filter((path) => unwanted.test(path)),
+    [],
+  )
+  const [first = ''] = await blocks()
+  const said = await inFolder((folder) =>
+    runIn(project, folder, { name: 'first.py', text: first }, gate),
+  )
+  assert.match(said, /\w+[^]*\ncompleted, \d+ tokens/)
+}
+
+export async function checkExamples(gate: Gate): Promise<void> {
+  const project = await ensureProject()
+  const [, ...others] = await blocks()
+  await inFolder(async (folder) => {
+    const programs = others.map((block, i) => ({ name: `readme_${i + 1}.py`, text: whole(block) }))
+    for (const name of await readdir(join(home, 'examples'))) {
+      programs.push({ name, text: await readFile(join(home, 'examples', name), 'utf8') })
+    }
+    for (const program of programs) {
+      const said = await runIn(project, folder, program, gate)
+      assert.notEqual(said, '', `${program.name} says nothing`)
+    }
+    await checkTyped(project, folder)
+  })
+}
+
+/** By the types that the package brings. */
+async function checkTyped(project: string, cwd: string): Promise<void> {
+  const cache = join(cacheFolder(), 'python-mypy-examples')
+  const where = ['--python-executable', join(project, 'bin/python'), '--cache-dir', cache]
+  const words = ['-m', 'mypy', '--strict', ...where, '.']
+  await outputOf(await ensureTools(), words, { cwd, env: { PYTHONPATH: '' } })
+}
+
+/** An environment with the package and what it needs, from its wheel; the archive beside it. */
+async function ensureProject(): Promise<string> {
+  const project = join(cacheFolder(), `python-package-${await hashOfSources()}`)
+  const tools = await ensureTools()
+  await ensureMade(project, (fresh) =>
+    inFolder(async (folder) => {
+      await cp(home, join(folder, 'sources'), { recursive: true })
+      const dist = join(folder, 'dist')
+      // The wheel is made of the archive, as a registry's users would.
+      const words = ['-m', 'build', '--no-isolation', '--outdir', dist, join(folder, 'sources')]
+      await outputOf(tools, words, { cwd: folder })
+      const made = await readdir(dist)
+      const wheel = made.find((name) => name.endsWith('.whl')) ?? ''
+      const archive = made.find((name) => name.endsWith('.tar.gz')) ?? ''
+      await cp(join(dist, archive), join(fresh, 'sdist.tar.gz'))
+      await outputOf(tools, ['-m', 'venv', '--without-pip', fresh])
+      const install = ['-m', 'pip', '--python', join(fresh, 'bin/python'), 'install', '--quiet']
+      await outputOf(tools, [...install, '--disable-pip-version-check', join(dist, wheel)])
+    }),
+  )
+  return project
+}
+
+interface Program {
+  readonly name: string
+  readonly text: string
+}
+
+async function runIn(
+  project: string,
+  cwd: string,
+  { name, text }: Program,
+  gate: Gate,
+): Promise<string> {
+  await writeFile(join(cwd, name), text)
+  const env = { PYTHONPATH: '', TOLLGATE_API_KEY: gate.apiKey, TOLLGATE_BASE_URL: gate.baseURL }
+  const words = ['-W', 'error::ResourceWarning', name, ...(name === 'chat.py' ? ['Hello'] : [])]
+  return await outputOf(join(project, 'bin/python'), words, { cwd, env })
+}
+
+function whole(block: string): string {
+  return /import .*\bTollgate\b|AsyncTollgate/.test(block) ? block : `${before}${block}`
+}
+
+async function blocks(): Promise<readonly string[]> {
+  const text = await readFile(join(home, 'README.md'), 'utf8')
+  return [...text.matchAll(/^```python\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+}
