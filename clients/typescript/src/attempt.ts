@@ -129,14 +129,18 @@ export class Attempt {
   async #open({ url, send, connectMs }: Sending, init: RequestInit): Promise<Response> {
     const { signal } = this.#abort
     let isReached: boolean | undefined
-    const onConnect = () => {
-      isReached = true
-      this.#wait(this.#head)
+    const watcher = {
+      onDispatch: () => {
+        isReached = false
+        this.#wait({ ms: connectMs, what: 'No connection was made', isReached })
+      },
+      onConnect: () => {
+        isReached = true
+        this.#wait(this.#head)
+      },
     }
-    const dispatcher = send ? undefined : dispatcherFor(onConnect)
-    if (dispatcher) isReached = false
-    const connect = { ms: connectMs, what: 'No connection was made', isReached: false }
-    this.#wait(dispatcher ? connect : this.#head)
+    this.#wait(this.#head)
+    const dispatcher = send ? undefined : dispatcherFor(watcher)
     try {
       // Looked up at each call: what takes the place of the global one, in tests say, is meant.
       return await (send ?? fetch)(url, { ...init, ...dispatcher, signal })

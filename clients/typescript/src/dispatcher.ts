@@ -10,17 +10,26 @@ interface Dispatcher {
 
 const begins = ['onRequestStart', 'onConnect']
 
-/** Fields for fetch's second argument. `onConnect`: the connection is there, the request goes out. */
-export function dispatcherFor(onConnect: () => void): { dispatcher: Dispatcher } | undefined {
+export interface Watcher {
+  /** A connection is looked for. Not called by a fetch that knows no dispatchers. */
+  onDispatch(): void
+  /** It is there, and the request goes out. */
+  onConnect(): void
+}
+
+/** Fields for fetch's second argument. */
+export function dispatcherFor(watcher: Watcher): { dispatcher: Dispatcher } | undefined {
   const undici = undiciVersion()
   if (undici === undefined) return undefined
   return {
     dispatcher: {
-      dispatch: (options, handler) =>
-        globalDispatcher(undici).dispatch(
+      dispatch(options, handler) {
+        watcher.onDispatch()
+        return globalDispatcher(undici).dispatch(
           { ...options, headersTimeout: 0, bodyTimeout: 0 },
-          watched(handler, onConnect),
-        ),
+          watched(handler, watcher),
+        )
+      },
     },
   }
 }
@@ -43,13 +52,13 @@ function globalDispatcher(undici: number): Dispatcher {
   return found
 }
 
-function watched(handler: Handler, onConnect: () => void): Handler {
+function watched(handler: Handler, watcher: Watcher): Handler {
   const own = Object.create(handler) as Record<string, unknown>
   for (const name of begins) {
     const begin = handler[name]
     if (typeof begin !== 'function') continue
     own[name] = (...words: readonly unknown[]) => {
-      onConnect()
+      watcher.onConnect()
       return begin.apply(own, words) as unknown
     }
   }
