@@ -289,18 +289,29 @@ function many(count: number): readonly string[] {
   return Array.from({ length: count }, (_, i) => `${i} `)
 }
 
-function* sliced(text: string): Generator<string> {
-  for (let at = 0; at < text.length; at += 16_384) yield text.slice(at, at + 16_384)
+function sliced(text: string): Iterable<string> {
+  return again(function* () {
+    for (let at = 0; at < text.length; at += 16_384) yield text.slice(at, at + 16_384)
+  })
 }
 
-function* endless(start: string): Generator<string> {
-  yield start
-  for (let i = 0; i < 2048; i++) yield 'x'.repeat(65_536)
+function endless(start: string): Iterable<string> {
+  return again(function* () {
+    yield start
+    for (let i = 0; i < 2048; i++) yield 'x'.repeat(65_536)
+  })
 }
 
-function* flood(mebibytes: number): Generator<string> {
-  yield retry
-  for (let i = 0; i < mebibytes * 16; i++) {
-    yield block(JSON.stringify(chunk('y'.repeat(65_000))), i)
-  }
+function flood(mebibytes: number): Iterable<string> {
+  return again(function* () {
+    yield retry
+    for (let i = 0; i < mebibytes * 16; i++) {
+      yield block(JSON.stringify(chunk('y'.repeat(65_000))), i)
+    }
+  })
+}
+
+/** One that can be gone through by each client; a generator's end is its end for all. */
+function again(pieces: () => Iterator<string>): Iterable<string> {
+  return { [Symbol.iterator]: pieces }
 }
