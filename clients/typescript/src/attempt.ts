@@ -1,8 +1,8 @@
 // One request and its answer, read piece by piece. Promises that each wait ends: by what came, by a time-out, or by the
 // caller's signal. Does not try again, and knows neither paths nor keys.
 
-import { dispatcherFor } from './dispatcher.ts'
-import { ConnectionError, TimeoutError } from './errors.ts'
+import { dispatcherFor, isRefusedRedirect } from './dispatcher.ts'
+import { ConnectionError, TimeoutError, errorOfRedirect } from './errors.ts'
 import { isRefusal, unref } from './runtime.ts'
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>
@@ -146,6 +146,7 @@ export class Attempt {
       return await (send ?? fetch)(url, { ...init, ...dispatcher, signal })
     } catch (cause) {
       if (signal.aborted) throw signal.reason
+      if (isRefusedRedirect(cause)) throw errorOfRedirect()
       isReached ??= !isRefusal(cause)
       throw new ConnectionError(`The connection failed${codeOf(cause)}.`, { cause, isReached })
     }

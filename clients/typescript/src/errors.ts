@@ -176,6 +176,20 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
   return new Class(problem)
 }
 
+/** Of a redirect that the runtime does not show. */
+export function errorOfRedirect(): APIError {
+  return new APIError({
+    message: 'The server redirects, and is not followed. Is the base URL that of a Tollgate?',
+    status: null,
+    code: null,
+    type: null,
+    param: null,
+    requestId: null,
+    retryAfter: null,
+    isRetriable: false,
+  })
+}
+
 /** Of an event that has an `error`. */
 export function errorOfEvent(json: object, requestId: string | null): APIError {
   const told = tellingOf(json)

@@ -4,7 +4,13 @@
 import { Attempt } from './attempt.ts'
 import type { Send } from './attempt.ts'
 import { clock } from './clock.ts'
-import { APIError, ConnectionError, TollgateError, errorOfAnswer } from './errors.ts'
+import {
+  APIError,
+  ConnectionError,
+  TollgateError,
+  errorOfAnswer,
+  errorOfRedirect,
+} from './errors.ts'
 import { jsonOf, textOf } from './body.ts'
 import { retryAfterOf, waitAfter } from './retry.ts'
 import { isBrowser } from './runtime.ts'
@@ -196,7 +202,11 @@ function segmentOf(text: string): string {
 }
 
 async function accepted(attempt: Attempt, apiKey: string): Promise<Attempt> {
-  const { status, headers } = attempt.response
+  const { status, headers, type } = attempt.response
+  if (type === 'opaqueredirect') {
+    attempt.close()
+    throw errorOfRedirect()
+  }
   if (status >= 200 && status < 300) return attempt
   const text = (await textOf(attempt)).replaceAll(apiKey, '***')
   throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers) })

@@ -2,6 +2,7 @@
 // can't send streams: there the form is the browser's own, and XMLHttpRequest says how far it is.
 
 import type { Send } from './attempt.ts'
+import { initForStreams } from './dispatcher.ts'
 import { TollgateError } from './errors.ts'
 import { headOf } from './multipart.ts'
 import { isBrowser } from './runtime.ts'
@@ -152,8 +153,8 @@ class StreamedForm implements Form {
     const { size } = this.#source
     const around = this.#head.length + this.#tail.length
     if (size !== undefined) headers.set('content-length', String(around + size))
-    const init = { body: streamOf(this.#pieces(touch)), duplex: 'half' }
-    return init as RequestInit
+    const body = streamOf(this.#pieces(touch))
+    return { ...initForStreams(), body, duplex: 'half' } as RequestInit
   }
 
   async *#pieces(touch: () => void): AsyncGenerator<Uint8Array> {

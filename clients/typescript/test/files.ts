@@ -1,7 +1,10 @@
 // Sources of every kind, and what becomes of those that fail.
 
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { Tollgate, TollgateError } from '../src/tollgate.ts'
 import type { Uploadable } from '../src/tollgate.ts'
@@ -71,4 +74,23 @@ test('what is no source of bytes is refused', async () => {
   for (const bad of ['hello', 7, {}, letters()]) {
     await assert.rejects(came(bad as unknown as Uploadable), TollgateError)
   }
+})
+
+test('an upload that is sent elsewhere is not sent there, and not again', async (t) => {
+  let asked = 0
+  const server = createServer((request, response) => {
+    asked++
+    request.resume().on('end', () => response.writeHead(307, { location: '/elsewhere' }).end())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const gate = new Tollgate({ apiKey: 'k', baseURL: `http://127.0.0.1:${port}` })
+  const upload = gate.files.upload(bytes, { sessionId: 's', filename: 'a.txt' })
+  await assert.rejects(upload, { name: 'APIError', isRetriable: false })
+  assert.equal(asked, 1)
 })
