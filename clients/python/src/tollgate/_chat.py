@@ -115,13 +115,21 @@ class Completions(Resource[M]):
         stream: Literal[True],
         **params: Unpack[ChatParams],
     ) -> Coroutine[Any, Any, AsyncChatStream]: ...
-    def create(self, **params: Any) -> Any:
+    def create(
+        self,
+        *,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        stream: bool | None = None,
+        **params: Any,
+    ) -> Any:
         """An answer, or with `stream=True` a stream of chunks. Nothing is stored, and nothing can be resumed.
 
         Raises InsufficientBalanceError, RateLimitError, and the others. Not sent again once it may have arrived, for
         it would be paid for twice.
         """
-        return delivered(self._core, self._create(params))
+        body = {"model": model, "messages": messages, **({"stream": True} if stream else {})}
+        return delivered(self._core, self._create({**body, **params}))
 
     async def _create(self, params: Mapping[str, Any]) -> Any:
         body, options = divided(params)

@@ -153,11 +153,11 @@ def error_of_answer(
     return _class_of_status(status)(status=status, retry_after=retry_after, body=body, **facts)
 
 
-def error_of_event(body: Mapping[str, Any], *, partial_text: str) -> APIError:
+def error_of_event(body: Mapping[str, Any]) -> APIError:
     facts = _facts_of(body)
     kind = _BY_TYPE.get(facts["type"] or "", APIError)
     facts["message"] = facts["message"] or json.dumps(body["error"], ensure_ascii=False)
-    return kind(body=body, partial_text=partial_text, **facts)
+    return kind(body=body, **facts)
 
 
 def _class_of_status(status: int) -> type[APIError]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import httpx
@@ -18,6 +19,8 @@ from ._upload import Multipart
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 # Else a user in a proxy's or redirect's URL would replace the key by itself.
 _NO_AUTH = httpx.Auth()
+# How long the end of an answer is waited for behind its last event, so that the connection can serve again.
+_END_SECONDS = 0.2
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -51,6 +54,10 @@ class Io(Protocol):
         """Gives the connection back where the body was read, else closes it."""
         ...
 
+    async def finish(self, answer: Answer) -> None:
+        """`close` for a body of which nothing more is wanted, but whose end may be near."""
+        ...
+
     async def sleep(self, seconds: float) -> None: ...
 
 
@@ -80,13 +87,14 @@ class BlockingIo:
             raise _told(error) from error
 
     async def close(self, answer: Answer) -> None:
-        self.close_now(answer)
+        answer._response.close()
+
+    async def finish(self, answer: Answer) -> None:
+        # A blocking read of the end could only be left by its time-out, which is far too long for this.
+        answer._response.close()
 
     async def sleep(self, seconds: float) -> None:
         self._sleep(seconds)
-
-    def close_now(self, answer: Answer) -> None:
-        answer._response.close()
 
     def end(self) -> None:
         if self._is_own:
@@ -121,6 +129,11 @@ class AsyncIo:
             raise _told(error) from error
 
     async def close(self, answer: Answer) -> None:
+        await answer._response.aclose()
+
+    async def finish(self, answer: Answer) -> None:
+        with suppress(TollgateError, asyncio.TimeoutError):
+            await asyncio.wait_for(self.read(answer), _END_SECONDS)
         await answer._response.aclose()
 
     async def sleep(self, seconds: float) -> None:

@@ -22,7 +22,7 @@ from ._errors import (
 from ._http import Answer
 from ._request import Call, outgoing_of
 from ._retry import wait_seconds
-from ._sse import Parser
+from ._sse import Event, Parser
 
 _MOST_TRIES = 5
 _MOST_PARTIAL_TEXT = 8 * 1024 * 1024
@@ -73,34 +73,39 @@ class Reader:
     def pop(self) -> Chunk | None:
         """None: nothing is here; ask for `more`."""
         events = self._parser.events
-        while events and not self._is_over:
+        while events:
             event = events.popleft()
             if not self._moves_on(event.id):
                 continue
-            if event.data == "[DONE]":
-                self.is_done = True
-                return None
-            try:
-                raw = parse_object(event.data, "An event of the stream")
-            except TollgateError as error:
-                self._fail(error)
-                return None
-            if raw.get("error") is not None:
-                self._take_error(event.data)
-                return None
-            text = text_of(raw)
-            if text:
-                self._keep(text)
-            self._tries = 0
-            return Chunk(raw, text, event.id)
+            chunk = self._chunk_of(event)
+            if chunk is None:
+                events.clear()
+            return chunk
         return None
 
+    def _chunk_of(self, event: Event) -> Chunk | None:
+        """None for a terminal, and for what can't be one."""
+        if event.data == "[DONE]":
+            self.is_done = True
+            return None
+        try:
+            raw = parse_object(event.data, "An event of the stream")
+        except TollgateError as error:
+            self._fail(error)
+            return None
+        if raw.get("error") is not None:
+            self._take_error(event.data)
+            return None
+        text = text_of(raw)
+        if text:
+            self._keep(text)
+        self._tries = 0
+        return Chunk(raw, text, event.id)
+
     async def more(self) -> bool:
-        """False at the end; raises what the stream failed of."""
+        """False at the end; raises what the stream failed of. What was popped last was all there was."""
         if self._is_over or self.is_closed:
-            await self.close()
-            if self._failure:
-                raise self._failure
+            await self._end()
             return False
         cause: TollgateError | None = None
         try:
@@ -115,6 +120,15 @@ class Reader:
             return True
         await self._resume(cause)
         return True
+
+    async def _end(self) -> None:
+        answer, self._answer = self._answer, None
+        self.is_closed = True
+        if answer is not None:
+            await (self.core.io.finish(answer) if self.is_done else self.core.io.close(answer))
+        if self._failure:
+            self._failure.partial_text = self.partial_text
+            raise self._failure
 
     async def close(self) -> None:
         """Leaves: the connection is closed, the generation goes on."""
@@ -179,14 +193,13 @@ class Reader:
 
     def _take_error(self, data: str) -> None:
         shown = parse_object(self.core.settings.key.hide_in(data), "An event of the stream")
-        error = error_of_event(shown, partial_text=self.partial_text)
+        error = error_of_event(shown)
         if error.code == "message_cancelled" and self._is_cancelled:
             self.is_done = True
         else:
             self._fail(error)
 
     def _fail(self, error: TollgateError, cause: TollgateError | None = None) -> None:
-        error.partial_text = self.partial_text
         error.request_id = error.request_id or self.request_id
         if cause is not None:
             error.__cause__ = cause

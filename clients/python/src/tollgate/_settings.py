@@ -25,7 +25,8 @@ class Secret:
         return self._value
 
     def hide_in(self, text: str) -> str:
-        return text.replace(self._value, "***")
+        # One so short is nobody's key, and may stand in any word.
+        return text.replace(self._value, "***") if len(self._value) > 7 else text
 
     def __repr__(self) -> str:
         return "***"
