@@ -100,19 +100,34 @@ function codeIn(text: string): string {
   return /"code":"([a-z_]+)"/.exec(text)?.[1] ?? ''
 }
 
+/** Headers and bodies have a second. Where a busy machine takes longer they are told so, rightly, and come again. */
+async function inTime<T>(attempt: () => Promise<T>, isTimeOut: (seen: T) => boolean): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const begun = performance.now()
+    const seen = await attempt()
+    if (!isTimeOut(seen) || performance.now() - begun < 1000 || tries === 5) return seen
+  }
+}
+
 function jobsFor(t: Test, scene: Scene): readonly Job[] {
   const wrong = (name: string, seen: string | undefined) => {
     if (seen !== undefined) t.fail(`${name}: ${seen}`)
   }
   const fromClients = attacks.map((one) => ({
     name: one.name,
-    run: async () => wrong(one.name, await attack(t, one, scene)),
+    run: async () => {
+      const isTimeOut = (seen: string | undefined) => seen === '408 request_timeout'
+      wrong(one.name, await inTime(() => attack(t, one, scene), isTimeOut))
+    },
   }))
   const fromBackends = Object.entries(breakages).flatMap(([model, expected]) =>
     (['whole', 'stream'] as const).map((how) => ({
       name: `${model}, ${how}`,
       run: async () => {
-        const told = await toldBy(scene, model, how === 'stream')
+        const told = await inTime(
+          () => toldBy(scene, model, how === 'stream'),
+          ({ status }) => status === 408,
+        )
         const isRight = told.status === expected[how].status && told.code === expected[how].code
         wrong(`${model}, ${how}`, isRight ? undefined : JSON.stringify(told))
       },
