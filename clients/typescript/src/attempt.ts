@@ -29,6 +29,7 @@ interface Wait {
 /** How long and how much is read behind the end, so that the connection can be used again. */
 const behindMs = 500
 const maxBehind = 65_536
+const longestMs = 2 ** 31 - 1
 
 export class Attempt {
   readonly #abort = new AbortController()
@@ -154,6 +155,8 @@ export class Attempt {
 
   #wait({ ms, what, isReached }: Wait): void {
     this.#rest()
+    // Longer ones are taken for none at all by setTimeout, and end at once.
+    if (ms > longestMs) return
     const end = () => this.close(new TimeoutError(`${what} for ${ms} ms.`, { isReached }))
     this.#timer = setTimeout(end, ms)
     unref(this.#timer)

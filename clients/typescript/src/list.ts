@@ -51,8 +51,11 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
       yield page
       if (page.has_more !== true) return undefined
       const next = this.#cursorOf(page)
-      // A server that repeats itself would be asked for ever.
-      if (next === undefined || next === cursor) return undefined
+      if (page.data.length === 0) return undefined
+      // Nothing is left out in silence, and a server that repeats itself is not asked for ever.
+      if (next === undefined || next === cursor) {
+        throw new TollgateError('The list has more, and does not say where it goes on.')
+      }
       cursor = next
     }
   }

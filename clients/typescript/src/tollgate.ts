@@ -69,7 +69,7 @@ export interface TollgateOptions {
   readonly maxRetries?: number | undefined
   /** Ms; 10 s. Node only, and at most 10 s there: elsewhere it is the runtime's own, within `idleTimeout`. */
   readonly connectTimeout?: number | undefined
-  /** Ms without a byte; 60 s. */
+  /** Ms without a byte; 60 s. Infinity: none, as for the others. */
   readonly idleTimeout?: number | undefined
   /** Ms until the head of an answer that is generated and not streamed; 600 s. */
   readonly answerTimeout?: number | undefined

@@ -116,10 +116,10 @@ export class Transport {
     if (!isBrowser()) headers.set('user-agent', `tollgate-typescript/${version}`)
     if (call.json) headers.set('content-type', 'application/json')
     if (call.json && call.method === 'POST') {
-      headers.set('idempotency-key', options.idempotencyKey ?? randomKey())
+      setHeader(headers, 'idempotency-key', options.idempotencyKey ?? randomKey())
     }
     for (const more of [always, options.headers, call.headers]) {
-      for (const [name, value] of Object.entries(more ?? {})) headers.set(name, value)
+      for (const [name, value] of Object.entries(more ?? {})) setHeader(headers, name, value)
     }
     return headers
   }
@@ -134,14 +134,12 @@ export class Transport {
     }
     let { url } = request
     for (let hops = 0; hops < maxHops; hops++) {
-      const location = attempt.response.headers.get('location')
-      if (!isRedirect(attempt.response.status) || location === null) break
+      const next = redirectOf(attempt.response, url)
+      if (next === undefined) break
       attempt.close()
-      url = new URL(location, url).href
-      attempt = await this.#send(
-        { ...request, url, headers: this.#headersFor(url, request) },
-        'manual',
-      )
+      url = next
+      const headers = this.#headersFor(url, request)
+      attempt = await this.#send({ ...request, url, headers }, 'manual')
     }
     return await accepted(attempt, this.#settings.apiKey)
   }
@@ -212,8 +210,21 @@ async function accepted(attempt: Attempt, apiKey: string): Promise<Attempt> {
   throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers) })
 }
 
-function isRedirect(status: number): boolean {
-  return [301, 302, 303, 307, 308].includes(status)
+/** Where it is sent. Some runtimes' fetch reads files too, which no server has to ask for. */
+function redirectOf({ status, headers }: Response, base: string): string | undefined {
+  const location = headers.get('location') ?? ''
+  if (![301, 302, 303, 307, 308].includes(status) || !URL.canParse(location, base)) return undefined
+  const { href, protocol } = new URL(location, base)
+  return protocol === 'http:' || protocol === 'https:' ? href : undefined
+}
+
+/** The runtime's own error has the value in it. */
+function setHeader(headers: Headers, name: string, value: string): void {
+  try {
+    headers.set(name, value)
+  } catch {
+    throw new TollgateError(`The header ${name} can’t have this value.`)
+  }
 }
 
 function isWorthAnother(error: unknown, { form, isPaid }: Call): boolean {

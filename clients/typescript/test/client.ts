@@ -133,6 +133,45 @@ test('where a redirect is not shown, as in browsers, only a file’s content is 
   await assert.rejects(gate.billing.balance(), { name: 'APIError' })
 })
 
+test('a file’s content is not read from where no server has anything to say', async () => {
+  for (const location of ['file:///etc/passwd', 'data:,hello', 'http://[']) {
+    const asked: string[] = []
+    const fetch: Fetch = async (url) => {
+      asked.push(url)
+      return new Response(null, { status: 302, headers: { location } })
+    }
+    const content = gateOf(fetch, { maxRetries: 0 }).files.content('f')
+    await assert.rejects(content, { name: 'APIError', status: 302 })
+    assert.equal(asked.length, 1)
+  }
+})
+
+test('Infinity is no time-out', async () => {
+  const fetch: Fetch = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    return Response.json({})
+  }
+  await gateOf(fetch, { idleTimeout: Infinity }).billing.balance()
+})
+
+test('a header that can’t be sent is refused without its value', async () => {
+  const gate = gateOf(async () => Response.json({}))
+  const asked = gate.billing.balance({ headers: { 'X-Secret': 'hidden\nX: y' } })
+  await assert.rejects(
+    asked,
+    (error) => error instanceof TollgateError && !inspect(error).includes('hidden'),
+  )
+})
+
+test('a list that has more and does not say where is no whole list', async () => {
+  const page = { object: 'list', data: [{ object: 'billing.usage' }], has_more: true }
+  const gate = gateOf(async () => Response.json(page))
+  const read = async () => {
+    for await (const _row of gate.billing.usage());
+  }
+  await assert.rejects(read(), TollgateError)
+})
+
 test('a stream that never named its message can’t be resumed, and says so', async () => {
   const headers = { 'content-type': 'text/event-stream' }
   const gate = gateOf(async () => new Response('data: {"choices":[]}\n\n', { headers }))
