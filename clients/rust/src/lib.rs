@@ -1,3 +1,5 @@
+// The crate: its README is its documentation, and the code blocks there are compiled with its tests.
+
 #![doc = include_str!("../README.md")]
 
 mod address;

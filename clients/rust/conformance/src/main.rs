@@ -5,21 +5,30 @@ mod files;
 mod steps;
 mod streams;
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::mpsc;
 use tollgate::{Client, Error};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(line) = lines.next_line().await? {
-        let case = serde_json::from_str(&line)?;
+    // In a thread of its own, so that connections can be closed while there is nothing to do.
+    let (sender, mut lines) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(line) = lines.recv().await {
+        let case = serde_json::from_str(&line?)?;
+        let saw = run(&case).await;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", run(&case).await)?;
+        writeln!(out, "{saw}")?;
         out.flush()?;
     }
     Ok(())

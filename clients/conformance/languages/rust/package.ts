@@ -1,0 +1,115 @@
+// The crate as a stranger has it: packed, unpacked, and built into an empty project, where its README and its examples
+// run against a real gateway.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { cacheFolder } from '../../../../scripts/model-server/python.ts'
+import type { Gate } from '../../language.ts'
+import { cargo, home, target } from './cargo.ts'
+
+const run = promisify(execFile)
+const crate = 'tollgate-0.1.0'
+/** Always the same one: cargo knows what it has built by where it lies. */
+const folder = join(cacheFolder(), 'rust-package')
+const project = join(folder, 'project')
+const wanted = ['Cargo.toml', 'Cargo.lock', 'LICENSE', 'README.md', 'CHANGELOG.md']
+/** A program that hangs. */
+const boundMs = 60_000
+
+export async function checkPackage(gate: Gate): Promise<void> {
+  await makeProject()
+  const [first] = await blocks()
+  assert.match(first ?? '', /async fn main/)
+  await build({ first: first ?? '' })
+  assert.match(await said('first', gate), /\w+[^]*\ncompleted, \d+ tokens/)
+}
+
+export async function checkExamples(gate: Gate): Promise<void> {
+  await makeProject()
+  const [, ...others] = await blocks()
+  const examples: Record<string, string> = {}
+  for (const name of await readdir(join(folder, crate, 'examples'))) {
+    const text = await readFile(join(folder, crate, 'examples', name), 'utf8')
+    examples[`example_${name.replace(/\.rs$/, '')}`] = text
+  }
+  const names = others.map((_, i) => `readme_${i + 1}`)
+  const programs = {
+    ...examples,
+    ...Object.fromEntries(others.map((text, i) => [names[i], whole(text)])),
+  }
+  await build(programs)
+  for (const name of Object.keys(programs)) {
+    assert.notEqual(await said(name, gate), '', `${name} says nothing`)
+  }
+}
+
+/** Packed from what lies here, committed or not. */
+async function makeProject(): Promise<void> {
+  await cargo([
+    'package',
+    '--locked',
+    '--quiet',
+    '--allow-dirty',
+    '--no-verify',
+    '--package',
+    'tollgate',
+  ])
+  await rm(join(folder, crate), { recursive: true, force: true })
+  await mkdir(join(project, 'src/bin'), { recursive: true })
+  await run('tar', ['-xzf', join(target, 'package', `${crate}.crate`), '-C', folder])
+  const packed = await readdir(join(folder, crate))
+  for (const name of wanted) assert.ok(packed.includes(name), `${name} is not in the crate`)
+  assert.ok(!packed.includes('conformance'), 'the driver is in the crate')
+}
+
+/** As the README says what to depend on, but for where the crate is; built as the driver is, to share what it built. */
+async function build(programs: Readonly<Record<string, string>>): Promise<void> {
+  const readme = await readFile(join(folder, crate, 'README.md'), 'utf8')
+  const dependencies = /^```toml\n(.*?)^```$/ms.exec(readme)?.[1] ?? ''
+  const manifest = await readFile(join(home, 'Cargo.toml'), 'utf8')
+  const text = [
+    '[package]\nname = "stranger"\nversion = "0.0.0"\nedition = "2024"\n',
+    dependencies.replace(/^tollgate = .*$/m, `tollgate = { path = "../${crate}" }`),
+    manifest.slice(manifest.indexOf('[profile.dev]')),
+  ]
+  await rm(join(project, 'src/bin'), { recursive: true, force: true })
+  await mkdir(join(project, 'src/bin'), { recursive: true })
+  await writeFile(join(project, 'Cargo.toml'), text.join('\n'))
+  // The versions that everything else was tried with.
+  await cp(join(home, 'Cargo.lock'), join(project, 'Cargo.lock'))
+  for (const [name, program] of Object.entries(programs)) {
+    await writeFile(join(project, 'src/bin', `${name}.rs`), program)
+  }
+  await cargo(['build', '--quiet'], { cwd: project })
+}
+
+async function said(name: string, gate: Gate): Promise<string> {
+  const env = { ...process.env, TOLLGATE_API_KEY: gate.apiKey, TOLLGATE_BASE_URL: gate.baseURL }
+  const running = run(join(target, 'debug', name), [], { cwd: project, env, timeout: boundMs })
+  running.child.stdin?.end('Hello!\nAnd again.\n')
+  const { stdout } = await running
+  return stdout
+}
+
+/** A README's function as a program that calls it. */
+function whole(block: string): string {
+  const name = /async fn (\w+)/.exec(block)?.[1] ?? ''
+  return `mod readme {
+${block.replace('async fn', 'pub async fn')}}
+
+#[tokio::main]
+async fn main() -> tollgate::Result<()> {
+    let client = tollgate::Client::from_env()?;
+    let session = client.sessions().create(tollgate::SessionParams::new()).await?;
+    readme::${name}(&client, &session).await
+}
+`
+}
+
+async function blocks(): Promise<readonly string[]> {
+  const readme = await readFile(join(folder, crate, 'README.md'), 'utf8')
+  return [...readme.matchAll(/^```rust\S*\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+}

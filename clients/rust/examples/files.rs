@@ -1,0 +1,18 @@
+//! Uploads the file that its argument names, or itself, and downloads it again, showing how far it is.
+
+use tollgate::{Client, SessionParams, Upload};
+
+#[tokio::main]
+async fn main() -> tollgate::Result<()> {
+    let path = std::env::args().nth(1).map_or_else(std::env::current_exe, |path| Ok(path.into()))?;
+    let client = Client::from_env()?;
+    let session = client.sessions().create(SessionParams::new()).await?;
+    let upload = Upload::path(path).on_progress(|bytes| print!("\r{bytes} bytes up"));
+    let file = client.files().upload(&session.id, upload).await?;
+    println!("\n{} {} {}", file.id, file.content_type, file.sha256);
+
+    let mut download = client.files().content(&file.id).on_progress(|bytes| print!("\r{bytes} bytes down")).await?;
+    let size = download.write_to(&mut tokio::io::sink()).await?;
+    println!("\n{:?} has {size} bytes", download.filename());
+    client.sessions().delete(&session.id).await
+}
