@@ -1,5 +1,5 @@
-// What the conformance runner drives this client with: a line of JSON in, a line of JSON out. Acts through the public API
-// alone, but for the clock, which it stops. The words are those of clients/conformance/README.md.
+// What the conformance runner drives this client with: a line of JSON in, a line of JSON out. Acts through the public
+// API alone, but for the clock, which it stops. The words are those of clients/conformance/README.md.
 
 import { createInterface } from 'node:readline'
 import { inspect } from 'node:util'

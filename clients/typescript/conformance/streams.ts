@@ -1,4 +1,5 @@
-// A stream as the runner wants to hear of it: chunks as texts, as JSON or as a digest, and what was done in their midst.
+// A stream as the runner wants to hear of it: chunks as texts, as JSON or as a digest, and what was done in their
+// midst.
 
 import { createHash } from 'node:crypto'
 import type { ChatStream, Chunk, MessageStream } from '../src/tollgate.ts'

@@ -1,5 +1,5 @@
-// One request and its answer, read piece by piece. Promises that each wait ends: by what came, by a time-out, or by the
-// caller's signal. Does not try again, and knows neither paths nor keys.
+// One request and its answer, read piece by piece. Promises that each wait ends: by what came, by a time-out, or by
+// the caller's signal. Does not try again, and knows neither paths nor keys.
 
 import { dispatcherFor, isRefusedRedirect } from './dispatcher.ts'
 import { ConnectionError, TimeoutError, errorOfRedirect } from './errors.ts'

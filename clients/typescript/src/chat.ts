@@ -76,9 +76,9 @@ export class Completions {
   }
 
   /**
-   * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving the stream
-   * ends the generation. Knows no idempotency: sent again when it was refused, and after a lost connection only if it surely
-   * reached nobody.
+   * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving
+   * the stream ends the generation. Knows no idempotency: sent again when it was refused, and after a lost connection
+   * only if it surely reached nobody.
    */
   create(body: ChatRequest & { readonly stream: true }, options?: CallOptions): Promise<ChatStream>
   create(

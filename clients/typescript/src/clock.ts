@@ -1,4 +1,5 @@
-// The only place that waits between attempts, so that a test can put its own function here. No part of the public API.
+// The only place that waits between attempts, so that a test can put its own function here. No part of the public
+// API.
 
 export interface Clock {
   /** Rejects with the signal's reason when that comes first. */

@@ -1,6 +1,6 @@
-// What Node's fetch can't be asked for: to be told of the connection, no limits of its own on how long an answer may take (it
-// has 300 s), and a body that isn't kept. Hands each request on to the dispatcher that is set globally, so proxies and agents
-// stay as they are. Does nothing in other runtimes.
+// What Node's fetch can't be asked for: to be told of the connection, no limits of its own on how long an answer may
+// take (it has 300 s), and a body that isn't kept. Hands each request on to the dispatcher that is set globally, so
+// proxies and agents stay as they are. Does nothing in other runtimes.
 
 type Handler = Readonly<Record<string, unknown>>
 
@@ -35,8 +35,8 @@ export function dispatcherFor(watcher: Watcher): { dispatcher: Dispatcher } | un
 }
 
 /**
- * Fields for fetch's second argument, with a body that is a stream. Up to Node 24 all of it stays in memory until it is sent,
- * for a redirect that might want it again; unless none is to be followed, for nobody's window.
+ * Fields for fetch's second argument, with a body that is a stream. Up to Node 24 all of it stays in memory until it
+ * is sent, for a redirect that might want it again; unless none is to be followed, for nobody's window.
  */
 export function initForStreams(): RequestInit {
   return undiciVersion() === undefined ? {} : { redirect: 'error', window: null }

@@ -1,5 +1,5 @@
-// A file on its way in, piece by piece as it is asked for; goes on by itself where the connection breaks, as long as the file
-// is the same. Promises that what ends without an error is whole.
+// A file on its way in, piece by piece as it is asked for; goes on by itself where the connection breaks, as long as
+// the file is the same. Promises that what ends without an error is whole.
 
 /// <reference lib="esnext.disposable" preserve="true" />
 

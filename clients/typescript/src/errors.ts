@@ -1,5 +1,5 @@
-// What a call can reject with: one class a family of statuses, made from the server's own words. Promises that no error
-// carries the API key. Decides only whether an error is worth another attempt; the waiting is retry.ts.
+// What a call can reject with: one class a family of statuses, made from the server's own words. Promises that no
+// error carries the API key. Decides only whether an error is worth another attempt; the waiting is retry.ts.
 
 /** What every error of this library is. Abort reasons are the caller's own, and pass as they are. */
 export class TollgateError extends Error {

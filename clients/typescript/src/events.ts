@@ -1,5 +1,5 @@
-// Bytes of an event stream in, events out: in one pass, whatever the pieces are cut like. Promises that no event and no line
-// grows beyond its bound. What the data means is chunk.ts's.
+// Bytes of an event stream in, events out: in one pass, whatever the pieces are cut like. Promises that no event and
+// no line grows beyond its bound. What the data means is chunk.ts's.
 
 import { createParser } from 'eventsource-parser'
 import type { EventSourceMessage, EventSourceParser } from 'eventsource-parser'

@@ -66,8 +66,8 @@ export class Files {
   }
 
   /**
-   * Sends a file in pieces; what is in memory is a piece. A stream is sent once; anything else is sent again where that may
-   * help. Rejects with what reading the file failed with.
+   * Sends a file in pieces; what is in memory is a piece. A stream is sent once; anything else is sent again where
+   * that may help. Rejects with what reading the file failed with.
    */
   async upload(file: Uploadable, params: UploadParams): Promise<FileObject> {
     const { sessionId, contentType, size, onProgress, ...options } = params

@@ -26,8 +26,8 @@ export type Turn = Pick<ListParams, 'after' | 'before'>
 type ReadPage<T> = (turn: Turn) => Promise<Page<T>>
 
 /**
- * What a list call returns. `for await (const item of list)` goes through the items of all pages, `list.pages()` through the
- * pages; `await list` is the first page. Nothing is asked for before that.
+ * What a list call returns. `for await (const item of list)` goes through the items of all pages, `list.pages()`
+ * through the pages; `await list` is the first page. Nothing is asked for before that.
  */
 export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
   readonly #read: ReadPage<T>

@@ -1,5 +1,5 @@
-// The stream of a session's message: resumes by itself where it breaks off, so that a reader sees each chunk once. The
-// generation goes on without a reader; only `cancel` stops it.
+// The stream of a session's message: resumes by itself where it breaks off, so that a reader sees each chunk once.
+// The generation goes on without a reader; only `cancel` stops it.
 
 import type { Attempt } from './attempt.ts'
 import { clock } from './clock.ts'
@@ -24,9 +24,9 @@ export interface MessageCalls {
 const maxAttempts = 5
 
 /**
- * The answer to a message. The loop throws the {@link APIError} that the server ended it with, an
- * {@link IncompleteStreamError} where it could not be resumed, or the signal's reason. Leaving the loop closes the connection
- * and nothing else: the message is generated, stored and charged all the same.
+ * The answer to a message. The loop throws the {@link APIError} that the server ended it with, an {@link
+ * IncompleteStreamError} where it could not be resumed, or the signal's reason. Leaving the loop closes the
+ * connection and nothing else: the message is generated, stored and charged all the same.
  */
 export class MessageStream extends ChatStream {
   readonly #calls: MessageCalls
@@ -70,8 +70,8 @@ export class MessageStream extends ChatStream {
   }
 
   /**
-   * Stops the generation, once. The loop goes on with what came before the stop, and ends without an error. Resolves with the
-   * message as it ended.
+   * Stops the generation, once. The loop goes on with what came before the stop, and ends without an error. Resolves
+   * with the message as it ended.
    */
   async cancel(): Promise<Message> {
     this.#cancelled ??= this.#calls.cancel(this.#known())
@@ -84,8 +84,8 @@ export class MessageStream extends ChatStream {
   }
 
   /**
-   * Reads the rest of the stream, unless it was left, then the message: its status, usage and cost. Throws what the loop
-   * would throw.
+   * Reads the rest of the stream, unless it was left, then the message: its status, usage and cost. Throws what the
+   * loop would throw.
    */
   async finalMessage(): Promise<Message> {
     if (!this.isClosed) {

@@ -67,8 +67,8 @@ export class Messages {
   }
 
   /**
-   * Sends to a session, and resolves with the stream of the answer; with `stream: false` with the finished message. Sent again
-   * with the same idempotency key it is still one message.
+   * Sends to a session, and resolves with the stream of the answer; with `stream: false` with the finished message.
+   * Sent again with the same idempotency key it is still one message.
    */
   create(
     sessionId: string,
@@ -120,8 +120,8 @@ export class Messages {
   }
 
   /**
-   * The stream again, from the start or behind `lastEventId`: what was missed, then what is generated meanwhile. Kept for
-   * 15 minutes behind the end; then NotFoundError `stream_expired`, and the message is to be retrieved.
+   * The stream again, from the start or behind `lastEventId`: what was missed, then what is generated meanwhile. Kept
+   * for 15 minutes behind the end; then NotFoundError `stream_expired`, and the message is to be retrieved.
    */
   async resume(
     sessionId: string,

@@ -18,8 +18,8 @@ type Taken = Chunk | 'done' | 'dropped'
 /**
  * The answer of `chat.completions.create` with `stream: true`. Can't be resumed: the gateway keeps nothing of it.
  *
- * The loop throws an {@link APIError} that the server ended it with, an {@link IncompleteStreamError} where it broke off, or
- * the signal's reason. Leaving the loop closes the connection, which ends the generation.
+ * The loop throws an {@link APIError} that the server ended it with, an {@link IncompleteStreamError} where it broke
+ * off, or the signal's reason. Leaving the loop closes the connection, which ends the generation.
  */
 export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
   readonly #transcript = new Transcript()
@@ -74,8 +74,8 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
   }
 
   /**
-   * Called when the connection has ended without a terminal. Another answer to go on with; null: there is nothing more, and
-   * all is well. @internal
+   * Called when the connection has ended without a terminal. Another answer to go on with; null: there is nothing
+   * more, and all is well. @internal
    */
   protected async reconnect(
     _ended: Attempt,

@@ -1,5 +1,5 @@
-// One logical call: its address, its headers, its attempts. Promises that the key goes to the base URL's origin alone and
-// that each attempt carries the same bytes and the same idempotency key. Knows no resources.
+// One logical call: its address, its headers, its attempts. Promises that the key goes to the base URL's origin alone
+// and that each attempt carries the same bytes and the same idempotency key. Knows no resources.
 
 import { Attempt } from './attempt.ts'
 import type { Send } from './attempt.ts'

@@ -1,5 +1,5 @@
-// A file on its way out as multipart/form-data, in pieces as the connection takes them: what is in memory is a piece. Browsers
-// can't send streams: there the form is the browser's own, and XMLHttpRequest says how far it is.
+// A file on its way out as multipart/form-data, in pieces as the connection takes them: what is in memory is a piece.
+// Browsers can't send streams: there the form is the browser's own, and XMLHttpRequest says how far it is.
 
 import type { Send } from './attempt.ts'
 import { initForStreams } from './dispatcher.ts'

@@ -1,5 +1,5 @@
-// The client in a real browser, in a page of another origin than the gateway: streams, an abort, a connection that is cut,
-// files with their progress. What the page does is page.js.
+// The client in a real browser, in a page of another origin than the gateway: streams, an abort, a connection that is
+// cut, files with their progress. What the page does is page.js.
 
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'

@@ -1,5 +1,5 @@
-// The TypeScript client made by npm and tsc, outside its sources: with its driver, and as the package that a user installs.
-// Each is made once, and kept under a name that says what it was made of.
+// The TypeScript client made by npm and tsc, outside its sources: with its driver, and as the package that a user
+// installs. Each is made once, and kept under a name that says what it was made of.
 
 import { cp, mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// The README's examples and those of examples/, as a user would run them: in a project that has the package from its archive,
-// against a real gateway.
+// The README's examples and those of examples/, as a user would run them: in a project that has the package from its
+// archive, against a real gateway.
 
 import assert from 'node:assert/strict'
 import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
