@@ -1,10 +1,11 @@
 """Client of the Tollgate chat gateway: chat, sessions, messages, files, billing, models.
 
-`Tollgate` blocks, `AsyncTollgate` is awaited; all else is the same.
+`Tollgate` blocks, `AsyncTollgate` is awaited; all else is the same. The calls of `Sessions`, `Messages`, `Files`,
+`Billing`, `Models` and `Completions` are shown here as `AsyncTollgate` has them; with `Tollgate` there is no `await`.
 """
 
-from ._billing import Balance, Billing, Transaction, UsageBucket
-from ._chat import Chat, ChatCompletion, ChatMessage, Choice, Completions
+from ._billing import Balance, Billing, Transaction, UsageBucket, UsageParams
+from ._chat import Chat, ChatCompletion, ChatMessage, ChatParams, Choice, Completions
 from ._chunk import Chunk, ChunkChoice, Delta, TokenUsage
 from ._client import AsyncTollgate, Tollgate
 from ._download import AsyncDownload, Download
@@ -23,12 +24,13 @@ from ._errors import (
     TimeoutError,
     TollgateError,
 )
-from ._files import File, Files
+from ._files import File, FileListParams, Files
 from ._message import Message
-from ._messages import Messages
+from ._messages import MessageParams, Messages
 from ._models import Model, Models
-from ._pages import AsyncList, AsyncPage, Page
-from ._sessions import Session, Sessions
+from ._pages import AsyncList, AsyncPage, ListParams, Page
+from ._request import Options
+from ._sessions import Session, SessionParams, Sessions
 from ._stream import AsyncChatStream, AsyncMessageStream, ChatStream, MessageStream
 from ._version import __version__
 
@@ -47,6 +49,7 @@ __all__ = [
     "Chat",
     "ChatCompletion",
     "ChatMessage",
+    "ChatParams",
     "ChatStream",
     "Choice",
     "Chunk",
@@ -57,20 +60,25 @@ __all__ = [
     "Delta",
     "Download",
     "File",
+    "FileListParams",
     "Files",
     "IncompleteStreamError",
     "InsufficientBalanceError",
+    "ListParams",
     "Message",
+    "MessageParams",
     "MessageStream",
     "Messages",
     "Model",
     "Models",
     "NotFoundError",
+    "Options",
     "Page",
     "PermissionDeniedError",
     "RateLimitError",
     "ServerError",
     "Session",
+    "SessionParams",
     "Sessions",
     "TimeoutError",
     "TokenUsage",
@@ -78,5 +86,6 @@ __all__ = [
     "TollgateError",
     "Transaction",
     "UsageBucket",
+    "UsageParams",
     "__version__",
 ]

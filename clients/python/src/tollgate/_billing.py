@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ._chunk import TokenUsage
 from ._modes import M, Resource, call, listing
 from ._pages import listed
 from ._record import Record, one_of
-from ._request import Call
+from ._request import Call, Options
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from typing_extensions import Unpack
 
     from ._modes import Either
     from ._pages import AsyncList, ListParams, Page
-    from ._request import Options
 
-    class UsageParams(Options, total=False):
-        """`from_`, `to`: Unix seconds."""
 
-        from_: int
-        to: int
-        bucket: Literal["hour", "day"]
-        group_by: Literal["model", "key"]
+class UsageParams(Options, total=False):
+    """`from_`, `to`: Unix seconds."""
+
+    from_: int
+    to: int
+    bucket: Literal["hour", "day"]
+    group_by: Literal["model", "key"]
 
 
 _PATH = ("api", "billing")

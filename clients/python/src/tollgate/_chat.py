@@ -11,37 +11,36 @@ from ._core import Core
 from ._modes import Awaiting, Blocking, M, Resource, delivered
 from ._reader import Reader
 from ._record import Record, each_of, one_of
-from ._request import Call, divided
+from ._request import Call, Options, divided
 from ._stream import AsyncChatStream, ChatStream, chat_stream
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._request import Options
 
-    class ChatParams(Options, total=False):
-        """Parameters of Chat Completions, passed on to the model. Any other goes into `extra_body`."""
+class ChatParams(Options, total=False):
+    """Parameters of Chat Completions, passed on to the model. Any other goes into `extra_body`."""
 
-        frequency_penalty: float | None
-        logit_bias: Mapping[str, int] | None
-        logprobs: bool | None
-        max_completion_tokens: int | None
-        max_tokens: int | None
-        n: int | None
-        parallel_tool_calls: bool | None
-        presence_penalty: float | None
-        reasoning_effort: str | None
-        response_format: Mapping[str, Any] | None
-        seed: int | None
-        stop: str | Sequence[str] | None
-        stream_options: Mapping[str, Any] | None
-        temperature: float | None
-        tool_choice: str | Mapping[str, Any] | None
-        tools: Sequence[Mapping[str, Any]] | None
-        top_logprobs: int | None
-        top_p: float | None
-        user: str | None
-        extra_body: Mapping[str, Any]
+    frequency_penalty: float | None
+    logit_bias: Mapping[str, int] | None
+    logprobs: bool | None
+    max_completion_tokens: int | None
+    max_tokens: int | None
+    n: int | None
+    parallel_tool_calls: bool | None
+    presence_penalty: float | None
+    reasoning_effort: str | None
+    response_format: Mapping[str, Any] | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    stream_options: Mapping[str, Any] | None
+    temperature: float | None
+    tool_choice: str | Mapping[str, Any] | None
+    tools: Sequence[Mapping[str, Any]] | None
+    top_logprobs: int | None
+    top_p: float | None
+    user: str | None
+    extra_body: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ._download import AsyncDownload, Download, fetch
 from ._errors import TollgateError
 from ._modes import M, Resource, call, listing, opening
-from ._pages import listed
+from ._pages import ListParams, listed
 from ._record import Record
 from ._request import Call
 from ._upload import Uploadable, content_of, multipart
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._modes import Either
-    from ._pages import AsyncList, ListParams, Page
+    from ._pages import AsyncList, Page
     from ._request import Options
 
-    class FileListParams(ListParams, total=False):
-        session_id: str
+
+class FileListParams(ListParams, total=False):
+    session_id: str
 
 
 _PATH = ("api", "files")

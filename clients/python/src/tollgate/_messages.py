@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, overload
 
+from ._chat import ChatParams
 from ._errors import TollgateError
 from ._message import Message
 from ._modes import Awaiting, Blocking, M, Resource, call, delivered, listing, opening
 from ._pages import listed
 from ._reader import Reader, resume_call
-from ._request import Call, divided
+from ._request import Call, Options, divided
 from ._stream import AsyncMessageStream, MessageStream, message_stream
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._chat import ChatParams
     from ._modes import Either
     from ._pages import AsyncList, ListParams, Page
-    from ._request import Options
 
-    class MessageParams(ChatParams, total=False):
-        """What a message takes beside its content, Chat Completions' parameters among it.
 
-        `messages`: instead of the content, the new turns, the last of the user's or a tool's. `files`: ids of the
-        session's files, put behind the content. `on_disconnect`: what leaving the stream does to the generation.
-        """
+class MessageParams(ChatParams, total=False):
+    """What a message takes beside its content, Chat Completions' parameters among it.
 
-        messages: Sequence[Mapping[str, Any]]
-        model: str | None
-        files: Sequence[str]
-        on_disconnect: Literal["continue", "cancel"]
+    `messages`: instead of the content, the new turns, the last of the user's or a tool's. `files`: ids of the
+    session's files, put behind the content. `on_disconnect`: what leaving the stream does to the generation.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    model: str | None
+    files: Sequence[str]
+    on_disconnect: Literal["continue", "cancel"]
 
 
 Content = Union[str, Sequence[Mapping[str, Any]]]

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from ._core import Core
 from ._modes import completed
-from ._request import Call, divided
+from ._request import Call, Options, divided
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from ._modes import Either
-    from ._request import Options
 
-    class ListParams(Options, total=False):
-        """`after`, `before`: an id of the list. `limit`: items a page, 1 to 100."""
 
-        limit: int
-        after: str
-        before: str
-        order: Literal["asc", "desc"]
+class ListParams(Options, total=False):
+    """`after`, `before`: an id of the list. `limit`: items a page, 1 to 100."""
+
+    limit: int
+    after: str
+    before: str
+    order: Literal["asc", "desc"]
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote, urlencode
 
 from ._errors import TollgateError
@@ -14,32 +14,22 @@ from ._settings import Settings, Timeouts
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from typing import TypedDict
-
     from ._upload import Multipart
 
-    class Options(TypedDict, total=False):
-        """What every call takes beside its own parameters. Seconds."""
 
-        idempotency_key: str
-        """Of a creating call; one is made where it is not given, and kept over all its attempts."""
-        extra_headers: Mapping[str, str]
-        max_retries: int
-        connect_timeout: float
-        idle_timeout: float
-        head_timeout: float
+class Options(TypedDict, total=False):
+    """What every call takes beside its own parameters. Seconds."""
+
+    idempotency_key: str
+    """Of a creating call; one is made where it is not given, and kept over all its attempts."""
+    extra_headers: Mapping[str, str]
+    max_retries: int
+    connect_timeout: float
+    idle_timeout: float
+    head_timeout: float
 
 
-OPTIONS = frozenset(
-    (
-        "idempotency_key",
-        "extra_headers",
-        "max_retries",
-        "connect_timeout",
-        "idle_timeout",
-        "head_timeout",
-    )
-)
+OPTIONS = Options.__optional_keys__
 
 
 @dataclass(frozen=True)

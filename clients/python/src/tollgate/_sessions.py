@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 from ._modes import M, Resource, call, listing
 from ._pages import listed
 from ._record import Record
-from ._request import Call, divided
+from ._request import Call, Options, divided
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._modes import Either
     from ._pages import AsyncList, ListParams, Page
-    from ._request import Options
 
-    class SessionParams(Options, total=False):
-        """None clears a field; `metadata` (at most 16 pairs) is replaced whole."""
 
-        title: str | None
-        model: str | None
-        instructions: str | None
-        metadata: Mapping[str, str]
-        extra_body: Mapping[str, Any]
+class SessionParams(Options, total=False):
+    """None clears a field; `metadata` (at most 16 pairs) is replaced whole."""
+
+    title: str | None
+    model: str | None
+    instructions: str | None
+    metadata: Mapping[str, str]
+    extra_body: Mapping[str, Any]
 
 
 _PATH = ("api", "chat", "sessions")
