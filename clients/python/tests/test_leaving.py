@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import unittest
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import transport
 from transport import Body, event
 
-from tollgate import TollgateError
+from tollgate import AsyncMessageStream, TollgateError
 
 QUESTION: dict[str, Any] = {"model": "demo", "messages": [], "stream": True}
 
@@ -94,3 +96,34 @@ class AsyncLeaving(unittest.IsolatedAsyncioTestCase):
             await task
         await self.turns_of_the_loop()
         self.assertTrue(self.body.is_closed)
+
+    async def test_closed_by_another_task_it_ends_and_is_not_resumed(self) -> None:
+        asked: list[str] = []
+        silent = Silent(event("a", id="c"))
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            asked.append(request.method)
+            return transport.stream(body=silent)
+
+        stream = await transport.async_client(answer).messages.create("sess_1", "Hi")
+        reading = asyncio.create_task(texts_of(stream))
+        while not stream.partial_text:
+            await asyncio.sleep(0)
+        await stream.close()
+        self.assertEqual(await reading, ["a"])
+        self.assertEqual(asked, ["POST"])
+
+
+class Silent(Body):
+    """Nothing more comes until it is closed, and that breaks what is being read."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        while not self.is_closed:
+            await asyncio.sleep(0)
+        raise httpx.ReadError("closed")
+
+
+async def texts_of(stream: AsyncMessageStream) -> list[str]:
+    return [chunk.text async for chunk in stream]

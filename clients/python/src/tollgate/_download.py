@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Union, cast
 from urllib.parse import unquote
 
+from ._again import Again
 from ._core import Core
-from ._errors import APIError, ConnectionError, IncompleteStreamError, TollgateError
+from ._errors import ConnectionError, IncompleteStreamError, TollgateError
 from ._http import Answer
 from ._loop import AsyncLoop, BlockingLoop
-from ._request import Call, outgoing_of
-from ._retry import wait_seconds
+from ._request import Call
 
 if TYPE_CHECKING:
     from ._modes import Either
-
-_MOST_TRIES = 5
 
 Target = Union[str, "os.PathLike[str]", BinaryIO]
 
@@ -42,7 +40,7 @@ class Fetcher:
         self._answer: Answer | None = answer
         self._on_progress: Callable[[int], object] | None = on_progress
         self._piece = b""
-        self._tries = 0
+        self._again = Again(core, lambda: self.is_left)
         self._is_done = False
 
     @property
@@ -66,7 +64,7 @@ class Fetcher:
             self._take(piece)
         elif cause is None and self._answer and self.position >= (self.size or 0):
             self._is_done = True
-        else:
+        elif not self.is_left:
             await self._go_on(cause)
         return True
 
@@ -76,7 +74,7 @@ class Fetcher:
         await self._drop()
 
     def _take(self, piece: bytes) -> None:
-        self._tries = 0
+        self._again.tries = 0
         self._piece = piece
         self.position += len(piece)
         if self._on_progress is not None:
@@ -85,28 +83,12 @@ class Fetcher:
     async def _go_on(self, cause: TollgateError | None) -> None:
         await self._drop()
         if not self.etag or self.etag.startswith("W/"):
-            raise IncompleteStreamError(
-                "The download broke, and has no ETag to go on by."
-            ) from cause
+            words = "The download broke, and has no ETag to go on by."
+            raise IncompleteStreamError(words) from cause
         headers = {"range": f"bytes={self.position}-", "if-range": self.etag}
-        call = replace(self._call, headers=headers)
-        said: float | None = None
-        while self._tries < _MOST_TRIES:
-            wait = wait_seconds(self._tries, said)
-            self._tries += 1
-            await self.core.io.sleep(wait)
-            try:
-                answer = await self.core.attempt(call, outgoing_of(call, self.core.settings))
-                self._answer = await begins_at(self.core, answer, self.position)
-                return
-            except ConnectionError as error:
-                cause, said = error, None
-            except APIError as error:
-                if not error._is_passing:
-                    raise
-                cause, said = error, error.retry_after
-        words = f"The download broke, and {_MOST_TRIES} attempts to go on brought nothing."
-        raise IncompleteStreamError(words) from cause
+        answer = await self._again.answer(replace(self._call, headers=headers), cause)
+        if answer is not None:
+            self._answer = await begins_at(self.core, answer, self.position)
 
     async def _drop(self) -> None:
         answer, self._answer = self._answer, None

@@ -19,6 +19,12 @@ from ._upload import Multipart
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 # Else a user in a proxy's or redirect's URL would replace the key by itself.
 _NO_AUTH = httpx.Auth()
+_UNSENDABLE = (
+    httpx.LocalProtocolError,
+    httpx.UnsupportedProtocol,
+    httpx.InvalidURL,
+    UnicodeEncodeError,
+)
 # How long the end of an answer is waited for behind its last event, so that the connection can serve again.
 _END_SECONDS = 0.2
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -74,7 +80,7 @@ class BlockingIo:
             response = self._client.send(
                 request, stream=True, auth=_NO_AUTH, follow_redirects=False
             )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _told(error) from error
         _move_on(request, out)
         return Answer(response, out, _decoded(response, response.iter_raw, response.iter_bytes))
@@ -114,7 +120,7 @@ class AsyncIo:
             response = await self._client.send(
                 request, stream=True, auth=_NO_AUTH, follow_redirects=False
             )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _told(error) from error
         _move_on(request, out)
         return Answer(response, out, _decoded(response, response.aiter_raw, response.aiter_bytes))
@@ -169,7 +175,7 @@ def _decoded(response: httpx.Response, raw: Any, decoded: Any) -> Any:
 
 
 def _told(error: Exception) -> TollgateError:
-    if isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)):
+    if isinstance(error, _UNSENDABLE):
         return TollgateError(f"The request could not be sent as it is: {error}")
     if isinstance(error, httpx.StreamError):
         return TollgateError("The answer was closed already.")

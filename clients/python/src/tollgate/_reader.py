@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._again import Again
 from ._chunk import Chunk, text_of
 from ._core import Core, parse_object
 from ._errors import (
-    APIError,
     ConnectionError,
     IncompleteStreamError,
     TollgateError,
     error_of_event,
 )
 from ._http import Answer
-from ._request import Call, outgoing_of
-from ._retry import wait_seconds
+from ._request import Call
 from ._sse import Event, Parser
 
-_MOST_TRIES = 5
 _MOST_PARTIAL_TEXT = 8 * 1024 * 1024
 
 
@@ -60,7 +58,7 @@ class Reader:
         self._text = bytearray()
         self._answer: Answer | None = answer
         self._parser = Parser()
-        self._tries = 0
+        self._again = Again(core, lambda: self.is_closed)
         self._failure: TollgateError | None = None
         self._is_cancelled = False
 
@@ -99,7 +97,7 @@ class Reader:
         text = text_of(raw)
         if text:
             self._keep(text)
-        self._tries = 0
+        self._again.tries = 0
         return Chunk(raw, text, event.id)
 
     async def more(self) -> bool:
@@ -118,7 +116,8 @@ class Reader:
         except TollgateError as error:
             self._fail(error)
             return True
-        await self._resume(cause)
+        if not self.is_closed:
+            await self._resume(cause)
         return True
 
     async def _end(self) -> None:
@@ -199,44 +198,27 @@ class Reader:
         else:
             self._fail(error)
 
-    def _fail(self, error: TollgateError, cause: TollgateError | None = None) -> None:
+    def _fail(self, error: TollgateError) -> None:
         error.request_id = error.request_id or self.request_id
-        if cause is not None:
-            error.__cause__ = cause
         self._failure = error
 
     async def _resume(self, cause: TollgateError | None) -> None:
         await self._drop()
         path = self._path("stream")
-        if path is None:
-            self._fail(IncompleteStreamError(self._why_not()), cause)
-            return
-        said: float | None = None
-        while self._tries < _MOST_TRIES:
-            wait = wait_seconds(self._tries, said)
-            self._tries += 1
-            await self.core.io.sleep(wait)
-            try:
-                await self._attempt(path)
+        try:
+            if path is None:
+                raise IncompleteStreamError(self._why_not()) from cause
+            call = resume_call(path, self.last_event_id, self._options)
+            answer = await self._again.answer(call, cause)
+            if answer is None:
                 return
-            except ConnectionError as error:
-                cause, said = error, None
-            except TollgateError as error:
-                if not (isinstance(error, APIError) and error._is_passing):
-                    self._fail(error)
-                    return
-                cause, said = error, error.retry_after
-        words = f"The stream broke, and {_MOST_TRIES} attempts to resume it brought nothing."
-        self._fail(IncompleteStreamError(words), cause)
-
-    async def _attempt(self, path: tuple[str, ...]) -> None:
-        call = resume_call(path, self.last_event_id, self._options)
-        answer = await self.core.attempt(call, outgoing_of(call, self.core.settings))
-        if answer.status == 204:
-            await self.core.io.close(answer)
-            await self.end()
-        else:
-            self._answer = await self.core.checked_stream(answer)
+            if answer.status == 204:
+                await self.core.io.close(answer)
+                await self.end()
+            else:
+                self._answer = await self.core.checked_stream(answer)
+        except TollgateError as error:
+            self._fail(error)
 
     async def end(self) -> None:
         """The server has no more: 204. Whether that is success, the message tells."""
