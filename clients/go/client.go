@@ -15,8 +15,6 @@ import (
 // Version of this package, as in its User-Agent.
 const Version = "0.1.0"
 
-const defaultBaseURL = "http://localhost:8080/v1"
-
 // Client talks to one gateway with one key. It is safe for concurrent use; make one and keep it.
 type Client struct {
 	Chat     *ChatService     // stateless chat completions
@@ -105,7 +103,7 @@ func (c *Client) CloseIdleConnections() { c.core.http.CloseIdleConnections() }
 
 func parseBase(text string) (*url.URL, error) {
 	if strings.TrimSpace(text) == "" {
-		text = defaultBaseURL
+		return nil, &Error{Message: "no base URL: use WithBaseURL, or set TOLLGATE_BASE_URL"}
 	}
 	base, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {

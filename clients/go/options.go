@@ -64,7 +64,7 @@ func WithAPIKey(key string) ClientOption {
 }
 
 // WithBaseURL sets where the gateway is, such as "https://gate.example.com/v1", with or without the /v1; without it, the
-// environment's TOLLGATE_BASE_URL is used, and where there is none, http://localhost:8080/v1.
+// environment's TOLLGATE_BASE_URL is used.
 func WithBaseURL(url string) ClientOption {
 	return clientOption(func(c *config) { c.baseURL = url })
 }

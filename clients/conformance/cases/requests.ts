@@ -30,6 +30,12 @@ export const requests: readonly Case[] = [
     saw: [{ error: { class: 'TollgateError', message: /key/i } }],
     sent: [],
   }),
+  one('without a base URL there is no client: a key is sent to nobody by chance', {
+    client: null,
+    env: { TOLLGATE_API_KEY: key },
+    steps: [list],
+    saw: [{ error: { class: 'TollgateError', message: /base.?url/i } }],
+  }),
   each(
     'a base URL with and without /v1, a slash at its end, a path before it',
     ['', '/', '/v1', '/v1/', '/gate', '/gate/v1', '/gate/v1/'],

@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 from ._errors import TollgateError
 
-DEFAULT_BASE_URL = "http://localhost:8080/v1"
-
 
 class Secret:
     """A string that no print, log or traceback shows."""
@@ -66,7 +64,7 @@ def read_settings(
     if max_retries < 0:
         raise TollgateError("max_retries is 0 or more.")
     key = api_key or os.environ.get("TOLLGATE_API_KEY") or ""
-    url = base_url or os.environ.get("TOLLGATE_BASE_URL") or DEFAULT_BASE_URL
+    url = base_url or os.environ.get("TOLLGATE_BASE_URL") or ""
     return Settings(
         key=Secret(_checked_key(key.strip())),
         root=_root_of(url.strip()),
@@ -86,6 +84,8 @@ def _checked_key(key: str) -> str:
 
 
 def _root_of(base_url: str) -> str:
+    if not base_url:
+        raise TollgateError("There is no base URL. Give base_url, or set TOLLGATE_BASE_URL.")
     try:
         parts = urlsplit(base_url)
     except ValueError as error:
