@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Gate } from '../language.ts'
+import type { Gate } from '../../language.ts'
 import { ensurePackages, home } from './build.ts'
 import { outputOf } from './tools.ts'
 
