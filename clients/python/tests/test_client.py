@@ -158,7 +158,7 @@ class Options(unittest.TestCase):
 
     def test_another_s_http_client_is_not_closed(self) -> None:
         with httpx.Client() as http_client:
-            Tollgate("tg_live_secret", http_client=http_client).close()
+            Tollgate("tg_live_secret", "http://gate.test", http_client=http_client).close()
             self.assertFalse(http_client.is_closed)
 
 

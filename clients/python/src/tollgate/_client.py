@@ -47,7 +47,7 @@ class Tollgate(_Client[Blocking]):
     Seconds: `connect_timeout` to connect, `idle_timeout` without a byte, `head_timeout` for an answer that is generated
     and not streamed. `http_client`: your own, with proxies, certificates, hooks; it stays yours to close.
 
-    Close it, or use it in `with`. Raises TollgateError where there is no key.
+    Close it, or use it in `with`. Raises TollgateError where there is no key or no base URL.
     """
 
     def __init__(
