@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 
 use crate::client::{BoxFuture, Client};

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderValue};
 
 use crate::address::Address;
 use crate::billing::Billing;
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::messages::Messages;
 use crate::models::Models;
+use crate::request::add_header;
 use crate::sessions::Sessions;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -98,7 +99,7 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder {
     api_key: Option<String>,
     base_url: Option<String>,
-    headers: HeaderMap,
+    headers: Vec<(String, String)>,
     max_retries: u32,
     connect_timeout: Duration,
     idle_timeout: Duration,
@@ -112,7 +113,7 @@ impl Default for ClientBuilder {
         Self {
             api_key: None,
             base_url: None,
-            headers: HeaderMap::new(),
+            headers: Vec::new(),
             max_retries: 2,
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -137,8 +138,8 @@ impl ClientBuilder {
     }
 
     /// Sent with each call.
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 
@@ -185,20 +186,24 @@ impl ClientBuilder {
     /// Makes the client. Sends nothing.
     ///
     /// # Errors
-    /// [`Error::Config`] where the key or the base URL is missing or wrong.
+    /// [`Error::Config`] where the key or the base URL is missing or wrong, or a header is none.
     pub fn build(self) -> Result<Client> {
         let key = given(self.api_key, "api_key", "TOLLGATE_API_KEY")?;
         let address = Address::parse(&given(self.base_url, "base_url", "TOLLGATE_BASE_URL")?)?;
         let unusable = |_| Error::Config("the API key has characters that no key has".into());
         let mut authorization = HeaderValue::from_str(&format!("Bearer {key}")).map_err(unusable)?;
         authorization.set_sensitive(true);
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            add_header(&mut headers, name, value)?;
+        }
         let http = build_http(self.http, self.connect_timeout, address.is_plain())?;
         let inner = Inner {
             http,
             address,
             authorization,
             key,
-            headers: self.headers,
+            headers,
             max_retries: self.max_retries,
             idle_timeout: self.idle_timeout,
             answer_timeout: self.answer_timeout,
@@ -244,4 +249,26 @@ fn build_http(
         if is_ours && is_plain { finish(reqwest::Client::builder().tls_certs_only([])) } else { Err(error) }
     });
     http.map_err(|error| Error::Config(format!("the HTTP client can't be made: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Call, Chat, ChatStream, Client, Download, Error, Items, MessageStream, Session, Upload};
+
+    /// Programs of several threads move them all.
+    #[test]
+    fn what_is_made_can_be_sent_to_another_thread() {
+        fn is_send<T: Send + 'static>() {}
+        fn is_sync<T: Send + Sync + 'static>() {}
+        is_sync::<Client>();
+        is_sync::<Chat>();
+        is_sync::<Error>();
+        is_send::<Call<Session>>();
+        is_send::<<Call<Session> as IntoFuture>::IntoFuture>();
+        is_send::<ChatStream>();
+        is_send::<MessageStream>();
+        is_send::<Items<Session>>();
+        is_send::<Download>();
+        is_send::<Upload>();
+    }
 }

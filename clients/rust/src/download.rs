@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
+use reqwest::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 

@@ -3,10 +3,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::time::Duration;
 
 use reqwest::StatusCode;
-use serde_json::Value;
+
+use crate::api_error::ApiError;
 
 /// What the calls of this crate answer.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -73,28 +73,6 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-/// An error that the gateway answered, or sent in a stream.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct ApiError {
-    /// HTTP status; `None` for an error that came inside a stream.
-    pub status: Option<u16>,
-    /// What to switch on, such as `insufficient_balance`.
-    pub code: Option<String>,
-    /// The family, such as `billing_error`.
-    pub kind: Option<String>,
-    /// The field at fault.
-    pub param: Option<String>,
-    /// For people. May change.
-    pub message: String,
-    /// Finds the line in the gateway's log.
-    pub request_id: Option<String>,
-    /// How long the gateway asks to wait.
-    pub retry_after: Option<Duration>,
-    /// The text that came before an error inside a stream.
-    pub partial_text: Option<String>,
-}
-
 /// What is known of a stream or a download that was cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -145,10 +123,8 @@ impl Error {
         }
     }
 
-    /// What a stream knows besides: the text so far, and the id of its first request.
-    pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
-        let (partial, id) = match &mut self {
-            Self::IncompleteStream(error) => (&mut error.partial_text, &mut error.request_id),
+    fn api_mut(&mut self) -> Option<&mut ApiError> {
+        match self {
             Self::Authentication(error)
             | Self::InsufficientBalance(error)
             | Self::PermissionDenied(error)
@@ -157,8 +133,19 @@ impl Error {
             | Self::RateLimit(error)
             | Self::BadRequest(error)
             | Self::Server(error)
-            | Self::Api(error) => (&mut error.partial_text, &mut error.request_id),
-            _ => return self,
+            | Self::Api(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// What a stream knows besides: the text so far, and the id of its first request.
+    pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
+        let (partial, id) = if let Self::IncompleteStream(error) = &mut self {
+            (&mut error.partial_text, &mut error.request_id)
+        } else if let Some(error) = self.api_mut() {
+            (&mut error.partial_text, &mut error.request_id)
+        } else {
+            return self;
         };
         *partial = Some(text.to_owned());
         if id.is_none() {
@@ -207,10 +194,11 @@ impl Error {
         }
     }
 
-    /// `doing` is what was going on, such as "connecting".
     pub(crate) fn of_http(error: reqwest::Error) -> Self {
         if error.is_timeout() {
-            return Self::Timeout { message: "no connection within the connect time-out".into() };
+            let what =
+                if error.is_connect() { "no connection within the connect time-out" } else { "it took too long" };
+            return Self::Timeout { message: what.into() };
         }
         // Without the URL: an id in it may be nobody else's business, and logs are read by many.
         let error = error.without_url();
@@ -232,64 +220,6 @@ fn chain(error: &dyn StdError) -> String {
     }
     text
 }
-
-impl ApiError {
-    /// From `{"error": …, "request_id"}` in any of the shapes that backends give it. Never fails; a message that is no
-    /// text is empty.
-    pub(crate) fn from_json(body: &Value) -> Self {
-        let error = &body["error"];
-        let text = |name: &str| as_text(&error[name]);
-        Self {
-            code: text("code"),
-            kind: text("type"),
-            param: text("param"),
-            message: match &error["message"] {
-                Value::String(message) => message.clone(),
-                Value::Null => as_text(error).unwrap_or_default(),
-                _ => String::new(),
-            },
-            request_id: as_text(&body["request_id"]),
-            ..Self::default()
-        }
-    }
-
-    /// A server that answers with the key that it was sent must not make it show up in a log.
-    pub(crate) fn without_secret(mut self, secret: &str) -> Self {
-        let fields = [&mut self.code, &mut self.kind, &mut self.param, &mut self.request_id];
-        for text in fields.into_iter().flatten().chain([&mut self.message]) {
-            if text.contains(secret) {
-                *text = text.replace(secret, "***");
-            }
-        }
-        self
-    }
-}
-
-fn as_text(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(status) = self.status {
-            write!(f, "{status} ")?;
-        }
-        if let Some(code) = self.code.as_ref().or(self.kind.as_ref()) {
-            write!(f, "{code}: ")?;
-        }
-        f.write_str(&self.message)?;
-        match &self.request_id {
-            Some(id) => write!(f, " ({id})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl StdError for ApiError {}
 
 impl fmt::Display for IncompleteStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

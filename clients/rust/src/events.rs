@@ -11,8 +11,9 @@ use futures_core::Stream;
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
+use crate::api_error::ApiError;
 use crate::completion::Chunk;
-use crate::error::{ApiError, Error};
+use crate::error::Error;
 use crate::sse::{Decoder, Event};
 use crate::transport::text_of;
 

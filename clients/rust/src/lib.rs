@@ -3,6 +3,7 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
+mod api_error;
 mod billing;
 mod call;
 mod chat;
@@ -19,6 +20,7 @@ mod messages;
 mod models;
 mod progress;
 mod request;
+mod resume;
 mod retry;
 mod sessions;
 mod sse;
@@ -26,13 +28,14 @@ mod transport;
 mod types;
 mod upload;
 
+pub use api_error::ApiError;
 pub use billing::{Billing, Transaction, UsageSum};
 pub use call::Call;
 pub use chat::{Chat, ChatRequest, ChatStream};
 pub use client::{Client, ClientBuilder};
 pub use completion::{ChatCompletion, Choice, Chunk, ChunkChoice, Delta};
 pub use download::{Content, Download};
-pub use error::{ApiError, Error, IncompleteStream, Result};
+pub use error::{Error, IncompleteStream, Result};
 pub use files::Files;
 pub use list::{Items, List, Order, Page};
 pub use message_stream::MessageStream;

@@ -11,7 +11,6 @@ use std::vec;
 
 use futures_core::Stream;
 use reqwest::Url;
-use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -80,7 +79,9 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
         Box::pin(async move {
             let mut request = self.request?;
             let came: Came<T> = self.client.inner.json(&request).await?;
-            let next = came.last_id.as_ref().filter(|_| came.has_more && !came.data.is_empty()).map(|last_id| {
+            // What comes before an item has no pages behind it.
+            let is_last = !came.has_more || came.data.is_empty() || request.has_query("before");
+            let next = came.last_id.as_ref().filter(|_| !is_last).map(|last_id| {
                 request.set_query("after", last_id);
                 Self { client: self.client, request: Ok(request), item: PhantomData }
             });

@@ -13,12 +13,14 @@ use futures_core::Stream;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 
+use crate::api_error::ApiError;
 use crate::client::BoxFuture;
 use crate::completion::Chunk;
-use crate::error::{ApiError, Error, Result};
+use crate::error::{Error, Result};
 use crate::events::{Events, Said, Stop, Transcript, understand};
 use crate::messages::Messages;
-use crate::request::{Request, Settings};
+use crate::request::Settings;
+use crate::resume::{Resumed, go_on, how_it_ended};
 use crate::retry::wait_before;
 use crate::sse::Event;
 use crate::transport::{Again, Failure, request_id, text_of};
@@ -53,13 +55,6 @@ enum State {
     Reading(Events),
     Resuming(BoxFuture<Resumed>),
     Over,
-}
-
-enum Resumed {
-    Stream(Response),
-    /// The gateway has nothing more; the message's end.
-    Ended(MessageStatus),
-    Failed(Failure),
 }
 
 impl MessageStream {
@@ -246,23 +241,13 @@ impl MessageStream {
         if self.attempts == MAX_ATTEMPTS {
             return incomplete("and could not be resumed");
         }
-        let request = match self.messages.stream_request(&id, self.last_event_id.as_deref()) {
-            Ok(request) => Request { settings: self.settings, ..request },
+        let wait = wait_before(self.attempts, wait);
+        let last = self.last_event_id.as_deref();
+        self.state = match go_on(&self.messages, self.settings, &id, last, wait) {
+            Ok(resuming) => State::Resuming(resuming),
             Err(error) => return Step::Over(Some(error)),
         };
-        let wait = wait_before(self.attempts, wait);
-        let (messages, settings) = (self.messages.clone(), self.settings);
         self.attempts += 1;
-        self.state = State::Resuming(Box::pin(async move {
-            (messages.client.inner.sleep)(wait).await;
-            match messages.client.inner.attempt(&request).await {
-                Ok(response) if response.status() == StatusCode::NO_CONTENT => {
-                    how_it_ended(&messages, settings, &id).await
-                }
-                Ok(response) => Resumed::Stream(response),
-                Err(failure) => Resumed::Failed(failure),
-            }
-        }));
         Step::On
     }
 
@@ -280,20 +265,6 @@ enum Step {
     On,
     Chunk(Box<Chunk>),
     Over(Option<Error>),
-}
-
-/// What the gateway keeps of a message that has no more to stream.
-fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> BoxFuture<Resumed> {
-    let mut call = messages.retrieve(id);
-    if let Some(idle) = settings.idle_timeout {
-        call = call.idle_timeout(idle);
-    }
-    Box::pin(async move {
-        match call.await {
-            Ok(message) => Resumed::Ended(message.status),
-            Err(error) => Resumed::Failed(error.into()),
-        }
-    })
 }
 
 /// 17 of `msg_…:17`.

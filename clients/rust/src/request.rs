@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::retry::fresh_key;
 use crate::upload::Upload;
 
@@ -85,6 +85,10 @@ impl Request {
         }
     }
 
+    pub(crate) fn has_query(&self, name: &str) -> bool {
+        self.url.query_pairs().any(|(other, _)| other == name)
+    }
+
     pub(crate) fn set_query(&mut self, name: &str, value: &str) {
         let kept: Vec<_> = self.url.query_pairs().into_owned().filter(|(other, _)| other != name).collect();
         self.url.query_pairs_mut().clear().extend_pairs(kept).append_pair(name, value);
@@ -92,8 +96,16 @@ impl Request {
 }
 
 fn json(body: &impl Serialize) -> Result<Body> {
-    let bytes = serde_json::to_vec(body).map_err(|error| crate::Error::Config(error.to_string()))?;
+    let bytes = serde_json::to_vec(body).map_err(|error| Error::Config(error.to_string()))?;
     Ok(Body::Json(bytes.into()))
+}
+
+pub(crate) fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    // The value is not shown: it may be a secret.
+    let bad = || Error::Config(format!("the header {name:?} is not one that can be sent"));
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+    headers.insert(name, HeaderValue::from_str(value).map_err(|_| bad())?);
+    Ok(())
 }
 
 /// What each kind of call lets its caller set.
@@ -101,10 +113,11 @@ macro_rules! settings {
     ($($generics:tt)*) => {
         impl $($generics)* {
             /// A header for this call.
-            pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-                if let Ok(request) = &mut self.request {
-                    request.headers.insert(name, value);
-                }
+            pub fn header(mut self, name: &str, value: &str) -> Self {
+                self.request = self.request.and_then(|mut request| {
+                    $crate::request::add_header(&mut request.headers, name, value)?;
+                    Ok(request)
+                });
                 self
             }
 

@@ -11,8 +11,9 @@ use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::api_error::ApiError;
 use crate::client::Inner;
-use crate::error::{ApiError, Error, Result};
+use crate::error::{Error, Result};
 use crate::events::{Bytestream, idle};
 use crate::request::{Body, Request};
 use crate::retry::{asked_wait, is_worth_retrying, wait_before};

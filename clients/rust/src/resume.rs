@@ -1,0 +1,54 @@
+// One attempt to go on with a session's stream where it broke off, and what the gateway says where nothing follows.
+
+use std::time::Duration;
+
+use reqwest::{Response, StatusCode};
+
+use crate::client::BoxFuture;
+use crate::error::Result;
+use crate::messages::Messages;
+use crate::request::{Request, Settings};
+use crate::transport::Failure;
+use crate::types::MessageStatus;
+
+pub(crate) enum Resumed {
+    Stream(Response),
+    /// The gateway has nothing more; the message's end.
+    Ended(MessageStatus),
+    Failed(Failure),
+}
+
+/// Waits, then asks for what is behind `last_event_id`.
+pub(crate) fn go_on(
+    messages: &Messages,
+    settings: Settings,
+    id: &str,
+    last_event_id: Option<&str>,
+    wait: Duration,
+) -> Result<BoxFuture<Resumed>> {
+    let request = Request { settings, ..messages.stream_request(id, last_event_id)? };
+    let (messages, id) = (messages.clone(), id.to_owned());
+    Ok(Box::pin(async move {
+        let inner = &messages.client.inner;
+        (inner.sleep)(wait).await;
+        match inner.attempt(&request).await {
+            Ok(response) if response.status() == StatusCode::NO_CONTENT => how_it_ended(&messages, settings, &id).await,
+            Ok(response) => Resumed::Stream(response),
+            Err(failure) => Resumed::Failed(failure),
+        }
+    }))
+}
+
+/// What the gateway keeps of a message that has no more to stream.
+pub(crate) fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> BoxFuture<Resumed> {
+    let mut call = messages.retrieve(id);
+    if let Some(idle) = settings.idle_timeout {
+        call = call.idle_timeout(idle);
+    }
+    Box::pin(async move {
+        match call.await {
+            Ok(message) => Resumed::Ended(message.status),
+            Err(error) => Resumed::Failed(error.into()),
+        }
+    })
+}
