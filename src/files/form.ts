@@ -105,7 +105,7 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
   })
   const refuseMore = () => stop.abort(malformed('The form has too many parts'))
   parser.on('fieldsLimit', refuseMore).on('filesLimit', refuseMore)
-  parser.on('finish', parts.end)
+  parser.on('close', parts.end)
   stop.signal.addEventListener('abort', () => {
     // First: the parser would destroy it too, with an error of its own.
     file?.destroy(stop.signal.reason)
@@ -221,7 +221,9 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   }
   const onEnd = () => {
     settle()
-    parser.end()
+    // Not `end`: for a file that was opened by a boundary within its headers it waits for ever. Once all is parsed, what is
+    // still open is destroyed with an error, and what was read to its end is not touched.
+    parser.write(Buffer.alloc(0), () => void parser.destroy())
   }
   const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
   const idle = setTimeout(onIdle, idleMs)

@@ -204,6 +204,14 @@ t.test('what waits for a busy reader is bounded', async (t) => {
   t.match(await outcome, { ...malformed, message: /too many parts/ })
 })
 
+t.test('a boundary within the headers of a file is no whole form', async (t) => {
+  const { port, outcome } = await startReader(t)
+  const client = await rawClient(t, port)
+  const cut = String(multipart([filePart('--x')])).replace('\r\n\r\n', `\r\n--${boundary}$&`)
+  client.send(`${head(cut.length)}\r\n`, cut)
+  t.match(await outcome, malformed)
+})
+
 t.test('a body that goes on for ever is cut off', async (t) => {
   const { port, outcome } = await startReader(t, { maxBytes: 10_000 })
   const client = await rawClient(t, port)
