@@ -111,13 +111,16 @@ class Core:
             if hops == _MOST_HOPS:
                 raise APIError("There are too many redirects.", status=answer.status)
             hops += 1
-            out = self._at(urljoin(out.url, location), out)
+            try:
+                out = self._moved(out, location)
+            except ValueError as error:
+                raise APIError("The redirect leads nowhere.", status=answer.status) from error
 
-    def _at(self, url: str, out: Outgoing) -> Outgoing:
+    def _moved(self, out: Outgoing, location: str) -> Outgoing:
         """The key goes to the gateway's own origin only, and so does what the user set for it."""
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise APIError("The redirect leads out of http and https.")
-        if _origin(url) == _origin(self.settings.root):
+        url = urljoin(out.url, location)
+        origin = _origin(url)
+        if origin == _origin(self.settings.root):
             return replace(out, url=url)
         kept = ("accept", "accept-encoding", "user-agent", "range", "if-range")
         headers = {name: value for name, value in out.headers.items() if name in kept}
@@ -153,6 +156,9 @@ class Core:
                 return None
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    ports = {"http": 80, "https": 443}
+    if parts.scheme not in ports or not parts.hostname:
+        raise ValueError(f"{parts.scheme} is neither http nor https, or there is no host")
+    return parts.scheme, parts.hostname, parts.port or ports[parts.scheme]

@@ -167,7 +167,7 @@ class Download(_Head, BlockingLoop[bytes]):
         if isinstance(target, (str, os.PathLike)):
             with open(target, self._mode) as file:
                 return self.write_to(cast("BinaryIO", file))
-        return sum(target.write(piece) for piece in self)
+        return sum(_put(target, piece) for piece in self)
 
 
 class AsyncDownload(_Head, AsyncLoop[bytes]):
@@ -184,8 +184,16 @@ class AsyncDownload(_Head, AsyncLoop[bytes]):
                 return await self.write_to(cast("BinaryIO", file))
         written = 0
         async for piece in self:
-            written += await asyncio.to_thread(target.write, piece)
+            written += await asyncio.to_thread(_put, target, piece)
         return written
+
+
+def _put(target: BinaryIO, piece: bytes) -> int:
+    """A file without a buffer may take less than it is given."""
+    left = memoryview(piece)
+    while left:
+        left = left[target.write(left) :]
+    return len(piece)
 
 
 def _size_of(answer: Answer) -> int | None:

@@ -76,6 +76,8 @@ class Parser:
                 self._id = value.decode("utf-8", "replace")
         elif line == b"data":
             self._add(b"")
+        elif line == b"id":
+            self._id = ""
 
     def _add(self, value: bytes) -> None:
         if self._data is None:
