@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import httpx
 
+from ._early import EarlyAnswer
 from ._errors import ConnectionError, TimeoutError, TollgateError
 from ._request import Outgoing
 from ._upload import Multipart
 
 # httpx's own 100 would make the 101st open stream wait for another one's end.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+_NOTHING_KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 # Else a user in a proxy's or redirect's URL would replace the key by itself.
 _NO_AUTH = httpx.Auth()
 _UNSENDABLE = (
@@ -111,13 +113,13 @@ class AsyncIo:
     def __init__(self, client: httpx.AsyncClient | None) -> None:
         self._is_own = client is None
         self._client = client or httpx.AsyncClient(limits=_LIMITS)
+        self._uploads = client
         self._sleep = asyncio.sleep
 
     async def send(self, out: Outgoing) -> Answer:
-        body = out.body.async_pieces() if isinstance(out.body, Multipart) else out.body
         try:
-            request = _request(self._client, out, body)
-            response = await self._client.send(
+            client, request = self._prepared(out)
+            response = await client.send(
                 request, stream=True, auth=_NO_AUTH, follow_redirects=False
             )
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
@@ -148,6 +150,18 @@ class AsyncIo:
     async def end(self) -> None:
         if self._is_own:
             await self._client.aclose()
+            if self._uploads is not None:
+                await self._uploads.aclose()
+
+    def _prepared(self, out: Outgoing) -> tuple[httpx.AsyncClient, httpx.Request]:
+        if not isinstance(out.body, Multipart):
+            return self._client, _request(self._client, out, out.body)
+        # Each on a connection of its own: see EarlyAnswer.
+        client = self._uploads = self._uploads or httpx.AsyncClient(limits=_NOTHING_KEPT)
+        early = EarlyAnswer()
+        request = _request(client, out, early.unless_answered(out.body.async_pieces()))
+        request.extensions["trace"] = early.trace
+        return client, request
 
 
 def _request(client: httpx.Client | httpx.AsyncClient, out: Outgoing, body: Any) -> httpx.Request:
