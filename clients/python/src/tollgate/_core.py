@@ -62,12 +62,19 @@ class Core:
 
     async def finish(self, call: Call) -> None:
         """For calls whose answer is 204."""
-        await self.io.close(await self.open(call))
+        await self.discard(await self.open(call))
+
+    async def discard(self, answer: Answer) -> None:
+        """Read to its end, where that is near, for a connection that is left in the middle can't serve again."""
+        try:
+            await self._read_text(answer, _LARGEST_ERROR)
+        finally:
+            await self.io.close(answer)
 
     async def open(self, call: Call) -> Answer:
         """The head of a 2xx answer. Whoever gets it closes it."""
         out = outgoing_of(call, self.settings)
-        retries = int(call.options.get("max_retries", self.settings.max_retries))
+        retries = max(0, call.options.get("max_retries", self.settings.max_retries))
         if call.upload is not None and not call.upload.is_rewindable:
             retries = 0
         for attempt in range(retries + 1):

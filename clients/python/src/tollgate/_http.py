@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 import httpx
 
-from ._early import EarlyAnswer
 from ._errors import ConnectionError, TimeoutError, TollgateError
+from ._network import EarlyAnswer, hurried
 from ._request import Outgoing
 from ._upload import Multipart
 
@@ -98,7 +98,9 @@ class BlockingIo:
         answer._response.close()
 
     async def finish(self, answer: Answer) -> None:
-        # A blocking read of the end could only be left by its time-out, which is far too long for this.
+        with suppress(TollgateError), _hurried(answer) as is_hurried:
+            if is_hurried:
+                await self.read(answer)
         answer._response.close()
 
     async def sleep(self, seconds: float) -> None:
@@ -140,8 +142,9 @@ class AsyncIo:
         await answer._response.aclose()
 
     async def finish(self, answer: Answer) -> None:
-        with suppress(TollgateError, asyncio.TimeoutError):
-            await asyncio.wait_for(self.read(answer), _END_SECONDS)
+        with suppress(TollgateError), _hurried(answer) as is_hurried:
+            if is_hurried:
+                await self.read(answer)
         await answer._response.aclose()
 
     async def sleep(self, seconds: float) -> None:
@@ -176,6 +179,10 @@ def _request(client: httpx.Client | httpx.AsyncClient, out: Outgoing, body: Any)
     # Not by the client: its default headers and cookies are for the gateway.
     extensions = {"timeout": timeout.as_dict()}
     return httpx.Request(out.method, out.url, headers=dict(out.headers), extensions=extensions)
+
+
+def _hurried(answer: Answer) -> AbstractContextManager[bool]:
+    return hurried(answer._response.extensions, _END_SECONDS)
 
 
 def _move_on(request: httpx.Request, out: Outgoing) -> None:

@@ -146,7 +146,7 @@ class Messages(Resource[M]):
         request = resume_call(("api", "chat", "sessions", session_id, "stream"), None, options)
         answer = await self._core.open(request)
         if answer.status == 204:
-            await self._core.io.close(answer)
+            await self._core.discard(answer)
             return cast("Either[None, None]", None)
         await self._core.checked_stream(answer)
         reader = Reader(self._core, answer, messages=_path(session_id), options=options)

@@ -213,7 +213,7 @@ class Reader:
             if answer is None:
                 return
             if answer.status == 204:
-                await self.core.io.close(answer)
+                await self.core.discard(answer)
                 await self.end()
             else:
                 self._answer = await self.core.checked_stream(answer)

@@ -42,7 +42,7 @@ class Multipart:
     before: bytes
     after: bytes
     content_type: str
-    on_progress: Callable[[int], object] | None
+    on_progress: Callable[[int], object]
 
     @property
     def size(self) -> int | None:
@@ -58,21 +58,23 @@ class Multipart:
             raise TollgateError(
                 "Tollgate can't wait for an asynchronous source. Use AsyncTollgate."
             )
-        told = self._teller()
+        sent = 0
         yield self.before
         for piece in self.content.pieces():
             if piece:
                 yield piece
-                told(len(piece))
+                sent += len(piece)
+                self.on_progress(sent)
         yield self.after
 
     async def async_pieces(self) -> AsyncIterator[bytes]:
-        told = self._teller()
+        sent = 0
         yield self.before
         async for piece in self._awaited():
             if piece:
                 yield piece
-                told(len(piece))
+                sent += len(piece)
+                self.on_progress(sent)
         yield self.after
 
     def _awaited(self) -> AsyncIterator[bytes]:
@@ -80,21 +82,6 @@ class Multipart:
         if self.content.is_async:
             return cast("AsyncIterator[bytes]", pieces)
         return _in_threads(pieces) if self.content.blocks else _at_once(pieces)
-
-    def _teller(self) -> Callable[[int], None]:
-        sent = 0
-
-        def told(count: int) -> None:
-            nonlocal sent
-            sent += count
-            if self.on_progress is not None:
-                self._progress(sent)
-
-        return told
-
-    def _progress(self, sent: int) -> None:
-        assert self.on_progress is not None
-        self.on_progress(sent)
 
 
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -139,17 +126,17 @@ def multipart(
         before="".join(head).encode("utf-8", "replace"),
         after=f"\r\n--{boundary}--\r\n".encode(),
         content_type=f"multipart/form-data; boundary={boundary}",
-        on_progress=on_progress and _rising(on_progress),
+        on_progress=_rising(on_progress),
     )
 
 
-def _rising(tell: Callable[[int], object]) -> Callable[[int], object]:
+def _rising(tell: Callable[[int], object] | None) -> Callable[[int], object]:
     """A second attempt begins at 0 again, which is no progress."""
     most = 0
 
     def told(sent: int) -> None:
         nonlocal most
-        if sent > most:
+        if tell and sent > most:
             most = sent
             tell(sent)
 

@@ -1,13 +1,13 @@
-# An answer that comes before an upload is sent whole, for asyncio. Its transports read nothing while they write, and throw
-# away what has come when the server then closes: a refusal would look like a broken connection. So the upload looks
-# whether there is an answer before each piece, and stops.
+# Two things that httpx has no way for, done with the network stream that it shows of a connection: to hurry a read, and to
+# see an answer that comes before its request is sent whole. Without such a stream neither is done, and nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-# httpx has no errors of its own for this. Of WriteError httpcore knows that an answer may be there all the same.
+# Of this one httpcore, which httpx stands on, knows that an answer may be there all the same.
 from httpcore import ReadTimeout, WriteError
 
 _MADE = ("connection.connect_tcp.complete", "connection.start_tls.complete")
@@ -15,8 +15,28 @@ _LOOK_BYTES = 65_536
 _LOOK_SECONDS = 0.001
 
 
+@contextmanager
+def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
+    """Within it an answer's body is waited for only so long, whatever the time-out is. False where that can't be."""
+    network = extensions.get("network_stream")
+    # Of HTTP/2 the stream is also that of other answers.
+    if network is None or extensions.get("http_version") != b"HTTP/1.1":
+        yield False
+        return
+    read = network.read
+    network.read = lambda max_bytes, timeout=None: read(max_bytes, seconds)
+    try:
+        yield True
+    finally:
+        del network.read
+
+
 class EarlyAnswer:
-    """Sees connections that are made for the request, by `trace`; one that is used again it knows nothing of."""
+    """For asyncio, whose transports read nothing while they write, and throw away what has come when the server then
+    closes: a refusal would look like a broken connection. So the upload looks before each piece, and stops.
+
+    Sees connections that are made for the request, by `trace`; one that is used again it knows nothing of.
+    """
 
     def __init__(self) -> None:
         self._network: Any = None
