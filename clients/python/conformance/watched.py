@@ -54,12 +54,15 @@ class Watched:
         return self.count == self.step.get("leave_after")
 
     async def act(self, step: Json) -> Json:
-        if step["op"] == "stream.close":
-            return {"ok": await done(self.stream.close())}
-        if step["op"] == "stream.cancel":
-            return {"ok": (await done(self.stream.cancel())).raw}
-        said: Json = await self.line.step(step)
-        return said
+        resource, _, method = step["op"].partition(".")
+        if resource != "stream":
+            said: Json = await self.line.step(step)
+            return said
+        try:
+            result = await done(getattr(self.stream, method)())
+            return {"ok": None if result is None else result.raw}
+        except Exception as error:
+            return {"error": self.line.told(error)}
 
     async def seen(self) -> Json:
         digest = {"count": self.count, "bytes": self.bytes, "sha256": self.digest.hexdigest()}

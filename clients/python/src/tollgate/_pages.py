@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from ._core import Core
+from ._errors import TollgateError
 from ._modes import completed
 from ._request import Call, Options, divided
 
@@ -35,17 +36,15 @@ class _Listing(Generic[T]):
     async def read(self) -> dict[str, Any]:
         return await self.core.read_json(self.call)
 
-    def after(self, raw: Mapping[str, Any]) -> _Listing[T] | None:
-        """What reads the next page; None behind the last. An empty page that promises more would never end."""
-        data = raw.get("data")
-        if not raw.get("has_more") or not isinstance(data, list) or not data:
-            return None
+    def after(self, raw: Mapping[str, Any]) -> _Listing[T]:
+        """What reads the next page."""
+        data = raw["data"]
         query = dict(self.call.query)
         side = "before" if query.get("before") and not query.get("after") else "after"
         name, at = ("first_id", 0) if side == "before" else ("last_id", -1)
         cursor = raw.get(name) or (data[at].get("id") if isinstance(data[at], dict) else None)
-        if not cursor or cursor == query.get(side):
-            return None
+        if not isinstance(cursor, str) or not cursor or cursor == query.get(side):
+            raise TollgateError("The list has more, but does not say where it goes on.")
         return replace(self, call=replace(self.call, query={**query, side: cursor}))
 
 
@@ -59,11 +58,13 @@ class _Page(Generic[T]):
         self.data: Sequence[T] = [listing.item(one) for one in items if isinstance(one, dict)]
         self.first_id: str | None = raw.get("first_id")
         self.last_id: str | None = raw.get("last_id")
-        self._next = listing.after(raw)
+        # An empty page that promises more would never end.
+        self.has_more: bool = bool(raw.get("has_more")) and bool(items)
+        self._listing = listing
 
     @property
-    def has_more(self) -> bool:
-        return self._next is not None
+    def _next(self) -> _Listing[T] | None:
+        return self._listing.after(self.raw) if self.has_more else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(data={self.data!r}, has_more={self.has_more!r})"
@@ -74,7 +75,8 @@ class Page(_Page[T]):
 
     def next_page(self) -> Page[T] | None:
         """None behind the last one."""
-        return None if self._next is None else Page(self._next, completed(self._next.read()))
+        after = self._next
+        return None if after is None else Page(after, completed(after.read()))
 
     def pages(self) -> Iterator[Page[T]]:
         page: Page[T] | None = self
@@ -92,7 +94,8 @@ class AsyncPage(_Page[T]):
 
     async def next_page(self) -> AsyncPage[T] | None:
         """None behind the last one."""
-        return None if self._next is None else AsyncPage(self._next, await self._next.read())
+        after = self._next
+        return None if after is None else AsyncPage(after, await after.read())
 
     async def pages(self) -> AsyncIterator[AsyncPage[T]]:
         page: AsyncPage[T] | None = self

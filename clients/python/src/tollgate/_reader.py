@@ -14,6 +14,7 @@ from ._again import Again
 from ._chunk import Chunk, text_of
 from ._core import Core, parse_object
 from ._errors import (
+    APIError,
     ConnectionError,
     IncompleteStreamError,
     TollgateError,
@@ -61,6 +62,8 @@ class Reader:
         self._again = Again(core, lambda: self.is_closed)
         self._failure: TollgateError | None = None
         self._is_cancelled = False
+        # Then a resume could not tell what was given already.
+        self._has_unnumbered = False
 
     @property
     def partial_text(self) -> str:
@@ -143,12 +146,20 @@ class Reader:
                 return
 
     async def read_message(self, method: str = "GET", *more: str) -> dict[str, Any]:
-        """The message behind the stream. `POST`, `cancel`: cancels it."""
+        """The message behind the stream."""
         path = self._path(*more)
         if path is None:
             raise TollgateError("This stream has no message: its answer named none.")
-        self._is_cancelled = self._is_cancelled or more == ("cancel",)
         return await self.core.read_json(Call(method, path, options=self._options))
+
+    async def cancel(self) -> dict[str, Any]:
+        self._is_cancelled = True
+        try:
+            return await self.read_message("POST", "cancel")
+        except APIError as error:
+            # Refused, it stopped nothing. An answer that was lost may have.
+            self._is_cancelled = error.status is None or error.status >= 500
+            raise
 
     @property
     def is_left(self) -> bool:
@@ -171,6 +182,7 @@ class Reader:
     def _moves_on(self, event_id: str | None) -> bool:
         """False for what was given already, before the connection broke."""
         if not event_id or self._messages is None:
+            self._has_unnumbered = True
             return True
         number = _number_of(event_id)
         if number is not None:
@@ -206,7 +218,7 @@ class Reader:
         await self._drop()
         path = self._path("stream")
         try:
-            if path is None:
+            if path is None or self._has_unnumbered:
                 raise IncompleteStreamError(self._why_not()) from cause
             call = resume_call(path, self.last_event_id, self._options)
             answer = await self._again.answer(call, cause)
@@ -238,7 +250,7 @@ class Reader:
     def _why_not(self) -> str:
         if self._messages is None:
             return "The stream ended early, and a stateless chat can't be resumed."
-        return "The stream ended before it named its message, so it can't be resumed."
+        return "The stream ended early, and can't be resumed: it named no message, or no events."
 
 
 def resume_call(

@@ -52,7 +52,7 @@ class _MessageStream(_Stream[M]):
     @call
     async def cancel(self) -> Message:
         """Stops the generation on the server, and answers the message. The loop goes on to the stream's end."""
-        return Message.of(await self._source.read_message("POST", "cancel"))
+        return Message.of(await self._source.cancel())
 
     @call
     async def final_message(self) -> Message:
