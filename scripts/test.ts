@@ -23,6 +23,8 @@ const env = {
   PATH: `${bin}:${process.env.PATH ?? ''}`,
   TMPDIR: folder,
   TOLLGATE_TEST_RUN: folder,
+  // Of random tests: the same each time, so that a red run is about the change. Others: `npm run test:long`, or SEED=….
+  SEED: process.env.SEED ?? String(process.env.LONG ? Date.now() % 1_000_000 : 20_261_121),
 }
 
 let { passed, failed } = { passed: 0, failed: 0 }
