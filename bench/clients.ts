@@ -85,7 +85,8 @@ function page(): string {
 
 By \`npm run bench:clients\`: a session stream of a million chunks of 200 bytes at full speed, read to its end; the middle one of
 ${rounds} rounds. CPU is all of the process's, JSON included. Memory is the process's RSS in MiB after a tenth of the chunks, four
-tenths, seven tenths, all. Figures of one machine: compare the rows, not the numbers.
+tenths, seven tenths, all. Figures of one machine: compare the rows, not the numbers. Rust is built as its driver is, which is
+quick to build and not its fastest.
 
 | client | chunks a second and core | µs a chunk | 10 % | 40 % | 70 % | 100 % |
 | - | - | - | - | - | - | - |
