@@ -45,7 +45,9 @@ class Leaving(unittest.TestCase):
     def test_one_that_is_forgotten_is_closed(self) -> None:
         self.gate.chat.completions.create(**QUESTION)
         gc.collect()
-        self.assertTrue(self.body.is_closed)
+        forgotten, self.body = self.body, Body()
+        self.gate.chat.completions.create(**QUESTION)
+        self.assertTrue(forgotten.is_closed)
 
     def test_next_does_not_leave(self) -> None:
         stream = self.gate.chat.completions.create(**QUESTION)

@@ -43,10 +43,6 @@ class Fetcher:
         self._again = Again(core, lambda: self.is_left)
         self._is_done = False
 
-    @property
-    def holds_connection(self) -> bool:
-        return self._answer is not None
-
     def pop(self) -> bytes | None:
         piece, self._piece = self._piece, b""
         return piece or None
@@ -72,6 +68,11 @@ class Fetcher:
         self.is_left = not self._is_done
         self._piece = b""
         await self._drop()
+
+    def forget(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self.core.io.forget(answer)
 
     def _take(self, piece: bytes) -> None:
         self._again.tries = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 
 from ._errors import ConnectionError, TimeoutError, TollgateError
-from ._network import EarlyAnswer, hurried
+from ._network import EarlyAnswer, hang_up, hurried
 from ._request import Outgoing
 from ._upload import Multipart
 
@@ -35,18 +36,13 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, http
 class Answer:
     """The head of an answer, and its body, a piece at a time."""
 
-    __slots__ = ("_pieces", "_response", "headers", "is_own", "status")
+    __slots__ = ("_pieces", "_response", "headers", "status")
 
-    def __init__(self, response: httpx.Response, out: Outgoing, pieces: Any) -> None:
+    def __init__(self, response: httpx.Response, pieces: Any) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-        self.is_own = out.is_own
         self._response = response
         self._pieces = pieces
-
-    @property
-    def is_open(self) -> bool:
-        return not self._response.is_closed
 
 
 class Io(Protocol):
@@ -66,6 +62,10 @@ class Io(Protocol):
         """`close` for a body of which nothing more is wanted, but whose end may be near."""
         ...
 
+    def forget(self, answer: Answer) -> None:
+        """`close` for a finalizer: may be called in any thread, within anything, and does not wait."""
+        ...
+
     async def sleep(self, seconds: float) -> None: ...
 
 
@@ -73,9 +73,13 @@ class BlockingIo:
     def __init__(self, client: httpx.Client | None) -> None:
         self._is_own = client is None
         self._client = client or httpx.Client(limits=_LIMITS)
+        self._forgotten: deque[Answer] = deque()
         self._sleep = time.sleep
 
     async def send(self, out: Outgoing) -> Answer:
+        while self._forgotten:
+            with suppress(IndexError):
+                self._forgotten.popleft()._response.close()
         body = out.body.pieces() if isinstance(out.body, Multipart) else out.body
         try:
             request = _request(self._client, out, body)
@@ -85,7 +89,7 @@ class BlockingIo:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _told(error) from error
         _move_on(request, out)
-        return Answer(response, out, _decoded(response, response.iter_raw, response.iter_bytes))
+        return Answer(response, _decoded(response, response.iter_raw, response.iter_bytes))
 
     async def read(self, answer: Answer) -> bytes:
         pieces: Iterator[bytes] = answer._pieces
@@ -103,6 +107,11 @@ class BlockingIo:
                 await self.read(answer)
         answer._response.close()
 
+    def forget(self, answer: Answer) -> None:
+        # Not `close`: that takes the lock of httpcore's pool, within which this may have been called.
+        hang_up(answer._response.extensions)
+        self._forgotten.append(answer)
+
     async def sleep(self, seconds: float) -> None:
         self._sleep(seconds)
 
@@ -116,9 +125,12 @@ class AsyncIo:
         self._is_own = client is None
         self._client = client or httpx.AsyncClient(limits=_LIMITS)
         self._uploads = client
+        self._closing: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sleep = asyncio.sleep
 
     async def send(self, out: Outgoing) -> Answer:
+        self._loop = asyncio.get_running_loop()
         try:
             client, request = self._prepared(out)
             response = await client.send(
@@ -127,7 +139,7 @@ class AsyncIo:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _told(error) from error
         _move_on(request, out)
-        return Answer(response, out, _decoded(response, response.aiter_raw, response.aiter_bytes))
+        return Answer(response, _decoded(response, response.aiter_raw, response.aiter_bytes))
 
     async def read(self, answer: Answer) -> bytes:
         pieces: AsyncIterator[bytes] = answer._pieces
@@ -146,6 +158,16 @@ class AsyncIo:
             if is_hurried:
                 await self.read(answer)
         await answer._response.aclose()
+
+    def forget(self, answer: Answer) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close_later, answer)
+
+    def _close_later(self, answer: Answer) -> None:
+        # Kept here, because an event loop holds its tasks weakly.
+        closing = asyncio.ensure_future(answer._response.aclose())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     async def sleep(self, seconds: float) -> None:
         await self._sleep(seconds)

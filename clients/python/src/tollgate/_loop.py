@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from types import TracebackType
@@ -25,9 +24,6 @@ class Source(Protocol[T_co]):
         """Closed before its end."""
         ...
 
-    @property
-    def holds_connection(self) -> bool: ...
-
     def pop(self) -> T_co | None:
         """The next part, if it is here already. Never waits."""
         ...
@@ -37,6 +33,10 @@ class Source(Protocol[T_co]):
         ...
 
     async def close(self) -> None: ...
+
+    def forget(self) -> None:
+        """`close` for a finalizer, which can't wait and may be called within anything."""
+        ...
 
 
 class BlockingLoop(Generic[T]):
@@ -83,8 +83,7 @@ class BlockingLoop(Generic[T]):
     def __del__(self) -> None:
         # One that was never looped over. At the interpreter's end there may be nothing left to close it with.
         with suppress(Exception):
-            if self._source.holds_connection:
-                self.close()
+            self._source.forget()
 
 
 class AsyncLoop(Generic[T]):
@@ -129,16 +128,8 @@ class AsyncLoop(Generic[T]):
         await self.close()
 
     def __del__(self) -> None:
-        # Nothing can be awaited here; without a loop that runs, nothing can be closed either.
         with suppress(Exception):
-            if self._source.holds_connection:
-                closing = asyncio.get_running_loop().create_task(self._source.close())
-                _closing.add(closing)
-                closing.add_done_callback(_closing.discard)
-
-
-# An event loop holds its tasks weakly.
-_closing: set[asyncio.Task[None]] = set()
+            self._source.forget()
 
 
 def _unleft(source: Source[T]) -> Source[T]:

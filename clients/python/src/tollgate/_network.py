@@ -1,5 +1,5 @@
-# Two things that httpx has no way for, done with the network stream that it shows of a connection: to hurry a read, and to
-# see an answer that comes before its request is sent whole. Without such a stream neither is done, and nothing fails.
+# What httpx has no way for, done with the network stream that it shows of a connection: to hurry a read, to hang up without
+# a lock, to see an answer that comes before its request is sent whole. Without such a stream nothing of it is done.
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ _LOOK_SECONDS = 0.001
 @contextmanager
 def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
     """Within it an answer's body is waited for only so long, whatever the time-out is. False where that can't be."""
-    network = extensions.get("network_stream")
-    # Of HTTP/2 the stream is also that of other answers.
-    if network is None or extensions.get("http_version") != b"HTTP/1.1":
+    network = _own_stream(extensions)
+    if network is None:
         yield False
         return
     read = network.read
@@ -29,6 +28,19 @@ def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
         yield True
     finally:
         del network.read
+
+
+def hang_up(extensions: Mapping[str, Any]) -> None:
+    """Closes a blocking connection's socket, and nothing else."""
+    network = _own_stream(extensions)
+    if network is not None:
+        network.close()
+
+
+def _own_stream(extensions: Mapping[str, Any]) -> Any:
+    # Of HTTP/2 it is also that of other answers.
+    is_own = extensions.get("http_version") in (b"HTTP/1.0", b"HTTP/1.1")
+    return extensions.get("network_stream") if is_own else None
 
 
 class EarlyAnswer:

@@ -140,6 +140,11 @@ class Reader:
         if answer is not None:
             await self.core.io.close(answer)
 
+    def forget(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self.core.io.forget(answer)
+
     async def drain(self) -> None:
         while True:
             if self.pop() is None and not await self.more():
@@ -165,10 +170,6 @@ class Reader:
     def is_left(self) -> bool:
         """Closed before its end."""
         return self.is_closed and not self._is_over
-
-    @property
-    def holds_connection(self) -> bool:
-        return self._answer is not None
 
     @property
     def _is_over(self) -> bool:

@@ -58,7 +58,7 @@ class Outgoing:
 
     method: str
     url: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes | Multipart | None
     timeouts: Timeouts
     head_seconds: float

@@ -1,0 +1,91 @@
+# What only real sockets show: that a refusal is seen which comes before an upload is whole, that who is forgotten hangs up,
+# that a connection serves again after a stream.
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import unittest
+from contextlib import suppress
+from typing import Any
+
+from tollgate import AsyncTollgate, BadRequestError, Tollgate
+
+ERROR = {"error": {"message": "too large", "code": "file_too_large"}}
+BODY = json.dumps(ERROR).encode()
+HEAD = f"HTTP/1.1 413 No\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
+FILE = bytes(50_000_000)
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+DONE = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+
+
+async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD.encode() + BODY)
+    await writer.drain()
+    # As the gateway does, so that most clients get to their answer.
+    with suppress(asyncio.IncompleteReadError):
+        await reader.readexactly(1_000_000)
+    writer.transport.abort()
+
+
+class EarlyRefusals(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        self.addAsyncCleanup(server.wait_closed)
+        self.addCleanup(server.close)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def test_the_asynchronous_client_tells_why(self) -> None:
+        async with AsyncTollgate("tg_live_secret", self.url) as gate:
+            with self.assertRaisesRegex(BadRequestError, "too large"):
+                await gate.files.upload(FILE, session_id="sess_1")
+
+    async def test_the_blocking_client_tells_why(self) -> None:
+        def upload() -> None:
+            with Tollgate("tg_live_secret", self.url) as gate:
+                gate.files.upload(FILE, session_id="sess_1")
+
+        with self.assertRaisesRegex(BadRequestError, "too large"):
+            await asyncio.to_thread(upload)
+
+
+class Streams(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        self.connections = 0
+        self.end = b""
+        self.has_hung_up = asyncio.Event()
+        server = await asyncio.start_server(self.answer, "127.0.0.1", 0)
+        self.addAsyncCleanup(server.wait_closed)
+        self.addCleanup(server.close)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n{")
+                writer.write(STREAM + self.end)
+        self.has_hung_up.set()
+        writer.close()
+
+    async def test_one_that_is_forgotten_hangs_up_before_any_other_call(self) -> None:
+        gate = Tollgate("tg_live_secret", self.url)
+        await asyncio.to_thread(lambda: self.ask(gate) and None)
+        gc.collect()
+        await asyncio.wait_for(self.has_hung_up.wait(), 10)
+        gate.close()
+
+    async def test_a_connection_serves_again(self) -> None:
+        self.end = DONE
+        with Tollgate("tg_live_secret", self.url) as gate:
+            for _ in range(3):
+                await asyncio.to_thread(lambda: list(self.ask(gate)))
+        async with AsyncTollgate("tg_live_secret", self.url) as other:
+            for _ in range(3):
+                self.assertEqual([chunk async for chunk in await self.ask(other)], [])
+        self.assertEqual(self.connections, 2)
+
+    def ask(self, gate: Any) -> Any:
+        return gate.chat.completions.create(model="demo", messages=[], stream=True)
