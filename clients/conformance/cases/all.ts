@@ -2,6 +2,7 @@
 
 import type { Case } from '../case.ts'
 import { errors } from './errors.ts'
+import { hostile } from './hostile.ts'
 import { requests } from './requests.ts'
 import { resources } from './resources.ts'
 import { resume } from './resume.ts'
@@ -15,4 +16,5 @@ export const cases: readonly Case[] = [
   ...streams,
   ...resume,
   ...resources,
+  ...hostile,
 ]

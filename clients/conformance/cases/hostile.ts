@@ -1,0 +1,300 @@
+// Servers and proxies at their worst: what they send may cost an error, and never money, memory or a byte of the answer.
+
+import assert from 'node:assert/strict'
+import { gzipSync } from 'node:zlib'
+import { each, one } from '../case.ts'
+import type { Case, Json, Step } from '../case.ts'
+import type { Answer } from '../server.ts'
+import {
+  block,
+  errorBody,
+  fileObject,
+  hashOf,
+  list as page,
+  messageObject,
+  messagePath,
+  plain,
+  plainStream,
+  rest,
+  session,
+  sessionObject,
+  sessionStream,
+  streamPath,
+  talk,
+  texts,
+} from '../transcript.ts'
+
+const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
+const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
+const list: Step = { op: 'models.list' }
+const balance: Step = { op: 'billing.balance' }
+const cancel = { after: 1, step: { op: 'stream.cancel' } }
+const models: Answer = { json: { object: 'list', data: [] } }
+const cancelPath = `POST ${messagePath}/cancel`
+const json = { 'content-type': 'application/json' }
+const mebibyte = 1_048_576
+const content = Buffer.from('The quick brown fox – 你好. '.repeat(400))
+const etag = `"${hashOf(content)}"`
+
+function terminal(number: number): string {
+  const refusal = { type: 'cancelled_error', code: 'message_cancelled' }
+  return block(JSON.stringify(errorBody(refusal)), number)
+}
+
+function range(from: number, to: number): Answer {
+  return {
+    on: 'GET',
+    status: 206,
+    headers: {
+      etag,
+      'content-type': 'text/plain',
+      'content-length': String(to - from),
+      'content-range': `bytes ${from}-${to - 1}/${content.length}`,
+    },
+    body: [content.subarray(from, to)],
+  }
+}
+
+/** 320 MiB of spaces, made when they are wanted. */
+let packed: Buffer | undefined
+const bomb: Iterable<Buffer> = {
+  *[Symbol.iterator]() {
+    yield (packed ??= gzipSync(Buffer.alloc(320 * mebibyte, ' ')))
+  },
+}
+
+function endless(piece: string): Iterable<string> {
+  return {
+    *[Symbol.iterator]() {
+      for (let i = 0; i < 2048; i++) yield piece.repeat(Math.ceil(65_536 / piece.length))
+    },
+  }
+}
+
+export const hostile: readonly Case[] = [
+  each(
+    'a chat that a connection in use before loses is not paid for twice',
+    ['fin', 'reset'] as const,
+    (drop) => ({
+      answers: [models, { on: 'POST', drop }, plainStream(plain()), plainStream(plain())],
+      steps: [list, chat],
+      saw: [{ ok: [] }, { error: { class: 'ConnectionError' } }],
+      sent: [{}, {}],
+    }),
+  ),
+  each(
+    'an idempotency key that no header can carry is refused before anything is sent',
+    ['a\nb', 'a\r\nX-Evil: 1', 'é', '日本'],
+    (idempotency_key) => ({
+      answers: [sessionStream(talk())],
+      steps: [{ ...send, idempotency_key }],
+      saw: [{ error: { class: 'TollgateError' } }],
+      sent: [],
+      check: ({ waits }) => assert.deepEqual(waits, []),
+    }),
+  ),
+  one('a stream whose events have no ids is not read on: nothing is given twice', {
+    answers: [
+      sessionStream(plain().slice(0, 2), { end: 'fin' }),
+      ...[1, 2, 3, 4, 5, 6].map(() => sessionStream(plain().slice(0, 3), { end: 'fin' })),
+    ],
+    steps: [send],
+    saw: [{ error: { class: 'IncompleteStreamError' }, chunks: ['Hello', ', '] }],
+  }),
+  one('a resume that is answered by a page is an error', {
+    answers: [
+      sessionStream(talk().slice(0, 2), { end: 'fin' }),
+      { headers: { 'content-type': 'text/html' }, body: ['<html>Sign in</html>'] },
+    ],
+    steps: [send],
+    saw: [{ error: { class: 'TollgateError', partial_text: 'Hello, ' }, chunks: ['Hello', ', '] }],
+    sent: [{}, {}],
+  }),
+  each(
+    'a type is one in capitals, and with parameters',
+    ['Text/Event-Stream', 'text/event-stream;charset=UTF-8', 'TEXT/EVENT-STREAM ; x="y"'],
+    (type) => ({
+      answers: [sessionStream(talk(), { headers: { 'content-type': type } })],
+      steps: [send],
+      saw: [{ ok: { chunks: texts } }],
+    }),
+  ),
+  one('a cancel whose answer is lost may have come: the end it brings is no error', {
+    client: { max_retries: 0 },
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
+      { on: cancelPath, drop: 'reset' },
+    ],
+    steps: [{ ...send, during: [cancel] }],
+    saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ConnectionError' } }] } }],
+  }),
+  one('a cancel that is refused stopped nothing', {
+    client: { max_retries: 0 },
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
+      { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
+    ],
+    steps: [{ ...send, during: [cancel] }],
+    saw: [
+      {
+        error: { class: 'APIError', code: 'message_cancelled' },
+        during: [{ error: { class: 'PermissionDeniedError' } }],
+      },
+    ],
+  }),
+  one('204 on a message that this stream cancelled is its end', {
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2)], {
+        end: 'fin',
+      }),
+      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
+      { on: `GET ${streamPath}`, status: 204 },
+      { on: `GET ${messagePath}`, json: messageObject({ status: 'cancelled' }) },
+    ],
+    steps: [{ ...send, during: [cancel] }],
+    saw: [{ ok: { chunks: ['Hello', ', '] } }],
+  }),
+  one('a cancel while it is read on', {
+    answers: [
+      sessionStream(talk().slice(0, 1), { end: 'fin' }),
+      sessionStream([...rest(0).slice(0, 1), { requests: 3 }, terminal(2)]),
+      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
+    ],
+    steps: [{ ...send, during: [{ ...cancel, after: 2 }] }],
+    saw: [{ ok: { chunks: ['Hello', ', '] } }],
+  }),
+  one('an event of lines without end is given up', {
+    answers: [plainStream(endless('data: xxxxxxxx\n'))],
+    steps: [chat],
+    saw: [{ error: { class: 'TollgateError', status: null } }],
+    check: ({ sent }) =>
+      assert.ok((sent[0]?.written ?? 0) < 60 * mebibyte, `${sent[0]?.written} bytes were taken`),
+  }),
+  one('a head without an end is given up', {
+    client: { max_retries: 0 },
+    answers: [{ raw: ['HTTP/1.1 200 OK\r\n', ...endless('x-more: yyyyyyyyyyyyyyyy\r\n')] }],
+    steps: [list],
+    saw: [{ error: { class: 'ConnectionError' } }],
+    check: ({ sent }) =>
+      assert.ok((sent[0]?.written ?? 0) < 60 * mebibyte, `${sent[0]?.written} bytes were taken`),
+  }),
+  one('answers on the way to the answer are none', {
+    answers: [
+      {
+        raw: [
+          'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n',
+          'HTTP/1.1 103 Early Hints\r\nlink: </b>\r\n\r\n',
+          'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 27\r\nconnection: close\r\n\r\n',
+          '{"object":"list","data":[]}',
+        ],
+      },
+    ],
+    steps: [list],
+    saw: [{ ok: [] }],
+    sent: [{}],
+  }),
+  each('JSON that is no object is no answer', ['null', '[]', '7', '"text"'], (body) => ({
+    answers: [{ headers: json, body: [body] }],
+    steps: [balance],
+    saw: [{ error: { class: 'TollgateError' } }],
+    sent: [{}],
+  })),
+  // A process of its own, whose memory is what this takes.
+  one('an answer that unpacks to no end', {
+    env: {},
+    answers: [{ headers: { ...json, 'content-encoding': 'gzip' }, body: bomb }],
+    steps: [balance, { op: 'memory' }],
+    saw: [{ error: { class: 'TollgateError' } }, { ok: {} }],
+    check: ({ steps }) => small(steps[1], 420),
+  }),
+  one('an error that unpacks to no end', {
+    env: {},
+    client: { max_retries: 0 },
+    answers: [{ status: 500, headers: { ...json, 'content-encoding': 'gzip' }, body: bomb }],
+    steps: [balance, { op: 'memory' }],
+    saw: [{ error: { class: 'ServerError', status: 500 } }, { ok: {} }],
+    check: ({ steps }) => small(steps[1], 256),
+  }),
+  each(
+    'a list that has more and does not say where is no whole list',
+    [[sessionObject('sess_0')], [{ object: 'chat.session' }]],
+    (data: readonly Json[]) => ({
+      answers: [
+        { json: { object: 'list', data, has_more: true } },
+        page([sessionObject('sess_1')], false),
+      ],
+      steps: [{ op: 'sessions.list', params: {} }],
+      check({ sent, steps }) {
+        const [step] = steps as readonly { error?: { class: string } }[]
+        const isTold = step?.error?.class === 'TollgateError'
+        assert.ok(isTold || sent[1]?.path.endsWith('?after=sess_0'), JSON.stringify(step))
+      },
+    }),
+  ),
+  one('an earlier download of which a part comes goes on to the file’s end', {
+    answers: [range(100, 200), range(200, 300), range(300, content.length)],
+    steps: [{ op: 'files.content', id: 'file_1', start: 100, etag }],
+    saw: [{ ok: { bytes: content.length - 100, sha256: hashOf(content.subarray(100)) } }],
+    check: ({ sent }) =>
+      assert.deepEqual(
+        sent.map(({ headers }) => headers.range),
+        ['bytes=100-', 'bytes=200-', 'bytes=300-'],
+      ),
+  }),
+  one('a download that comes packed is unpacked, or refused', {
+    answers: [
+      {
+        headers: { etag, 'content-type': 'text/plain', 'content-encoding': 'gzip' },
+        body: [gzipSync(content)],
+      },
+    ],
+    steps: [{ op: 'files.content', id: 'file_1' }],
+    check({ steps }) {
+      const [step] = steps as readonly { ok?: Json; error?: { class: string } }[]
+      assert.ok(step?.ok?.sha256 === hashOf(content) || step?.error, JSON.stringify(step))
+    },
+  }),
+  one('the middle of something else is not taken for the rest', {
+    answers: [
+      { ...range(0, content.length), status: 200, body: [content.subarray(0, 100)], end: 'fin' },
+      range(90, content.length),
+    ],
+    steps: [{ op: 'files.content', id: 'file_1' }],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+    sent: [{}, { headers: { range: 'bytes=100-', 'if-range': etag } }],
+  }),
+  one('a weak tag is no promise that the bytes are the same', {
+    answers: [
+      {
+        headers: { etag: 'W/"1"', 'content-length': '100' },
+        body: [content.subarray(0, 50)],
+        end: 'fin',
+      },
+    ],
+    steps: [{ op: 'files.content', id: 'file_1' }],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+    sent: [{}],
+  }),
+  one('an upload’s connection that ends before all is sent', {
+    client: { max_retries: 0 },
+    answers: [{ on: 'POST', early: true, drop: 'reset' }],
+    steps: [
+      { op: 'files.upload', session_id: session, filename: 'a.bin', text: 'x'.repeat(3_000_000) },
+    ],
+    saw: [{ error: { class: 'ConnectionError' } }],
+  }),
+  one('a deletion whose answer has no end is done', {
+    answers: [{ headers: json, body: ['{'], end: 'open' }, { json: fileObject() }],
+    steps: [
+      { op: 'files.delete', id: 'file_1' },
+      { op: 'files.retrieve', id: 'file_1' },
+    ],
+    saw: [{ ok: null }, { ok: { id: 'file_1' } }],
+    eventually: ({ sent }) => sent[0]?.closedEarly === true,
+  }),
+]
+
+function small(step: Json | undefined, mebibytes: number): void {
+  const { peak } = (step?.ok ?? {}) as { peak?: number }
+  assert.ok((peak ?? Infinity) < mebibytes * mebibyte, `${(peak ?? 0) / mebibyte} MiB`)
+}
