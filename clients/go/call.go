@@ -54,6 +54,9 @@ func (c *core) call(ctx context.Context, r *request) (*answer, error) {
 	if r.isOnce && s.idempotencyKey == "" {
 		s.idempotencyKey = newKey()
 	}
+	if !isVisible(s.idempotencyKey) {
+		return nil, &Error{Message: "an idempotency key is of visible ASCII characters"}
+	}
 	for n := 0; ; n++ {
 		a, err := c.attempt(ctx, r, s)
 		if err == nil || n >= s.maxRetries || !mayRepeat(err, r.isPaid) || r.body != nil && r.body.once() {
@@ -147,7 +150,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 		return req, nil
 	}
 	open := func() (io.ReadCloser, error) {
-		body, err := r.body.open()
+		body, err := r.body.open(w.ctx)
 		if err != nil {
 			return nil, &Error{Message: "the body can't be read: " + err.Error(), Err: err}
 		}

@@ -59,7 +59,7 @@ func NewClient(options ...ClientOption) (*Client, error) {
 	if key == "" {
 		return nil, &Error{Message: "no API key: use WithAPIKey, or set TOLLGATE_API_KEY"}
 	}
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !isVisible(key) {
 		return nil, &Error{Message: "the API key has characters that no key has"}
 	}
 	base, err := parseBase(c.baseURL)
@@ -100,6 +100,11 @@ func (c Client) GoString() string { return c.String() }
 
 // CloseIdleConnections closes connections that no call uses now. A client needs no closing: idle ones end by themselves.
 func (c *Client) CloseIdleConnections() { c.core.http.CloseIdleConnections() }
+
+// isVisible reports whether a header carries the text as it is.
+func isVisible(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 func parseBase(text string) (*url.URL, error) {
 	if strings.TrimSpace(text) == "" {

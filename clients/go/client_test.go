@@ -48,7 +48,7 @@ func startStream(w http.ResponseWriter, chunks int) {
 
 func TestNoFormatShowsTheKey(t *testing.T) {
 	option := tollgate.WithAPIKey(key)
-	client, err := tollgate.NewClient(option, tollgate.WithHeader("X-Secret", key))
+	client, err := tollgate.NewClient(option, tollgate.WithBaseURL("http://gate.test"), tollgate.WithHeader("X-Secret", key))
 	if err != nil {
 		t.Fatal(err)
 	}

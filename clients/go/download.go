@@ -38,7 +38,6 @@ type Download struct {
 	tell    func(at, total int64)
 	body    *receiving
 	at      int64 // bytes from the file's beginning
-	end     int64 // -1: not known
 	tries   int
 	err     error
 }
@@ -89,22 +88,37 @@ func (d *Download) begin(a *answer) error {
 		name := words["filename"]
 		d.Filename = name[strings.LastIndexAny(name, `/\`)+1:]
 	}
-	d.end, d.Size = -1, -1
-	if a.length >= 0 {
-		d.end = d.at + a.length
-		d.Size = d.end
+	d.Size = -1
+	if _, size := rangeOf(a); size >= 0 {
+		d.Size = size
+	} else if a.length >= 0 {
+		d.Size = d.at + a.length
 	}
 	return nil
 }
 
+// rangeOf says what of a file an answer has: from which byte on, and the file's size; -1: it does not say.
+func rangeOf(a *answer) (from, size int64) {
+	if a.status != http.StatusPartialContent {
+		return 0, -1
+	}
+	var to int64
+	switch n, _ := fmt.Sscanf(a.head.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &size); n {
+	case 0:
+		return -1, -1
+	case 3:
+		return from, size
+	}
+	return from, -1
+}
+
 // use reads on from an answer, if it goes on where the file was left.
 func (d *Download) use(a *answer) error {
-	var from int64
-	if a.status == http.StatusPartialContent {
-		if _, err := fmt.Sscanf(a.head.Get("Content-Range"), "bytes %d-", &from); err != nil {
-			from = -1
-		}
+	if packing := a.head.Get("Content-Encoding"); packing != "" && !strings.EqualFold(packing, "identity") {
+		_ = a.body.Close()
+		return &Error{Message: fmt.Sprintf("the file came packed (%q), which was not asked for", packing)}
 	}
+	from, _ := rangeOf(a)
 	tag := a.head.Get("ETag")
 	if from != d.at || d.at > 0 && d.ETag != "" && tag != "" && tag != d.ETag {
 		_ = a.body.Close()
@@ -132,7 +146,7 @@ func (d *Download) Read(into []byte) (int, error) {
 		switch {
 		case err == nil:
 			return 0, nil
-		case err == io.EOF && (d.end < 0 || d.at >= d.end):
+		case err == io.EOF && (d.Size < 0 || d.at >= d.Size):
 			d.err = io.EOF
 			_ = d.body.Close()
 		default:

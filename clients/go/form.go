@@ -5,6 +5,7 @@ package tollgate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,10 @@ import (
 	"sync/atomic"
 )
 
-var errLeft = errors.New("the upload is over")
+var (
+	errLeft  = errors.New("the upload is over")
+	errShort = errors.New("it ended before its end")
+)
 
 type form struct {
 	params   UploadParams
@@ -51,7 +55,8 @@ func newForm(params UploadParams) *form {
 }
 
 func (f *form) measure() {
-	if counted, ok := f.params.File.(interface{ Len() int }); ok {
+	// Of other types nobody knows what their Len counts.
+	if counted, ok := f.params.File.(*bytes.Buffer); ok {
 		f.length = int64(counted.Len())
 	}
 	seeker, ok := f.params.File.(io.Seeker)
@@ -82,18 +87,20 @@ func (f *form) size() int64 {
 	return int64(len(f.head)) + f.length + int64(len(f.tail))
 }
 
-func (f *form) open() (io.ReadCloser, error) {
+func (f *form) open(ctx context.Context) (io.ReadCloser, error) {
 	f.leave()
 	file := f.params.File
 	if !f.once() {
 		if _, err := file.(io.Seeker).Seek(f.start, io.SeekStart); err != nil {
 			return nil, err
 		}
+	} else {
+		file = &leavable{ctx, file, make([]byte, 32<<10)}
 	}
 	if f.length >= 0 {
 		file = io.LimitReader(file, f.length) // one that grows meanwhile
 	}
-	reader := &formReader{mayWait: !f.once()}
+	reader := &formReader{}
 	reader.from = io.MultiReader(bytes.NewReader(f.head), &counted{form: f, file: file}, bytes.NewReader(f.tail))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,10 +119,9 @@ func (f *form) leave() {
 
 // formReader is read by a goroutine of the transport, at times after the call has returned.
 type formReader struct {
-	from    io.Reader
-	mayWait bool // a read of the source ends soon; of one like a pipe it may never
-	isLeft  atomic.Bool
-	mu      sync.Mutex
+	from   io.Reader
+	isLeft atomic.Bool
+	mu     sync.Mutex
 }
 
 func (r *formReader) Read(into []byte) (int, error) {
@@ -129,11 +135,37 @@ func (r *formReader) Read(into []byte) (int, error) {
 
 func (r *formReader) Close() error {
 	r.isLeft.Store(true)
-	if r.mayWait {
-		r.mu.Lock() // until a read that runs has ended
-		defer r.mu.Unlock()
-	}
+	r.mu.Lock() // until a read that runs has ended
+	defer r.mu.Unlock()
 	return nil
+}
+
+// leavable is a source of which a read may never end, such as a pipe: that read is left to itself when ctx ends. The
+// transport would wait for it, longer than any time-out.
+type leavable struct {
+	ctx    context.Context
+	from   io.Reader
+	buffer []byte // the caller's is its own again by then
+}
+
+func (l *leavable) Read(into []byte) (int, error) {
+	if l.ctx.Err() != nil {
+		return 0, errLeft
+	}
+	into = into[:min(len(into), len(l.buffer))]
+	var n int
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n, err = l.from.Read(l.buffer[:len(into)])
+	}()
+	select {
+	case <-ended:
+		return copy(into, l.buffer[:n]), err
+	case <-l.ctx.Done():
+		return 0, errLeft
+	}
 }
 
 // counted tells progress.
@@ -146,7 +178,11 @@ type counted struct {
 func (c *counted) Read(into []byte) (int, error) {
 	n, err := c.file.Read(into)
 	c.sent += int64(n)
-	if f := c.form; c.sent > f.told {
+	f := c.form
+	if err == io.EOF && c.sent < f.length {
+		return n, errShort
+	}
+	if c.sent > f.told {
 		f.told = c.sent
 		if f.params.OnProgress != nil {
 			f.params.OnProgress(c.sent, f.length)

@@ -99,7 +99,12 @@ func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 			if direction == "before" {
 				next = page.FirstID
 			}
-			if !yield(page, nil) || !page.HasMore || len(page.Data) == 0 || next == "" || next == query.Get(direction) {
+			if !yield(page, nil) || !page.HasMore || len(page.Data) == 0 {
+				return
+			}
+			// Nothing is left out in silence, and a server that repeats itself is not asked for ever.
+			if next == "" || next == query.Get(direction) {
+				yield(nil, &Error{Message: "the list has more, and does not say where it goes on"})
 				return
 			}
 			query.Set(direction, next)

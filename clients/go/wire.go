@@ -4,6 +4,7 @@ package tollgate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -94,13 +95,16 @@ func textOf(raw json.RawMessage) string {
 
 // source is a request's body, from its start each time it is opened.
 type source interface {
-	open() (io.ReadCloser, error)
-	size() int64 // -1: not known
-	once() bool  // can't be opened again
+	open(ctx context.Context) (io.ReadCloser, error) // for an attempt that ends with ctx
+	size() int64                                     // -1: not known
+	once() bool                                      // can't be opened again
 }
 
 type jsonSource []byte
 
-func (s jsonSource) open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(s)), nil }
-func (s jsonSource) size() int64                  { return int64(len(s)) }
-func (s jsonSource) once() bool                   { return false }
+func (s jsonSource) size() int64 { return int64(len(s)) }
+func (s jsonSource) once() bool  { return false }
+
+func (s jsonSource) open(context.Context) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(s)), nil
+}
