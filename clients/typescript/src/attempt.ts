@@ -35,8 +35,8 @@ export class Attempt {
   readonly #abort = new AbortController()
   readonly #idle: Wait
   readonly #head: Wait
-  readonly #signal: AbortSignal | undefined
   readonly #leave = () => this.close(this.#signal?.reason)
+  #signal: AbortSignal | undefined
   #response: Response | undefined
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -44,9 +44,7 @@ export class Attempt {
   private constructor({ idleMs, headMs, signal }: Sending) {
     this.#idle = { ms: idleMs, what: 'Nothing came', isReached: true }
     this.#head = { ms: headMs, what: 'No answer came', isReached: true }
-    this.#signal = signal
-    signal?.throwIfAborted()
-    signal?.addEventListener('abort', this.#leave, { once: true })
+    this.obey(signal)
   }
 
   /** `init` is made when the attempt is there, so that a body can tell it what has gone out. */
@@ -69,6 +67,15 @@ export class Attempt {
     return this.#response
   }
 
+  /** From now on it is this signal that ends it, and no other. Throws its reason where it has. */
+  obey(signal: AbortSignal | undefined): this {
+    this.#release()
+    this.#signal = signal
+    signal?.throwIfAborted()
+    signal?.addEventListener('abort', this.#leave, { once: true })
+    return this
+  }
+
   /** Something has gone out: the wait for the head begins anew. */
   touch(): void {
     if (!this.#response && !this.#abort.signal.aborted) this.#wait(this.#head)
@@ -77,7 +84,10 @@ export class Attempt {
   /** The next piece; undefined: the end. Waits no longer than the idle time-out. */
   async read(): Promise<Uint8Array | undefined> {
     const { body } = this.response
-    if (!body) return undefined
+    if (!body) {
+      this.#release()
+      return undefined
+    }
     const { signal } = this.#abort
     signal.throwIfAborted()
     this.#reader ??= body.getReader()

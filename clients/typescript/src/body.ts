@@ -20,11 +20,17 @@ export async function jsonOf(attempt: Attempt): Promise<unknown> {
     }
     text += decoder.decode(piece, { stream: true })
   }
+  let json: unknown
+  let cause: unknown
   try {
-    return JSON.parse(text + decoder.decode()) as unknown
-  } catch (cause) {
-    throw new TollgateError('The answer is no JSON. Is the base URL that of a Tollgate?', { cause })
+    json = JSON.parse(text + decoder.decode())
+  } catch (error) {
+    cause = error
   }
+  if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json
+  throw new TollgateError('The answer is no JSON object. Is the base URL that of a Tollgate?', {
+    cause,
+  })
 }
 
 /** Of an error: as much of it as came. Rejects only with the caller's own reason. */

@@ -49,7 +49,8 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     this.#at = this.start = setup.start
     this.contentType = headers.get('content-type')
     this.filename = filenameOf(headers.get('content-disposition') ?? '')
-    this.etag = headers.get('etag')
+    // Where the bytes came packed, it is not theirs.
+    this.etag = headers.has('content-encoding') ? null : headers.get('etag')
     this.size = sizeOf(attempt)
     ensureAt(attempt, setup.start)
   }
@@ -139,7 +140,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
         try {
           const attempt = await reopen(this.#at, this.etag, signal)
           ensureAt(attempt, this.#at, this.etag)
-          return attempt
+          return attempt.obey(given)
         } catch (error) {
           if (!isPassing(error)) throw error
           cause = error

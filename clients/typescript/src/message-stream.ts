@@ -36,6 +36,9 @@ export class MessageStream extends ChatStream {
   #lastEventId: string | null
   #number: number
   #attempts = 0
+  /** Without ids nobody knows from where to go on. */
+  #hasIds = true
+  #isCancelled = false
   #cancelled: Promise<Message> | undefined
 
   /** @internal */
@@ -75,10 +78,13 @@ export class MessageStream extends ChatStream {
    */
   async cancel(): Promise<Message> {
     this.#cancelled ??= this.#calls.cancel(this.#known())
+    this.#isCancelled = true
     try {
       return await this.#cancelled
     } catch (error) {
       this.#cancelled = undefined
+      // One whose answer was lost may have stopped it all the same.
+      if (error instanceof APIError) this.#isCancelled = false
       throw error
     }
   }
@@ -104,14 +110,14 @@ export class MessageStream extends ChatStream {
       if (!Number.isNaN(number)) this.#number = number
       this.#lastEventId = id
       this.#messageId ??= id.slice(0, Math.max(id.lastIndexOf(':'), 0)) || null
-    }
+    } else this.#hasIds = false
     this.#attempts = 0
     return true
   }
 
   /** @internal */
   protected override isWanted({ code }: APIError): boolean {
-    return this.#cancelled !== undefined && code === 'message_cancelled'
+    return this.#isCancelled && code === 'message_cancelled'
   }
 
   /** @internal */
@@ -120,8 +126,10 @@ export class MessageStream extends ChatStream {
     lost: ConnectionError | undefined,
   ): Promise<Attempt | null> {
     if (ended.response.status === 204) return await this.#ensureComplete()
-    if (this.#messageId === null) {
-      throw new IncompleteStreamError('The stream broke off before it had a name.', { cause: lost })
+    if (this.#messageId === null || !this.#hasIds) {
+      throw new IncompleteStreamError('The stream broke off, and has no ids to go on from.', {
+        cause: lost,
+      })
     }
     const { signal } = this.#calls
     signal?.throwIfAborted()
@@ -140,7 +148,8 @@ export class MessageStream extends ChatStream {
     while (this.#attempts < maxAttempts) {
       await clock.sleep(waitAfter(cause, this.#attempts++), signal)
       try {
-        return await this.#calls.resume(messageId, this.#lastEventId, signal)
+        const attempt = await this.#calls.resume(messageId, this.#lastEventId, signal)
+        return attempt.obey(this.#calls.signal)
       } catch (error) {
         if (!isPassing(error)) throw error
         cause = error
@@ -155,7 +164,7 @@ export class MessageStream extends ChatStream {
   /** The server has no more events. */
   async #ensureComplete(): Promise<null> {
     const { status } = await this.#calls.retrieve(this.#known(), this.#left.signal)
-    if (status === 'completed') return null
+    if (status === 'completed' || (this.#isCancelled && status === 'cancelled')) return null
     throw new IncompleteStreamError(
       `The message ended as ${status}. Retrieve it to see what it has.`,
     )

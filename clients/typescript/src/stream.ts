@@ -175,7 +175,7 @@ async function readFrom(attempt: Attempt): Promise<Read> {
 
 /** 204 has none, and needs none. */
 function ensureEvents(attempt: Attempt): void {
-  const type = attempt.response.headers.get('content-type') ?? ''
+  const type = attempt.response.headers.get('content-type')?.toLowerCase() ?? ''
   if (attempt.response.status === 204 || type.startsWith('text/event-stream')) return
   attempt.close()
   throw new TollgateError(`The answer is no stream of events but ${type || 'of no type'}.`)

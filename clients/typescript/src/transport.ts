@@ -116,7 +116,7 @@ export class Transport {
     if (!isBrowser()) headers.set('user-agent', `tollgate-typescript/${version}`)
     if (call.json) headers.set('content-type', 'application/json')
     if (call.json && call.method === 'POST') {
-      setHeader(headers, 'idempotency-key', options.idempotencyKey ?? randomKey())
+      headers.set('idempotency-key', ensureKey(options.idempotencyKey ?? randomKey()))
     }
     for (const more of [always, options.headers, call.headers]) {
       for (const [name, value] of Object.entries(more ?? {})) setHeader(headers, name, value)
@@ -225,6 +225,12 @@ function setHeader(headers: Headers, name: string, value: string): void {
   } catch {
     throw new TollgateError(`The header ${name} can’t have this value.`)
   }
+}
+
+/** Another on its way than it is here would be no key. */
+function ensureKey(key: string): string {
+  if (/^[!-~]+$/.test(key)) return key
+  throw new TollgateError('An idempotency key is of visible ASCII characters.')
 }
 
 function isWorthAnother(error: unknown, { form, isPaid }: Call): boolean {

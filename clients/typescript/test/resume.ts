@@ -1,0 +1,62 @@
+// What a caller's signal does to streams and downloads that were read on over another connection.
+
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { Tollgate } from '../src/tollgate.ts'
+
+const encoder = new TextEncoder()
+
+/** What is said by one connection after another; the last one stays, silent. */
+function gateOf(said: readonly [text: string, init: ResponseInit][]): Tollgate {
+  const left = [...said]
+  const fetch = async () => {
+    const [text, init] = left.shift() ?? ['', { status: 418 }]
+    const isLast = left.length === 0
+    const start = (controller: ReadableStreamDefaultController) => {
+      controller.enqueue(encoder.encode(text))
+      if (!isLast) controller.close()
+    }
+    return new Response(new ReadableStream({ start }), init)
+  }
+  return new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+}
+
+async function assertEnds(
+  signals: AbortController,
+  pieces: AsyncIterable<unknown>,
+  count: number,
+): Promise<void> {
+  const reason = new Error('enough')
+  let came = 0
+  const read = async () => {
+    for await (const _piece of pieces) {
+      if (++came === count) setTimeout(() => signals.abort(reason), 10)
+    }
+  }
+  await assert.rejects(read(), reason)
+  assert.equal(came, count)
+  assert.equal(getEventListeners(signals.signal, 'abort').length, 0)
+}
+
+test('a stream that was read on ends with the signal', { timeout: 10_000 }, async () => {
+  const headers = { 'content-type': 'text/event-stream', 'x-message-id': 'm' }
+  const gate = gateOf([
+    ['id: m:0\ndata: {}\n\n', { headers }],
+    ['id: m:1\ndata: {}\n\n', { headers }],
+  ])
+  const left = new AbortController()
+  const { signal } = left
+  await assertEnds(left, await gate.messages.create('s', { content: 'Hi' }, { signal }), 2)
+})
+
+test('… and so does a download', { timeout: 10_000 }, async () => {
+  const headers = { etag: '"e"', 'content-length': '10' }
+  const more = { etag: '"e"', 'content-range': 'bytes 5-9/10' }
+  const gate = gateOf([
+    ['hello', { headers }],
+    ['wor', { status: 206, headers: more }],
+  ])
+  const left = new AbortController()
+  await assertEnds(left, await gate.files.content('f', { signal: left.signal }), 2)
+})
