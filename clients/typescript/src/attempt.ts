@@ -76,9 +76,11 @@ export class Attempt {
     return this
   }
 
-  /** Something has gone out: the wait for the head begins anew. */
-  touch(): void {
-    if (!this.#response && !this.#abort.signal.aborted) this.#wait(this.#head)
+  /** Something has gone out: the wait for the head begins anew. false: it is over, and nothing more is sent. */
+  touch(): boolean {
+    if (this.#abort.signal.aborted) return false
+    if (!this.#response) this.#wait(this.#head)
+    return true
   }
 
   /** The next piece; undefined: the end. Waits no longer than the idle time-out. */

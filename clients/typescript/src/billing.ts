@@ -55,10 +55,10 @@ export interface Usage {
 
 export interface UsageParams {
   /** Unix seconds. */
-  readonly from?: number
-  readonly to?: number
-  readonly bucket?: 'hour' | 'day'
-  readonly group_by?: 'model' | 'key'
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+  readonly bucket?: 'hour' | 'day' | undefined
+  readonly group_by?: 'model' | 'key' | undefined
 }
 
 export class Billing {

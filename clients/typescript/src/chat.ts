@@ -12,9 +12,9 @@ export type ContentPart =
 
 export interface ChatMessage {
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool' | (string & {})
-  readonly content?: string | readonly ContentPart[] | null
-  readonly tool_calls?: readonly ToolCall[] | null
-  readonly tool_call_id?: string
+  readonly content?: string | readonly ContentPart[] | null | undefined
+  readonly tool_calls?: readonly ToolCall[] | null | undefined
+  readonly tool_call_id?: string | undefined
   readonly [name: string]: unknown
 }
 
@@ -28,24 +28,24 @@ export interface ToolCall {
 /** Chat Completions' parameters; those that are not named here go to the model as well. */
 export interface ChatParams {
   /** The gateway's first model that chats where not given. */
-  readonly model?: string | null
-  readonly max_tokens?: number | null
-  readonly max_completion_tokens?: number | null
-  readonly temperature?: number | null
-  readonly top_p?: number | null
-  readonly stop?: string | readonly string[] | null
-  readonly seed?: number | null
-  readonly tools?: readonly object[] | null
-  readonly tool_choice?: string | object | null
-  readonly response_format?: object | null
-  readonly reasoning_effort?: string | null
+  readonly model?: string | null | undefined
+  readonly max_tokens?: number | null | undefined
+  readonly max_completion_tokens?: number | null | undefined
+  readonly temperature?: number | null | undefined
+  readonly top_p?: number | null | undefined
+  readonly stop?: string | readonly string[] | null | undefined
+  readonly seed?: number | null | undefined
+  readonly tools?: readonly object[] | null | undefined
+  readonly tool_choice?: string | object | null | undefined
+  readonly response_format?: object | null | undefined
+  readonly reasoning_effort?: string | null | undefined
   readonly [name: string]: unknown
 }
 
 export interface ChatRequest extends ChatParams {
   readonly model: string
   readonly messages: readonly ChatMessage[]
-  readonly stream?: boolean | null
+  readonly stream?: boolean | null | undefined
 }
 
 export interface ChatChoice {

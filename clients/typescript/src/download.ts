@@ -5,7 +5,7 @@
 
 import type { Attempt } from './attempt.ts'
 import { clock } from './clock.ts'
-import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
+import { APIError, ConnectionError, IncompleteStreamError, TollgateError } from './errors.ts'
 import { waitAfter } from './retry.ts'
 import { streamOf } from './upload.ts'
 import type { OnProgress } from './upload.ts'
@@ -63,7 +63,8 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, undefined> {
     const { onProgress } = this.#setup
     try {
-      while (!this.#left.signal.aborted) {
+      for (;;) {
+        this.#left.signal.throwIfAborted()
         const piece = await this.#read()
         if (!piece) return undefined
         this.#attempts = 0
@@ -71,7 +72,6 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
         onProgress?.(this.#at, this.size ?? undefined)
         yield piece
       }
-      return undefined
     } finally {
       this.close()
     }
@@ -97,9 +97,11 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     return await new Response(this.stream(), { headers: { 'content-type': type } }).blob()
   }
 
+  /** Whoever reads it then, or again, is told so: half a file is none. */
   close(): void {
-    this.#left.abort()
-    this.#attempt.close()
+    const reason = new TollgateError('The download was read or closed already.')
+    this.#left.abort(reason)
+    this.#attempt.close(reason)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -113,7 +115,6 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
         const piece = await this.#attempt.read()
         if (piece || this.size === null) return piece
       } catch (error) {
-        if (this.#left.signal.aborted) return undefined
         if (!(error instanceof ConnectionError)) throw error
         lost = error
       }

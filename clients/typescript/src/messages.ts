@@ -33,14 +33,14 @@ export interface Message {
 
 export interface SendParams extends ChatParams {
   /** What becomes of the answer when its reader leaves; it goes on where not given. */
-  readonly on_disconnect?: 'continue' | 'cancel'
-  readonly stream?: boolean | null
+  readonly on_disconnect?: 'continue' | 'cancel' | undefined
+  readonly stream?: boolean | null | undefined
 }
 
 /** What the user says, with files of the session by their ids. */
 export interface SendContent extends SendParams {
   readonly content: string | readonly ContentPart[]
-  readonly files?: readonly string[]
+  readonly files?: readonly string[] | undefined
   readonly messages?: undefined
 }
 

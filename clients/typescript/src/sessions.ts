@@ -23,13 +23,13 @@ export interface Session {
 
 export interface SessionParams {
   /** At most 200 characters. In an update, null clears it. */
-  readonly title?: string | null
+  readonly title?: string | null | undefined
   /** The gateway's first model that chats where not given. */
-  readonly model?: string | null
+  readonly model?: string | null | undefined
   /** Goes to the model before everything else. */
-  readonly instructions?: string | null
+  readonly instructions?: string | null | undefined
   /** At most 16 pairs, names of 64 and values of 512 characters; an update replaces all of them. */
-  readonly metadata?: Readonly<Record<string, string>>
+  readonly metadata?: Readonly<Record<string, string>> | undefined
 }
 
 export class Sessions {

@@ -234,7 +234,7 @@ function ensureKey(key: string): string {
 }
 
 function isWorthAnother(error: unknown, { form, isPaid }: Call): boolean {
-  if (form?.isOnce) return false
+  if (form?.isOnce || form?.failure) return false
   if (error instanceof APIError) return error.isRetriable
   return error instanceof ConnectionError && !(isPaid && error.isReached)
 }

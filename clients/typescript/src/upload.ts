@@ -32,8 +32,8 @@ export interface Form {
   readonly failure: unknown
   /** What it has to be sent with; undefined: anything. */
   sendWith(send: Send | undefined): Send | undefined
-  /** For one attempt. `touch`: something has gone out. */
-  open(headers: Headers, touch: () => void): RequestInit
+  /** For one attempt. `touch`: something has gone out; false: no more is wanted. */
+  open(headers: Headers, touch: () => boolean): RequestInit
 }
 
 export async function formOf(file: Uploadable, params: FormParams): Promise<Form> {
@@ -148,7 +148,7 @@ class StreamedForm implements Form {
     return undefined
   }
 
-  open(headers: Headers, touch: () => void): RequestInit {
+  open(headers: Headers, touch: () => boolean): RequestInit {
     headers.set('content-type', `multipart/form-data; boundary=${this.#boundary}`)
     const { size } = this.#source
     const around = this.#head.length + this.#tail.length
@@ -157,16 +157,22 @@ class StreamedForm implements Form {
     return { ...initForStreams(), body, duplex: 'half' } as RequestInit
   }
 
-  async *#pieces(touch: () => void): AsyncGenerator<Uint8Array> {
+  async *#pieces(touch: () => boolean): AsyncGenerator<Uint8Array> {
     yield this.#head
+    const { size = Infinity } = this.#source
     let bytes = 0
     try {
       for await (const piece of this.#source.open()) {
         if (!(piece instanceof Uint8Array)) throw new TollgateError('A file’s stream is of bytes.')
+        bytes += piece.length
+        if (bytes > size) break
         yield piece
-        // Asked for more: the piece was taken.
-        touch()
-        this.#progress.reach((bytes += piece.length))
+        // Asked for more: the piece was taken. Or thrown away: Node reads on when the connection is lost.
+        if (!touch()) return
+        this.#progress.reach(bytes)
+      }
+      if (size !== Infinity && bytes !== size) {
+        throw new TollgateError(`The file is not of ${size} bytes, as was told.`)
       }
     } catch (error) {
       this.#failure = error
@@ -182,7 +188,7 @@ class BrowserForm implements Form {
   readonly #form = new FormData()
   readonly #size: number
   readonly #progress: Progress
-  #touch: () => void = () => undefined
+  #touch: () => unknown = () => undefined
 
   constructor(blob: Blob, { fields, filename, contentType, onProgress }: FormParams) {
     for (const [name, value] of fields) this.#form.set(name, value)
@@ -201,7 +207,7 @@ class BrowserForm implements Form {
       })
   }
 
-  open(_headers: Headers, touch: () => void): RequestInit {
+  open(_headers: Headers, touch: () => boolean): RequestInit {
     this.#touch = touch
     return { body: this.#form }
   }

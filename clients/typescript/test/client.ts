@@ -146,6 +146,24 @@ test('a file’s content is not read from where no server has anything to say', 
   }
 })
 
+test('what is undefined is not sent, and no error of types', async () => {
+  let sent: unknown
+  const gate = gateOf(async (_url, { body }) => {
+    sent = body
+    return Response.json({})
+  })
+  const given: { title: string | undefined; limit: number | undefined } = {
+    title: undefined,
+    limit: undefined,
+  }
+  await gate.sessions.create({ title: given.title, metadata: undefined })
+  assert.equal(sent, '{}')
+  const max_tokens = given.limit
+  const messages = [{ role: 'user', content: 'Hi', tool_call_id: given.title }]
+  await gate.messages.create('s', { messages, max_tokens, stream: false, on_disconnect: undefined })
+  assert.equal(sent, '{"messages":[{"role":"user","content":"Hi"}],"stream":false}')
+})
+
 test('Infinity is no time-out', async () => {
   const fetch: Fetch = async () => {
     await new Promise((resolve) => setTimeout(resolve, 20))

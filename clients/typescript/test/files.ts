@@ -67,6 +67,47 @@ test('a source that fails is what the upload fails with, and it is not tried aga
   assert.equal(reads, 1)
 })
 
+test('a source that is not of the size that was told is no file', async () => {
+  for (const size of [2, 9]) await assert.rejects(came(piece(), size), TollgateError)
+})
+
+test('a source is left when the connection is lost', { timeout: 10_000 }, async (t) => {
+  const server = createServer(({ socket }) => socket.resetAndDestroy())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const gate = new Tollgate({ apiKey: 'k', baseURL: `http://127.0.0.1:${port}` })
+  let isLeft = false
+  const source = async function* () {
+    try {
+      for (;;) yield new Uint8Array(65_536)
+    } finally {
+      isLeft = true
+    }
+  }
+  const upload = gate.files.upload(source(), { sessionId: 's', filename: 'a' })
+  await assert.rejects(upload, { name: 'ConnectionError' })
+  while (!isLeft) await new Promise((resolve) => setTimeout(resolve, 10))
+})
+
+test('a download that was read or closed is not an empty file', async () => {
+  const start = (controller: ReadableStreamDefaultController) => controller.enqueue(bytes)
+  const silent = () => new ReadableStream({ start })
+  const bodies: BodyInit[] = ['hello', 'hello', silent()]
+  const fetch = async () => new Response(bodies.shift() ?? null)
+  const gate = new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+  const read = await gate.files.content('f')
+  assert.equal(await read.text(), 'hello')
+  await assert.rejects(read.text(), TollgateError)
+  const left = await gate.files.content('f')
+  for await (const _piece of left) break
+  await assert.rejects(left.bytes(), TollgateError)
+  const closed = await gate.files.content('f')
+  setTimeout(() => closed.close(), 10)
+  await assert.rejects(closed.bytes(), TollgateError)
+})
+
 test('what is no source of bytes is refused', async () => {
   const letters = async function* () {
     yield 'hello'
