@@ -2,6 +2,7 @@
 
 import type { Case } from '../case.ts'
 import { errors } from './errors.ts'
+import { files } from './files.ts'
 import { hostile } from './hostile.ts'
 import { requests } from './requests.ts'
 import { resources } from './resources.ts'
@@ -16,5 +17,6 @@ export const cases: readonly Case[] = [
   ...streams,
   ...resume,
   ...resources,
+  ...files,
   ...hostile,
 ]

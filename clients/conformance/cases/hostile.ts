@@ -9,7 +9,6 @@ import {
   block,
   errorBody,
   fileObject,
-  hashOf,
   list as page,
   messageObject,
   messagePath,
@@ -33,26 +32,10 @@ const models: Answer = { json: { object: 'list', data: [] } }
 const cancelPath = `POST ${messagePath}/cancel`
 const json = { 'content-type': 'application/json' }
 const mebibyte = 1_048_576
-const content = Buffer.from('The quick brown fox – 你好. '.repeat(400))
-const etag = `"${hashOf(content)}"`
 
 function terminal(number: number): string {
   const refusal = { type: 'cancelled_error', code: 'message_cancelled' }
   return block(JSON.stringify(errorBody(refusal)), number)
-}
-
-function range(from: number, to: number): Answer {
-  return {
-    on: 'GET',
-    status: 206,
-    headers: {
-      etag,
-      'content-type': 'text/plain',
-      'content-length': String(to - from),
-      'content-range': `bytes ${from}-${to - 1}/${content.length}`,
-    },
-    body: [content.subarray(from, to)],
-  }
 }
 
 /** 320 MiB of spaces, made when they are wanted. */
@@ -231,58 +214,6 @@ export const hostile: readonly Case[] = [
       },
     }),
   ),
-  one('an earlier download of which a part comes goes on to the file’s end', {
-    answers: [range(100, 200), range(200, 300), range(300, content.length)],
-    steps: [{ op: 'files.content', id: 'file_1', start: 100, etag }],
-    saw: [{ ok: { bytes: content.length - 100, sha256: hashOf(content.subarray(100)) } }],
-    check: ({ sent }) =>
-      assert.deepEqual(
-        sent.map(({ headers }) => headers.range),
-        ['bytes=100-', 'bytes=200-', 'bytes=300-'],
-      ),
-  }),
-  one('a download that comes packed is unpacked, or refused', {
-    answers: [
-      {
-        headers: { etag, 'content-type': 'text/plain', 'content-encoding': 'gzip' },
-        body: [gzipSync(content)],
-      },
-    ],
-    steps: [{ op: 'files.content', id: 'file_1' }],
-    check({ steps }) {
-      const [step] = steps as readonly { ok?: Json; error?: { class: string } }[]
-      assert.ok(step?.ok?.sha256 === hashOf(content) || step?.error, JSON.stringify(step))
-    },
-  }),
-  one('the middle of something else is not taken for the rest', {
-    answers: [
-      { ...range(0, content.length), status: 200, body: [content.subarray(0, 100)], end: 'fin' },
-      range(90, content.length),
-    ],
-    steps: [{ op: 'files.content', id: 'file_1' }],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-    sent: [{}, { headers: { range: 'bytes=100-', 'if-range': etag } }],
-  }),
-  one('a weak tag is no promise that the bytes are the same', {
-    answers: [
-      {
-        headers: { etag: 'W/"1"', 'content-length': '100' },
-        body: [content.subarray(0, 50)],
-        end: 'fin',
-      },
-    ],
-    steps: [{ op: 'files.content', id: 'file_1' }],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-    sent: [{}],
-  }),
-  one('an upload’s connection that ends before all is sent', {
-    client: { max_retries: 0 },
-    answers: [{ on: 'POST', early: true, drop: 'reset' }],
-    steps: [
-      { op: 'files.upload', session_id: session, filename: 'a.bin', text: 'x'.repeat(3_000_000) },
-    ],
-    saw: [{ error: { class: 'ConnectionError' } }],
-  }),
   one('a deletion whose answer has no end is done', {
     answers: [{ headers: json, body: ['{'], end: 'open' }, { json: fileObject() }],
     steps: [
