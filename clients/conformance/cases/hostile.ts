@@ -31,6 +31,7 @@ const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const models: Answer = { json: { object: 'list', data: [] } }
 const cancelPath = `POST ${messagePath}/cancel`
 const json = { 'content-type': 'application/json' }
+const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n'
 const mebibyte = 1_048_576
 
 function terminal(number: number): string {
@@ -146,6 +147,37 @@ export const hostile: readonly Case[] = [
     steps: [{ ...send, during: [{ ...cancel, after: 2 }] }],
     saw: [{ ok: { chunks: ['Hello', ', '] } }],
   }),
+  one('the text so far is kept up to 8 MiB', {
+    answers: [
+      plainStream(
+        [...plain(Array.from({ length: 9 }, () => 'z'.repeat(mebibyte))), '\n'].slice(0, 9),
+      ),
+    ],
+    steps: [{ ...chat, report: 'digest' }],
+    saw: [
+      {
+        error: {
+          class: 'IncompleteStreamError',
+          partial_text: (text: string) => text.length === 8 * mebibyte,
+        },
+        chunks: { count: 9, bytes: 9 * mebibyte },
+      },
+    ],
+  }),
+  each(
+    'an answer that is generated whole takes its time',
+    [
+      { op: 'chat.create', body: chat.body },
+      { op: 'messages.send', session_id: session, content: 'Hi' },
+    ],
+    (step) => ({
+      client: { idle_timeout_ms: 300 },
+      answers: [{ raw: [{ pauseMs: 900 }, head, '{"id":"x"}'] }],
+      steps: [step],
+      saw: [{ ok: { id: 'x' } }],
+      sent: [{}],
+    }),
+  ),
   one('an event of lines without end is given up', {
     answers: [plainStream(endless('data: xxxxxxxx\n'))],
     steps: [chat],
