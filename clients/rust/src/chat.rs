@@ -31,7 +31,7 @@ impl Chat {
         Call::new(&self.client, request, |client, request| async move {
             let body = client.inner.text(&request).await?;
             let text = String::from_utf8_lossy(&body).into_owned();
-            ChatCompletion::parse(text).map_err(|_| Error::Protocol("the answer is no JSON object".into()))
+            ChatCompletion::parse(text).map_err(|_| Error::protocol("the answer is no JSON object"))
         })
     }
 

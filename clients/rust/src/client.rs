@@ -240,6 +240,11 @@ fn build_http(
     let finish = |http: reqwest::ClientBuilder| {
         http.redirect(reqwest::redirect::Policy::none())
             .connect_timeout(connect_timeout)
+            // Another crate of the same program may have switched them on for all.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
             // Less than the 75 s for which the gateway keeps a connection that is not used.
             .pool_idle_timeout(Duration::from_secs(60))
             .build()

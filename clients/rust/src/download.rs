@@ -72,7 +72,7 @@ impl IntoFuture for Content {
             let mut request = self.request?;
             from(&mut request, self.start, self.etag.as_deref())?;
             let response = self.client.inner.send(&request).await?;
-            check_start(&response, self.start)?;
+            check_start(&response, self.start, None)?;
             Ok(Download::new(self.client, request, response, self.start, self.progress))
         })
     }
@@ -110,7 +110,7 @@ enum State {
 impl Download {
     fn new(client: Client, request: Request, response: Response, start: u64, progress: Progress) -> Self {
         let headers = response.headers().clone();
-        let total = response.content_length().map(|rest| start + rest);
+        let total = total_of(&response);
         let state = State::Reading(Bytestream::new(response, client.inner.idle_timeout(&request)));
         Self { request: Arc::new(request), state, position: start, total, headers, attempts: 0, progress, client }
     }
@@ -202,7 +202,7 @@ impl Download {
     }
 
     fn go_on(&mut self, response: Response) -> Result<()> {
-        check_start(&response, self.position)?;
+        check_start(&response, self.position, self.etag())?;
         self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(&self.request)));
         Ok(())
     }
@@ -246,14 +246,28 @@ fn from(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The whole file instead of its rest means that it is another one.
-fn check_start(response: &Response, start: u64) -> Result<()> {
-    if start == 0 {
-        return Ok(());
+/// Of the whole file.
+fn total_of(response: &Response) -> Option<u64> {
+    if response.status() == StatusCode::PARTIAL_CONTENT {
+        text_of(response.headers(), "content-range")?.rsplit_once('/')?.1.parse().ok()
+    } else {
+        response.content_length()
+    }
+}
+
+/// The whole file instead of its rest means that it is another one, and so does another tag.
+fn check_start(response: &Response, start: u64, etag: Option<String>) -> Result<()> {
+    match text_of(response.headers(), "content-encoding") {
+        Some(coding) if !coding.eq_ignore_ascii_case("identity") => {
+            return Err(Error::protocol(format!("the file came packed ({coding}), which was not asked for")));
+        }
+        _ if start == 0 => return Ok(()),
+        _ => {}
     }
     let range = text_of(response.headers(), "content-range").unwrap_or_default();
     let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
-    if response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) {
+    let is_same = etag.zip(text_of(response.headers(), "etag")).is_none_or(|(before, now)| before == now);
+    if response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) && is_same {
         Ok(())
     } else {
         Err(Error::incomplete("the download can't be continued: the file has changed"))

@@ -66,8 +66,15 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// What came is not what the API sends: an event that is no JSON, an event over 8 MiB.
-    #[error("{0}")]
-    Protocol(String),
+    #[error("{message}")]
+    Protocol {
+        /// What is not as it should be.
+        message: String,
+        /// The text of a stream that came before it.
+        partial_text: Option<String>,
+        /// Of the first answer of a stream.
+        request_id: Option<String>,
+    },
     /// A file to upload could not be read, or a download could not be written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -111,6 +118,7 @@ impl Error {
     pub fn request_id(&self) -> Option<&str> {
         match self {
             Self::IncompleteStream(error) => error.request_id.as_deref(),
+            Self::Protocol { request_id, .. } => request_id.as_deref(),
             _ => self.api()?.request_id.as_deref(),
         }
     }
@@ -119,6 +127,7 @@ impl Error {
     pub fn partial_text(&self) -> Option<&str> {
         match self {
             Self::IncompleteStream(error) => error.partial_text.as_deref(),
+            Self::Protocol { partial_text, .. } => partial_text.as_deref(),
             _ => self.api()?.partial_text.as_deref(),
         }
     }
@@ -142,6 +151,8 @@ impl Error {
     pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
         let (partial, id) = if let Self::IncompleteStream(error) = &mut self {
             (&mut error.partial_text, &mut error.request_id)
+        } else if let Self::Protocol { partial_text, request_id, .. } = &mut self {
+            (partial_text, request_id)
         } else if let Some(error) = self.api_mut() {
             (&mut error.partial_text, &mut error.request_id)
         } else {
@@ -160,6 +171,10 @@ impl Error {
             partial_text: None,
             request_id: None,
         }))
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::Protocol { message: message.into(), partial_text: None, request_id: None }
     }
 
     /// Of an answer's status.

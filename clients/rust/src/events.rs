@@ -79,7 +79,7 @@ impl Events {
     pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Result<Self, Error> {
         match text_of(response.headers(), "content-type") {
             Some(other) if !other.trim_start().to_ascii_lowercase().starts_with("text/event-stream") => {
-                Err(Error::Protocol(format!("the answer is no stream of events, but {other}")))
+                Err(Error::protocol(format!("the answer is no stream of events, but {other}")))
             }
             _ => {
                 Ok(Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() })
@@ -93,7 +93,7 @@ impl Events {
                 Ok(Some(event)) => return Poll::Ready(Ok(event)),
                 Ok(None) => {}
                 Err(_) => {
-                    let error = Error::Protocol("an event of the stream is larger than 8 MiB".into());
+                    let error = Error::protocol("an event of the stream is larger than 8 MiB");
                     return Poll::Ready(Err(Stop::Malformed(error)));
                 }
             }
@@ -118,7 +118,7 @@ pub(crate) fn understand(data: String) -> Result<Said, Error> {
     if data == "[DONE]" {
         return Ok(Said::Done);
     }
-    let chunk = Chunk::parse(data).map_err(|_| Error::Protocol("an event of the stream is no JSON object".into()))?;
+    let chunk = Chunk::parse(data).map_err(|_| Error::protocol("an event of the stream is no JSON object"))?;
     if chunk.extra.get("error").is_some_and(|error| !error.is_null()) {
         let body: Value = serde_json::from_str(chunk.raw()).unwrap_or_default();
         let mut error = ApiError::from_json(&body);

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::{BoxFuture, Client};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::request::{Request, Settings, settings};
 
 /// Which end of a list comes first.
@@ -80,11 +80,16 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
             let mut request = self.request?;
             let came: Came<T> = self.client.inner.json(&request).await?;
             // What comes before an item has no pages behind it.
-            let is_last = !came.has_more || came.data.is_empty() || request.has_query("before");
-            let next = came.last_id.as_ref().filter(|_| !is_last).map(|last_id| {
-                request.set_query("after", last_id);
-                Self { client: self.client, request: Ok(request), item: PhantomData }
-            });
+            let is_last = !came.has_more || came.data.is_empty() || request.asks("before");
+            let next = if is_last {
+                None
+            } else {
+                // A list that goes on nowhere would look whole, one that goes on where it was would never end.
+                let last_id = came.last_id.as_ref().filter(|last_id| !request.has_query("after", last_id));
+                let lost = || Error::protocol("the list has more, but does not say where it goes on");
+                request.set_query("after", last_id.ok_or_else(lost)?);
+                Some(Self { client: self.client, request: Ok(request), item: PhantomData })
+            };
             Ok(Page { data: came.data, has_more: came.has_more, first_id: came.first_id, last_id: came.last_id, next })
         })
     }

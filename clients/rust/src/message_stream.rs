@@ -48,6 +48,8 @@ pub struct MessageStream {
     last_number: Option<u64>,
     transcript: Transcript,
     attempts: u32,
+    /// Then a resume could not tell what was given already.
+    has_unnumbered: bool,
     was_cancelled: Arc<AtomicBool>,
 }
 
@@ -94,6 +96,7 @@ impl MessageStream {
             last_number: None,
             transcript: Transcript::default(),
             attempts: 0,
+            has_unnumbered: false,
             was_cancelled: Arc::default(),
         }
     }
@@ -141,8 +144,13 @@ impl MessageStream {
         let (messages, was_cancelled) = (self.messages.clone(), Arc::clone(&self.was_cancelled));
         let id = self.message_id.clone().unwrap_or_default();
         async move {
-            was_cancelled.store(true, Ordering::Relaxed);
-            messages.cancel(id).await
+            let before = was_cancelled.swap(true, Ordering::Relaxed);
+            let answer = messages.cancel(id).await;
+            // Refused, it stopped nothing. An answer that was lost may have.
+            if answer.as_ref().is_err_and(|error| error.api().is_some_and(|told| told.status < Some(500))) {
+                was_cancelled.store(before, Ordering::Relaxed);
+            }
+            answer
         }
     }
 
@@ -212,6 +220,8 @@ impl MessageStream {
             }
             self.last_event_id = Some(id);
             self.last_number = number.or(self.last_number);
+        } else {
+            self.has_unnumbered = true;
         }
         match said {
             Ok(Said::Chunk(chunk)) => {
@@ -235,8 +245,8 @@ impl MessageStream {
         let why = because.map_or("the connection ended".to_owned(), |error| error.to_string());
         let incomplete =
             |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
-        let Some(id) = self.message_id.clone() else {
-            return incomplete("and can't be resumed: the message's id is not known");
+        let Some(id) = self.message_id.clone().filter(|_| !self.has_unnumbered) else {
+            return incomplete("and can't be resumed: it named no message, or not all events");
         };
         if self.attempts == MAX_ATTEMPTS {
             return incomplete("and could not be resumed");

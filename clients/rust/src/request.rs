@@ -85,8 +85,12 @@ impl Request {
         }
     }
 
-    pub(crate) fn has_query(&self, name: &str) -> bool {
+    pub(crate) fn asks(&self, name: &str) -> bool {
         self.url.query_pairs().any(|(other, _)| other == name)
+    }
+
+    pub(crate) fn has_query(&self, name: &str, value: &str) -> bool {
+        self.url.query_pairs().any(|(other, other_value)| other == name && other_value == value)
     }
 
     pub(crate) fn set_query(&mut self, name: &str, value: &str) {

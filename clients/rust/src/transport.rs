@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    USER_AGENT,
 };
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
@@ -73,14 +74,14 @@ impl Inner {
 
     pub(crate) async fn json<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
         let body = self.text(request).await?;
-        serde_json::from_slice(&body).map_err(|error| Error::Protocol(format!("the answer is not the API's: {error}")))
+        serde_json::from_slice(&body).map_err(|error| Error::protocol(format!("the answer is not the API's: {error}")))
     }
 
     /// The answer's whole body.
     pub(crate) async fn text(&self, request: &Request) -> Result<Bytes> {
         let response = self.send(request).await?;
         let bytes = Bytestream::new(response, self.idle_timeout(request));
-        read(bytes, MAX_JSON).await?.ok_or_else(|| Error::Protocol("the answer is larger than 64 MiB".into()))
+        read(bytes, MAX_JSON).await?.ok_or_else(|| Error::protocol("the answer is larger than 64 MiB"))
     }
 
     pub(crate) fn idle_timeout(&self, request: &Request) -> Duration {
@@ -150,8 +151,9 @@ impl Inner {
             headers.extend(request.headers.clone());
             headers.insert(AUTHORIZATION, self.authorization.clone());
             if let Some(key) = &request.idempotency_key {
-                let bad = |_| Error::Config("an idempotency key is visible ASCII".into());
-                headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(key).map_err(bad)?);
+                let value = HeaderValue::from_str(key).ok().filter(|value| value.to_str().is_ok());
+                let bad = || Error::Config("an idempotency key is visible ASCII".into());
+                headers.insert(IDEMPOTENCY_KEY, value.ok_or_else(bad)?);
             }
         } else {
             // Other headers of the caller may be secrets too.
@@ -159,6 +161,8 @@ impl Inner {
             headers.extend(ranges.map(|(name, value)| (name.clone(), value.clone())));
         }
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static(request.accept));
+        // Answers are counted and continued by bytes; of packed ones, which bytes?
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         Ok(headers)
     }

@@ -127,7 +127,7 @@ impl Upload {
                 let name = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
                 let file = tokio::fs::File::open(path).await.map_err(name)?;
                 let facts = file.metadata().await.map_err(name)?;
-                (Content::Reader(Box::pin(file)), facts.is_file().then_some(facts.len()))
+                (Content::File(Box::pin(file)), facts.is_file().then_some(facts.len()))
             }
             Source::Once { reader, length } => {
                 let reader = reader.lock().ok().and_then(|mut reader| reader.take());
@@ -215,6 +215,7 @@ impl Sending {
 
 enum Content {
     Bytes(Bytes),
+    File(Reader),
     Reader(Reader),
 }
 
@@ -236,8 +237,10 @@ impl Pieces {
         let piece = match &mut self.content {
             Content::Bytes(bytes) => bytes.split_to(bytes.len().min(most)),
             // What a file has grown by since its length was promised is not sent.
-            Content::Reader(_) if most == 0 => Bytes::new(),
-            Content::Reader(reader) => {
+            Content::File(_) if most == 0 => Bytes::new(),
+            Content::File(reader) | Content::Reader(reader) => {
+                // A reader's end is looked for: more than was promised is another mistake than a file that grows.
+                let most = most.max(1);
                 self.buffer.reserve(most);
                 let mut limited = reader.take(most as u64);
                 // It keeps nothing between polls, so that it need not be kept either.
@@ -246,7 +249,10 @@ impl Pieces {
             }
         };
         if let Some(left) = &mut self.left {
-            *left -= piece.len() as u64;
+            let Some(rest) = left.checked_sub(piece.len() as u64) else {
+                return Poll::Ready(Err(io::Error::other("the reader gives more than the length that was told")));
+            };
+            *left = rest;
             if piece.is_empty() && *left > 0 {
                 return Poll::Ready(Err(io::Error::other("the file has become shorter while it was read")));
             }

@@ -84,7 +84,7 @@ pub(crate) fn word<'a>(step: &'a Value, name: &str) -> &'a str {
 }
 
 pub(crate) fn shown(value: impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(value).map_err(|error| Error::Protocol(error.to_string()))
+    serde_json::to_value(value).map_err(|error| Error::Config(error.to_string()))
 }
 
 fn fields<'a>(step: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
