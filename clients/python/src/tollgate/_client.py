@@ -37,7 +37,9 @@ class _Client(Generic[M]):
         return self._core.settings.base_url
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self.base_url!r})"
+        # What could not be made is shown too: by a traceback with variables.
+        url = self.base_url if hasattr(self, "_core") else None
+        return f"{type(self).__name__}(base_url={url!r})"
 
 
 class Tollgate(_Client[Blocking]):

@@ -58,7 +58,7 @@ class Fetcher:
             piece, cause = b"", error
         if piece:
             self._take(piece)
-        elif cause is None and self._answer and self.position >= (self.size or 0):
+        elif cause is None and self._answer and self.size in (None, self.position):
             self._is_done = True
         elif not self.is_left:
             await self._go_on(cause)
@@ -89,7 +89,7 @@ class Fetcher:
         headers = {"range": f"bytes={self.position}-", "if-range": self.etag}
         answer = await self._again.answer(replace(self._call, headers=headers), cause)
         if answer is not None:
-            self._answer = await begins_at(self.core, answer, self.position)
+            self._answer = await begins_at(self.core, answer, self.position, self.etag)
 
     async def _drop(self) -> None:
         answer, self._answer = self._answer, None
@@ -97,10 +97,21 @@ class Fetcher:
             await self.core.io.close(answer)
 
 
-async def begins_at(core: Core, answer: Answer, start: int) -> Answer:
+async def unpacked(core: Core, answer: Answer) -> Answer:
+    """Which bytes would be counted, and which asked for?"""
+    coding = answer.headers.get("content-encoding", "identity")
+    if coding.strip().lower() == "identity":
+        return answer
+    await core.io.close(answer)
+    raise TollgateError(f"The file came packed ({coding}), which was not asked for.")
+
+
+async def begins_at(core: Core, answer: Answer, start: int, etag: str | None = None) -> Answer:
     """Anything but the rest from this byte on is another file's, or the whole one."""
+    await unpacked(core, answer)
+    is_same = not etag or answer.headers.get("etag", etag) == etag
     said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))
-    if answer.status == 206 and said and int(said[1]) == start:
+    if answer.status == 206 and said and int(said[1]) == start and is_same:
         return answer
     await core.io.close(answer)
     raise IncompleteStreamError("The file has changed, or the server can't go on in its middle.")
@@ -112,7 +123,7 @@ async def fetch(
     headers = {"range": f"bytes={start}-"} if start else {}
     if start and etag:
         headers["if-range"] = etag
-    answer = await core.open(replace(call, headers=headers))
+    answer = await unpacked(core, await core.open(replace(call, headers=headers)))
     if start:
         answer = await begins_at(core, answer, start)
     fetcher = Fetcher(core, call, answer, start=start, on_progress=on_progress)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 
 from ._errors import ConnectionError, TimeoutError, TollgateError
-from ._network import EarlyAnswer, hang_up, hurried
+from ._network import EarlyAnswer, hang_up, hurried, interrupt
 from ._request import Outgoing
 from ._upload import Multipart
 
@@ -36,13 +36,19 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, http
 class Answer:
     """The head of an answer, and its body, a piece at a time."""
 
-    __slots__ = ("_pieces", "_response", "headers", "status")
+    __slots__ = ("_is_cut", "_pieces", "_response", "headers", "status")
 
     def __init__(self, response: httpx.Response, pieces: Any) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._pieces = pieces
+        # By a KeyboardInterrupt or a CancelledError: after it, what is read would look like the end.
+        self._is_cut = False
+
+    def check(self) -> None:
+        if self._is_cut:
+            raise ConnectionError("The answer was lost when reading it was interrupted.")
 
 
 class Io(Protocol):
@@ -92,13 +98,19 @@ class BlockingIo:
         return Answer(response, _decoded(response, response.iter_raw, response.iter_bytes))
 
     async def read(self, answer: Answer) -> bytes:
+        answer.check()
         pieces: Iterator[bytes] = answer._pieces
         try:
             return next(pieces, b"")
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _told(error) from error
+        except BaseException:
+            answer._is_cut = True
+            raise
 
     async def close(self, answer: Answer) -> None:
+        if not answer._response.is_closed:
+            interrupt(answer._response.extensions)
         answer._response.close()
 
     async def finish(self, answer: Answer) -> None:
@@ -130,7 +142,7 @@ class AsyncIo:
         self._sleep = asyncio.sleep
 
     async def send(self, out: Outgoing) -> Answer:
-        self._loop = asyncio.get_running_loop()
+        self._move_to(asyncio.get_running_loop())
         try:
             client, request = self._prepared(out)
             response = await client.send(
@@ -142,6 +154,7 @@ class AsyncIo:
         return Answer(response, _decoded(response, response.aiter_raw, response.aiter_bytes))
 
     async def read(self, answer: Answer) -> bytes:
+        answer.check()
         pieces: AsyncIterator[bytes] = answer._pieces
         try:
             return await pieces.__anext__()
@@ -149,6 +162,9 @@ class AsyncIo:
             return b""
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _told(error) from error
+        except BaseException:
+            answer._is_cut = True
+            raise
 
     async def close(self, answer: Answer) -> None:
         await answer._response.aclose()
@@ -158,6 +174,12 @@ class AsyncIo:
             if is_hurried:
                 await self.read(answer)
         await answer._response.aclose()
+
+    def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._is_own and self._loop is not None and self._loop.is_closed():
+            # As after each `asyncio.run`: its connections ended with it.
+            self._client, self._uploads = httpx.AsyncClient(limits=_LIMITS), None
+        self._loop = loop
 
     def forget(self, answer: Answer) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -173,6 +195,7 @@ class AsyncIo:
         await self._sleep(seconds)
 
     async def end(self) -> None:
+        self._move_to(asyncio.get_running_loop())
         if self._is_own:
             await self._client.aclose()
             if self._uploads is not None:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 # Of this one httpcore, which httpx stands on, knows that an answer may be there all the same.
@@ -30,8 +31,18 @@ def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
         del network.read
 
 
+def interrupt(extensions: Mapping[str, Any]) -> None:
+    """Ends a blocking connection. To close its socket would not wake a thread that waits for it, nor tell the server."""
+    network = _own_stream(extensions)
+    plain = network.get_extra_info("socket") if network is not None else None
+    if plain is not None:
+        with suppress(OSError):
+            plain.shutdown(socket.SHUT_RDWR)
+
+
 def hang_up(extensions: Mapping[str, Any]) -> None:
     """Closes a blocking connection's socket, and nothing else."""
+    interrupt(extensions)
     network = _own_stream(extensions)
     if network is not None:
         network.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ class Options(TypedDict, total=False):
 
 
 OPTIONS = Options.__optional_keys__
+_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,6 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
         head=options.get("head_timeout", settings.timeouts.head),
     )
     headers = {
-        "authorization": f"Bearer {settings.key.reveal()}",
         "accept": "text/event-stream" if call.streams else "application/json",
         # Answers are counted and continued by bytes; compressed ones could be neither, and their size not bounded.
         "accept-encoding": "identity",
@@ -92,9 +94,15 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
         headers["idempotency-key"] = options.get("idempotency_key") or str(uuid.uuid4())
     for more in (settings.headers, options.get("extra_headers") or {}, call.headers):
         headers.update({name.lower(): value for name, value in more.items()})
+    for name, value in headers.items():
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise TollgateError(f"The header {name!r} can't be sent. Nothing was sent.")
+    url = _url_of(call, settings.root)
+    # Behind all that may fail: a traceback may show variables.
+    headers.setdefault("authorization", f"Bearer {settings.key.reveal()}")
     return Outgoing(
         method=call.method,
-        url=_url_of(call, settings.root),
+        url=url,
         headers=headers,
         body=body,
         timeouts=timeouts,

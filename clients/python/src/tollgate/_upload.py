@@ -87,8 +87,8 @@ class Multipart:
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     # The event loop goes on while a disk is waited for.
     while True:
-        piece = await asyncio.to_thread(next, pieces, b"")
-        if not piece:
+        piece = await asyncio.to_thread(next, pieces, None)
+        if piece is None:
             return
         yield piece
 
