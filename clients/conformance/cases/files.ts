@@ -49,6 +49,18 @@ export const files: readonly Case[] = [
     saw: [{ error: { class: 'IncompleteStreamError' } }],
     sent: [{}, { headers: { range: 'bytes=100-', 'if-range': etag } }],
   }),
+  one('the rest of another file is not taken for the rest of this one', {
+    answers: [
+      { ...crumb(0), end: 'fin' },
+      {
+        ...range(1000, content.length),
+        headers: { ...range(1000, content.length).headers, etag: '"2"' },
+      },
+    ],
+    steps: [{ op: 'files.content', id: 'file_1' }],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+    sent: [{}, {}],
+  }),
   one('a weak tag is no promise that the bytes are the same', {
     answers: [
       {
@@ -69,6 +81,20 @@ export const files: readonly Case[] = [
     ],
     saw: [{ error: { class: 'ConnectionError' } }],
   }),
+  each(
+    'a file’s name is no path',
+    [
+      'attachment; filename="../../etc/a.txt"',
+      'attachment; filename="x"; filename*=UTF-8\'\'..%2F..%2Fetc%2Fa.txt',
+      'attachment; filename="C:\\\\temp\\\\a.txt"',
+      "attachment; filename*=UTF-8''..%5C..%5Ca.txt",
+    ],
+    (disposition) => ({
+      answers: [{ headers: { etag, 'content-disposition': disposition }, body: [content] }],
+      steps: [{ op: 'files.content', id: 'file_1' }],
+      saw: [{ ok: { bytes: content.length, filename: 'a.txt' } }],
+    }),
+  ),
   each('an upload that is refused tells why', [401, 421] as const, (status) => ({
     client: { max_retries: 0 },
     answers: [{ status, json: errorBody({ type: 'x', code: 'some_code' }) }],

@@ -187,12 +187,14 @@ function rangeOf({
 function filenameOf(disposition: string): string | null {
   const [, encoded] = /filename\*=UTF-8''([^;\s]+)/i.exec(disposition) ?? []
   const [, plain] = /filename="((?:[^"\\]|\\.)*)"/i.exec(disposition) ?? []
+  let name = plain?.replace(/\\(.)/g, '$1')
   try {
-    if (encoded !== undefined) return decodeURIComponent(encoded)
+    if (encoded !== undefined) name = decodeURIComponent(encoded)
   } catch {
     // The plain one is there for those who can't read it.
   }
-  return plain?.replace(/\\(.)/g, '$1') ?? null
+  // Whoever writes to it means no folder.
+  return name?.replace(/^.*[/\\]/s, '') ?? null
 }
 
 function isPassing(error: unknown): boolean {
