@@ -19,7 +19,7 @@ import {
   starts,
 } from '../test/fixtures/parsers/stage.ts'
 import type { Ask, Ending, Seen, Start } from '../test/fixtures/parsers/stage.ts'
-import { cacheFolder, ensurePython } from './model-server/python.ts'
+import { ensurePython } from './model-server/python.ts'
 import { startPage } from './parsers/browser.ts'
 import type { PageReader } from './parsers/browser.ts'
 
@@ -37,7 +37,7 @@ const stage = await openStage(
 console.log(
   'Making a Python environment and opening a browser (the first time they are downloaded) …',
 )
-const python = await ensurePython([`openai==${openaiForPython}`], cacheFolder())
+const python = await ensurePython([`openai==${openaiForPython}`])
 const chromium = await page.open()
 
 const head = ['parser', 'version', ...starts, 'reconnected']

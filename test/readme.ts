@@ -9,7 +9,7 @@ import t from 'tap'
 import { adminToken, spawnGateway } from './fixtures/gateway.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { plugins } from '../src/gateway.ts'
-import { cacheFolder, ensurePython } from './fixtures/model-server.ts'
+import { ensurePython } from './fixtures/model-server.ts'
 
 // The first run on a machine makes a Python environment.
 t.setTimeout(180_000)
@@ -45,7 +45,7 @@ async function runBlock({ language, code }: Block): Promise<string> {
   if (language === 'sh') return run('bash', ['-euc', here(code)])
   if (language === 'ts') return run(process.execPath, ['--input-type=module', '-e', here(code)])
   if (language !== 'python') throw new Error(`nobody runs a block in ${language}`)
-  const python = await ensurePython(['openai==3.52.0'], cacheFolder())
+  const python = await ensurePython(['openai==3.52.0'])
   return run(python, ['-c', here(code)])
 }
 

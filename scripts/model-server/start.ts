@@ -9,7 +9,8 @@ import { readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { cacheFolder, ensurePython, isThere } from './python.ts'
+import { cacheFolder, isThere } from '../cache.ts'
+import { ensurePython } from './python.ts'
 
 export interface ModelServerOptions {
   /** Serves /v1/embeddings, and then nothing else. */
@@ -32,10 +33,9 @@ const here = import.meta.dirname
 
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
   const { embeddings = false, key = null, contextTokens = 2048, slots = 2 } = options
-  const cache = cacheFolder()
   const wanted = await readFile(join(here, 'requirements.txt'), 'utf8')
-  const python = await ensurePython(wanted.trim().split('\n'), cache)
-  const model = await ensureModel(python, cache)
+  const python = await ensurePython(wanted.trim().split('\n'))
+  const model = await ensureModel(python)
   const given = { model, context: contextTokens * slots, slots, embeddings, key }
   const child = spawn(python, [join(here, 'serve.py'), JSON.stringify(given)])
   const url = await firstLine(child)
@@ -51,13 +51,13 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   }
 }
 
-async function ensureModel(python: string, cache: string): Promise<string> {
+async function ensureModel(python: string): Promise<string> {
   const script = join(here, 'make_model.py')
   const hash = createHash('sha256')
     .update(await readFile(script))
     .digest('hex')
     .slice(0, 12)
-  const model = join(cache, `tiny-${hash}.gguf`)
+  const model = join(cacheFolder(), `tiny-${hash}.gguf`)
   if (await isThere(model)) return model
   const part = `${model}.${process.pid}`
   await promisify(execFile)(python, [script, part, String(largestContext)])

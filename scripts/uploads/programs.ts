@@ -3,12 +3,13 @@
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { cp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Came, UploadClient } from '../../test/fixtures/uploads/cases.ts'
 import { curlVersion, uploadWithCurl } from '../../test/fixtures/uploads/curl.ts'
-import { cacheFolder, ensurePython, isThere } from '../model-server/python.ts'
+import { ensureMade } from '../cache.ts'
+import { ensurePython } from '../model-server/python.ts'
 
 export interface Program {
   readonly version: string
@@ -38,7 +39,7 @@ export const programs: Readonly<Record<string, () => Promise<Program>>> = {
 
 async function ensurePythonClient(library: keyof typeof python): Promise<Program> {
   const packages = Object.entries(python).map(([name, version]) => `${name}==${version}`)
-  const interpreter = await ensurePython(packages, cacheFolder())
+  const interpreter = await ensurePython(packages)
   const words = [join(here, 'python_client.py'), library]
   return { version: python[library], upload: asked(interpreter, words) }
 }
@@ -51,38 +52,31 @@ function asked(program: string, words: readonly string[] = []): UploadClient {
 }
 
 async function ensureGo(): Promise<string> {
-  return ensureBuilt('go', ['go.mod', 'main.go'], async (folder) => {
-    await outputOf('go', ['build', '-o', 'uploads', '.'], folder)
-    return 'uploads'
-  })
+  const made = await ensureBuilt('go', ['go.mod', 'main.go'], (folder) =>
+    outputOf('go', ['build', '-o', 'uploads', '.'], folder),
+  )
+  return join(made, 'uploads')
 }
 
 async function ensureRust(): Promise<string> {
-  return ensureBuilt('rust', ['Cargo.toml', 'src/main.rs'], async (folder) => {
-    await outputOf('cargo', ['build', '--release', '--quiet'], folder)
-    return 'target/release/uploads'
-  })
+  const made = await ensureBuilt('rust', ['Cargo.toml', 'src/main.rs'], (folder) =>
+    outputOf('cargo', ['build', '--release', '--quiet'], folder),
+  )
+  return join(made, 'target/release/uploads')
 }
 
-/** Made in a copy, so that no tool writes beside the source. `build` says where the program is. */
+/** Made in a copy, so that no tool writes beside the source. */
 async function ensureBuilt(
   name: string,
   files: readonly string[],
-  build: (folder: string) => Promise<string>,
+  build: (folder: string) => Promise<unknown>,
 ): Promise<string> {
   const texts = await Promise.all(files.map((file) => source(`${name}/${file}`)))
   const hash = createHash('sha256').update(texts.join('\0')).digest('hex').slice(0, 12)
-  const program = join(cacheFolder(), `uploads-${name}-${hash}`)
-  if (await isThere(program)) return program
-  await mkdir(cacheFolder(), { recursive: true })
-  const folder = await mkdtemp(join(cacheFolder(), `uploads-${name}-`))
-  try {
+  return await ensureMade(`uploads-${name}-${hash}`, async (folder) => {
     await cp(join(here, name), folder, { recursive: true })
-    await rename(join(folder, await build(folder)), program)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
-  return program
+    await build(folder)
+  })
 }
 
 function source(path: string): Promise<string> {

@@ -10,7 +10,7 @@ import type { Transaction } from '../../src/ledger/journal.ts'
 import { runCli } from '../fixtures/cli.ts'
 import { adminToken, spawnGateway } from '../fixtures/gateway.ts'
 import { eventually } from '../fixtures/until.ts'
-import { cacheFolder, ensurePython, startModelServer } from '../fixtures/model-server.ts'
+import { ensurePython, startModelServer } from '../fixtures/model-server.ts'
 
 // The first run on a machine makes two Python environments.
 t.setTimeout(300_000)
@@ -19,7 +19,7 @@ const backendKey = 'sk-the-backend-s-own'
 const [chatServer, embedder, python] = await Promise.all([
   startModelServer(t, { key: backendKey, contextTokens: 32_768 }),
   startModelServer(t, { embeddings: true }),
-  ensurePython(['openai==3.52.0'], cacheFolder()),
+  ensurePython(['openai==3.52.0']),
 ])
 const gateway = await spawnGateway(t, {
   yaml: `

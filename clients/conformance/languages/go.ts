@@ -18,7 +18,7 @@ export const go: Language = {
     return isNew ? [] : [`Go ${oldest.join('.')} or later`]
   },
   async driver() {
-    return { command: await ensureBuilt('./internal/conformance'), words: [] }
+    return { command: await ensureBuilt(), words: [] }
   },
   checks: {
     types: () => inHome('go', ['vet', './...']),

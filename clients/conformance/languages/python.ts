@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { cacheFolder } from '../../../scripts/model-server/python.ts'
+import { cacheFolder } from '../../../scripts/cache.ts'
 import type { Driver, Language } from '../language.ts'
 import { checkExamples, checkPackage } from './python/package.ts'
 import {
@@ -12,9 +12,9 @@ import {
   ensureTools,
   environment,
   home,
-  inFolder,
   outputOf,
 } from './python/tools.ts'
+import { inFolder } from './tools.ts'
 
 export const python: Language = {
   name: 'python',

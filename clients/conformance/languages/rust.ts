@@ -2,14 +2,11 @@
 // the driver and the checks share; nothing is written beside the sources.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import type { Language } from '../language.ts'
 import { cargo, oldest, target } from './rust/cargo.ts'
 import { checkExamples, checkPackage } from './rust/package.ts'
-
-const run = promisify(execFile)
+import { outputOf } from './tools.ts'
 
 export const rust: Language = {
   name: 'rust',
@@ -52,9 +49,6 @@ async function missing(): Promise<readonly string[]> {
 }
 
 /** What a tool says of itself; empty where it is not here. */
-async function versionOf(tool: readonly string[]): Promise<string> {
-  return run('cargo', [...tool, '--version']).then(
-    ({ stdout }) => stdout,
-    () => '',
-  )
+function versionOf(tool: readonly string[]): Promise<string> {
+  return outputOf('cargo', [...tool, '--version']).catch(() => '')
 }

@@ -6,7 +6,7 @@ import { checkBrowser } from './typescript/browser.ts'
 import { ensureBuilt, inProject, inSources } from './typescript/build.ts'
 import { checkExamples, checkFirstExample } from './typescript/examples.ts'
 import { checkArchive } from './typescript/package.ts'
-import { outputOf } from './typescript/tools.ts'
+import { outputOf } from './tools.ts'
 
 export const typescript: Language = {
   name: 'typescript',

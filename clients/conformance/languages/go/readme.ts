@@ -1,11 +1,11 @@
 // What the README says is tried as a stranger would: the module installed from its archive into an empty one, the first
 // program there, every other block and the examples against a real gateway.
 
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Gate } from '../../language.ts'
+import { blocksOf, environmentOf, inFolder } from '../tools.ts'
 import { home, outputOf } from './tools.ts'
 
 const version = 'v0.1.0'
@@ -24,7 +24,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
       GOMODCACHE: join(folder, 'modules'),
       // Else its files could not be removed.
       GOFLAGS: '-buildvcs=false -p=2 -modcacherw',
-      ...environment(gate),
+      ...environmentOf(gate),
     }
     const cwd = join(folder, 'stranger')
     await mkdir(cwd)
@@ -39,7 +39,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
 
 /** Every block but the first, as functions of one program; then each of examples/. */
 export async function checkExamples(gate: Gate): Promise<void> {
-  const env = environment(gate)
+  const env = environmentOf(gate)
   await inFolder(async (cwd) => {
     const [, ...others] = await blocks()
     await writeFile(join(cwd, 'main.go'), programOf(others))
@@ -61,17 +61,12 @@ export async function checkExamples(gate: Gate): Promise<void> {
   }
 }
 
-function environment({ apiKey, baseURL }: Gate): Readonly<Record<string, string>> {
-  return { TOLLGATE_API_KEY: apiKey, TOLLGATE_BASE_URL: baseURL }
-}
-
 async function modulePath(): Promise<string> {
   return /^module (\S+)/.exec(await readFile(join(home, 'go.mod'), 'utf8'))?.[1] ?? ''
 }
 
-async function blocks(): Promise<readonly string[]> {
-  const text = await readFile(join(home, 'README.md'), 'utf8')
-  return [...text.matchAll(/^```go\n([^]*?)^```$/gm)].map(([, block = '']) => block)
+function blocks(): Promise<readonly string[]> {
+  return blocksOf(join(home, 'README.md'), 'go')
 }
 
 /** A block sees what the README says is there, and gives back its error. */
@@ -120,13 +115,4 @@ func check(err error) {
 	}
 }
 `
-}
-
-async function inFolder(act: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollgate-go-'))
-  try {
-    await act(folder)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
 }

@@ -4,9 +4,10 @@
 import assert from 'node:assert/strict'
 import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { cacheFolder } from '../../../../scripts/model-server/python.ts'
+import { cacheFolder, ensureMade } from '../../../../scripts/cache.ts'
 import type { Gate } from '../../language.ts'
-import { ensureMade, ensureTools, hashOfSources, home, inFolder, outputOf } from './tools.ts'
+import { blocksOf, environmentOf, hashOf, inFolder } from '../tools.ts'
+import { ensureTools, home, outputOf } from './tools.ts'
 
 /** What the README says that the others begin with. */
 const before = `from tollgate import Tollgate
@@ -61,9 +62,8 @@ async function checkTyped(project: string, cwd: string): Promise<void> {
 
 /** An environment with the package and what it needs, from its wheel; the archive beside it. */
 async function ensureProject(): Promise<string> {
-  const project = join(cacheFolder(), `python-package-${await hashOfSources()}`)
   const tools = await ensureTools()
-  await ensureMade(project, (fresh) =>
+  return await ensureMade(`python-package-${await hashOf(home)}`, (fresh) =>
     inFolder(async (folder) => {
       await cp(home, join(folder, 'sources'), { recursive: true })
       const dist = join(folder, 'dist')
@@ -79,7 +79,6 @@ async function ensureProject(): Promise<string> {
       await outputOf(tools, [...install, '--disable-pip-version-check', join(dist, wheel)])
     }),
   )
-  return project
 }
 
 interface Program {
@@ -94,7 +93,7 @@ async function runIn(
   gate: Gate,
 ): Promise<string> {
   await writeFile(join(cwd, name), text)
-  const env = { PYTHONPATH: '', TOLLGATE_API_KEY: gate.apiKey, TOLLGATE_BASE_URL: gate.baseURL }
+  const env = { PYTHONPATH: '', ...environmentOf(gate) }
   const words = ['-W', 'error::ResourceWarning', name, ...(name === 'chat.py' ? ['Hello'] : [])]
   return await outputOf(join(project, 'bin/python'), words, { cwd, env })
 }
@@ -103,7 +102,6 @@ function whole(block: string): string {
   return /import .*\bTollgate\b|AsyncTollgate/.test(block) ? block : `${before}${block}`
 }
 
-async function blocks(): Promise<readonly string[]> {
-  const text = await readFile(join(home, 'README.md'), 'utf8')
-  return [...text.matchAll(/^```python\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+function blocks(): Promise<readonly string[]> {
+  return blocksOf(join(home, 'README.md'), 'python')
 }

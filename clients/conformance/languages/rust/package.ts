@@ -2,22 +2,20 @@
 // run against a real gateway.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { cacheFolder } from '../../../../scripts/model-server/python.ts'
+import { cacheFolder } from '../../../../scripts/cache.ts'
 import type { Gate } from '../../language.ts'
+import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 import { cargo, home, target } from './cargo.ts'
 
-const run = promisify(execFile)
 const crate = 'tollgate-0.1.0'
 /** Always the same one: cargo knows what it has built by where it lies. */
 const folder = join(cacheFolder(), 'rust-package')
 const project = join(folder, 'project')
+/** What a user of the example that talks says. */
+const input = 'Hello!\nAnd again.\n'
 const wanted = ['Cargo.toml', 'Cargo.lock', 'LICENSE', 'README.md', 'CHANGELOG.md']
-/** A program that hangs. */
-const boundMs = 60_000
 
 export async function checkPackage(gate: Gate): Promise<void> {
   await makeProject()
@@ -60,7 +58,7 @@ async function makeProject(): Promise<void> {
   await rm(join(folder, crate), { recursive: true, force: true })
   await mkdir(join(project, 'src/bin'), { recursive: true })
   // As if written now: an archive's own times are all the same, and cargo looks at nothing else.
-  await run('tar', ['-xmzf', join(target, 'package', `${crate}.crate`), '-C', folder])
+  await outputOf('tar', ['-xmzf', join(target, 'package', `${crate}.crate`), '-C', folder])
   const packed = await readdir(join(folder, crate))
   for (const name of wanted) assert.ok(packed.includes(name), `${name} is not in the crate`)
   assert.ok(!packed.includes('conformance'), 'the driver is in the crate')
@@ -87,12 +85,12 @@ async function build(programs: Readonly<Record<string, string>>): Promise<void> 
   await cargo(['build', '--quiet'], { cwd: project })
 }
 
-async function said(name: string, gate: Gate): Promise<string> {
-  const env = { ...process.env, TOLLGATE_API_KEY: gate.apiKey, TOLLGATE_BASE_URL: gate.baseURL }
-  const running = run(join(target, 'debug', name), [], { cwd: project, env, timeout: boundMs })
-  running.child.stdin?.end('Hello!\nAnd again.\n')
-  const { stdout } = await running
-  return stdout
+function said(name: string, gate: Gate): Promise<string> {
+  return outputOf(join(target, 'debug', name), [], {
+    cwd: project,
+    env: environmentOf(gate),
+    input,
+  })
 }
 
 /** A README's function as a program that calls it. */
@@ -110,7 +108,6 @@ async fn main() -> tollgate::Result<()> {
 `
 }
 
-async function blocks(): Promise<readonly string[]> {
-  const readme = await readFile(join(folder, crate, 'README.md'), 'utf8')
-  return [...readme.matchAll(/^```rust\S*\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+function blocks(): Promise<readonly string[]> {
+  return blocksOf(join(folder, crate, 'README.md'), 'rust')
 }

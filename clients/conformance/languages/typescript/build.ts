@@ -1,18 +1,17 @@
 // The TypeScript client made by npm and tsc, outside its sources: with its driver, and as the package that a user
 // installs. Each is made once, and kept under a name that says what it was made of.
 
-import { cp, mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { cacheFolder, isThere } from '../../../../scripts/model-server/python.ts'
-import { hashOf, outputOf, sourcesOf } from './tools.ts'
+import { cp, readdir, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ensureMade } from '../../../../scripts/cache.ts'
+import { folderOf, hashOf, inFolder, outputOf, sourcesOf } from '../tools.ts'
 
-export const home = resolve(import.meta.dirname, '../../../typescript')
+export const home = folderOf('typescript')
 const install = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline']
 
 /** A copy of the sources with all packages, and the driver built. */
 export async function ensureBuilt(): Promise<string> {
-  const name = `typescript-${await hashOf(home, await sourcesOf(home))}`
+  const name = `typescript-${await hashOf(home)}`
   return await ensureMade(name, async (folder) => {
     await copySources(folder)
     await outputOf('node_modules/.bin/tsc', ['-p', 'tsconfig.driver.json'], { cwd: folder })
@@ -21,7 +20,7 @@ export async function ensureBuilt(): Promise<string> {
 
 /** In a copy of the sources for tools that leave out what lies within node_modules, as the cache does. */
 export async function inSources<T>(use: (folder: string) => Promise<T>): Promise<T> {
-  return await inTemporary(async (folder) => {
+  return await inFolder(async (folder) => {
     await copySources(folder)
     return await use(folder)
   })
@@ -30,19 +29,10 @@ export async function inSources<T>(use: (folder: string) => Promise<T>): Promise
 /** In a project that has nothing but the package, from its archive. */
 export async function inProject(use: (folder: string) => Promise<void>): Promise<void> {
   const installed = await ensureInstalled()
-  await inTemporary(async (folder) => {
+  await inFolder(async (folder) => {
     await cp(installed, folder, { recursive: true })
     await use(folder)
   })
-}
-
-async function inTemporary<T>(use: (folder: string) => Promise<T>): Promise<T> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollgate-typescript-'))
-  try {
-    return await use(folder)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
 }
 
 async function copySources(folder: string): Promise<void> {
@@ -62,7 +52,7 @@ export async function ensurePackages(): Promise<string> {
 }
 
 async function ensureInstalled(): Promise<string> {
-  const name = `typescript-user-${await hashOf(home, await sourcesOf(home))}`
+  const name = `typescript-user-${await hashOf(home)}`
   return await ensureMade(name, async (folder) => {
     const pack = ['pack', '--pack-destination', folder]
     await inSources(async (cwd) => outputOf('npm', pack, { cwd }))
@@ -70,21 +60,4 @@ async function ensureInstalled(): Promise<string> {
     await writeFile(join(folder, 'package.json'), '{ "type": "module", "private": true }\n')
     await outputOf('npm', ['install', ...install, `./${archive}`], { cwd: folder })
   })
-}
-
-/** Made beside it and renamed when whole: two that start at once do not meet, and a half one is never used. */
-async function ensureMade(name: string, make: (fresh: string) => Promise<void>): Promise<string> {
-  const folder = join(cacheFolder(), name)
-  if (await isThere(folder)) return folder
-  await mkdir(cacheFolder(), { recursive: true })
-  const fresh = await mkdtemp(`${folder}-`)
-  try {
-    await make(fresh)
-    await rename(fresh, folder).catch(async (error: unknown) => {
-      if (!(await isThere(folder))) throw error
-    })
-  } finally {
-    await rm(fresh, { recursive: true, force: true })
-  }
-  return folder
 }

@@ -2,11 +2,11 @@
 // archive, against a real gateway.
 
 import assert from 'node:assert/strict'
-import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
+import { cp, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Gate } from '../../language.ts'
 import { ensurePackages, home } from './build.ts'
-import { outputOf } from './tools.ts'
+import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 
 /** What the README says that the others begin with. */
 const before = `const gate = new Tollgate()
@@ -64,17 +64,11 @@ function whole(block: string): string {
   return `${known ? '' : "import { Tollgate } from 'tollgate'\n"}${own}${block}`
 }
 
-async function blocks(): Promise<readonly string[]> {
-  const text = await readFile(join(home, 'README.md'), 'utf8')
-  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block ?? '')
+function blocks(): Promise<readonly string[]> {
+  return blocksOf(join(home, 'README.md'), 'ts')
 }
 
-function envOf({ baseURL, apiKey }: Gate): Record<string, string | undefined> {
-  const { NODE_OPTIONS: _options, ...env } = process.env
-  return {
-    ...env,
-    NODE_NO_WARNINGS: '1',
-    TOLLGATE_API_KEY: apiKey,
-    TOLLGATE_BASE_URL: baseURL,
-  }
+/** As it is where nobody has set up anything. */
+function envOf(gate: Gate): Readonly<Record<string, string>> {
+  return { ...environmentOf(gate), NODE_OPTIONS: '', NODE_NO_WARNINGS: '1' }
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { outputOf } from './tools.ts'
+import { outputOf } from '../tools.ts'
 
 /** Bundled, minified and gzipped, with its dependency. */
 const maxBytes = 12_000

@@ -1,0 +1,82 @@
+// What every language needs of its tools: run, told what they said, made things kept under a name that says what of.
+
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import type { Gate } from '../language.ts'
+
+const run = promisify(execFile)
+/** What hangs is ended. */
+const timeout = 600_000
+const maxBuffer = 64 * 1_048_576
+
+export interface Place {
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** Its standard input. */
+  readonly input?: string
+}
+
+/** Rejects with what the tool said. */
+export async function outputOf(
+  program: string,
+  words: readonly string[],
+  { cwd, env = {}, input }: Place = {},
+): Promise<string> {
+  const { TOLLGATE_API_KEY: _key, TOLLGATE_BASE_URL: _url, ...inherited } = process.env
+  const options = { env: { ...inherited, NO_COLOR: '1', ...env }, timeout, maxBuffer }
+  const running = run(program, words, { ...options, ...(cwd && { cwd }) })
+  running.child.stdin?.end(input)
+  const { stdout } = await running.catch((cause: unknown) => {
+    const { stdout: said = '', stderr = '' } = cause as { stdout?: string; stderr?: string }
+    throw new Error(`${program} ${words.join(' ')}\n${said}${stderr}`.slice(0, 8000), { cause })
+  })
+  return stdout.trim()
+}
+
+export function folderOf(client: string): string {
+  return resolve(import.meta.dirname, '../..', client)
+}
+
+/** Paths within `home`, in order; what tools leave behind is none. */
+export async function sourcesOf(home: string): Promise<readonly string[]> {
+  const entries = await readdir(home, { recursive: true, withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(home, join(parentPath, name)))
+    .filter((path) => !/^(node_modules|dist|driver|target)\//.test(path))
+    .toSorted()
+}
+
+export async function hashOf(home: string, paths?: readonly string[]): Promise<string> {
+  const hash = createHash('sha256')
+  for (const path of paths ?? (await sourcesOf(home))) {
+    hash.update(`${path}\0`).update(await readFile(join(home, path)))
+  }
+  return hash.digest('hex').slice(0, 12)
+}
+
+/** In a folder that is gone afterwards. */
+export async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'tollgate-client-'))
+  try {
+    return await use(folder)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The blocks of a README that are written in that language, in order. */
+export async function blocksOf(readme: string, language: string): Promise<readonly string[]> {
+  const text = await readFile(readme, 'utf8')
+  const pattern = new RegExp(`^\`\`\`${language}(?:,\\S*)?\\n(.*?)^\`\`\`$`, 'gms')
+  return [...text.matchAll(pattern)].map(([, block = '']) => block)
+}
+
+/** As a client made without arguments finds the gateway. */
+export function environmentOf({ apiKey, baseURL }: Gate): Readonly<Record<string, string>> {
+  return { TOLLGATE_API_KEY: apiKey, TOLLGATE_BASE_URL: baseURL }
+}
