@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
-import { each, one } from '../case.ts'
+import { each, key, one } from '../case.ts'
 import type { Case, Json, Step } from '../case.ts'
 import type { Answer } from '../server.ts'
 import {
@@ -176,6 +176,26 @@ export const hostile: readonly Case[] = [
       steps: [step],
       saw: [{ ok: { id: 'x' } }],
       sent: [{}],
+    }),
+  ),
+  each(
+    'a server that repeats the key makes nobody show it',
+    [`"${key}"`, `"\\u0074${key.slice(1)}"`, `"Bearer ${key}, or ${key}?"`],
+    (said) => ({
+      client: { max_retries: 0 },
+      answers: [
+        {
+          status: 400,
+          headers: { ...json, 'x-request-id': key },
+          body: [`{"error":{"message":${said},"code":${said},"type":${said},"param":${said}}}`],
+        },
+        plainStream([
+          ...plain().slice(0, 1),
+          block(`{"error":{"message":${said},"code":${said}}}`),
+        ]),
+      ],
+      steps: [balance, chat],
+      saw: [{ error: { class: 'BadRequestError' } }, { error: { class: 'APIError' } }],
     }),
   ),
   one('an event of lines without end is given up', {

@@ -166,7 +166,7 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
     ...told,
     message: told.message ?? `The server answered with status ${status}.`,
     status,
-    requestId: headers.get('x-request-id') ?? told.requestId,
+    requestId: textOf(headers.get('x-request-id')) ?? told.requestId,
     retryAfter,
     isRetriable: said === 'true' || (said !== 'false' && isRetriable),
   }
@@ -225,7 +225,7 @@ function tellingOf(body: unknown): Told {
     type: textOf(type),
     code: textOf(code),
     param: textOf(param),
-    requestId: typeof requestId === 'string' ? requestId : null,
+    requestId: typeof requestId === 'string' ? textOf(requestId) : null,
   }
 }
 
@@ -233,9 +233,9 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** Some backends have numbers as codes. */
+/** Some backends have numbers as codes, and some servers repeat what they were sent. */
 function textOf(value: unknown): string | null {
-  if (typeof value === 'string') return value === '' ? null : value
+  if (typeof value === 'string') return value.replace(/tg_live_\w+/g, '***') || null
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : null
 }
 
