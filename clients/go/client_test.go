@@ -246,3 +246,25 @@ func TestAClientOfTheCallersKeepsItsPolicyToItself(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestHeadersAreNotForStrangers(t *testing.T) {
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Secret")+r.Header.Get("Authorization") != "" || r.Header.Get("Range") == "" {
+			t.Errorf("it was told %v", r.Header)
+		}
+		w.Header().Set("Content-Range", "bytes 1-1/2")
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = io.WriteString(w, "i")
+	}))
+	defer stranger.Close()
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, stranger.URL, http.StatusFound)
+	}, tollgate.WithHeader("X-Secret", "hidden"))
+	file, err := client.Files.Content(context.Background(), "file_1", tollgate.ContentParams{Start: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(file); string(data) != "i" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+}

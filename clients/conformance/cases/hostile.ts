@@ -198,6 +198,18 @@ export const hostile: readonly Case[] = [
       saw: [{ error: { class: 'BadRequestError' } }, { error: { class: 'APIError' } }],
     }),
   ),
+  one('a list that goes backwards goes on backwards', {
+    answers: [
+      page([sessionObject('sess_7'), sessionObject('sess_8')], true),
+      page([sessionObject('sess_6')], false),
+    ],
+    steps: [{ op: 'sessions.list', params: { before: 'sess_9' } }],
+    saw: [{ ok: [{ id: 'sess_7' }, { id: 'sess_8' }, { id: 'sess_6' }] }],
+    sent: [
+      { path: '/api/chat/sessions?before=sess_9' },
+      { path: '/api/chat/sessions?before=sess_7' },
+    ],
+  }),
   one('an event of lines without end is given up', {
     answers: [plainStream(endless('data: xxxxxxxx\n'))],
     steps: [chat],

@@ -133,6 +133,20 @@ test('where a redirect is not shown, as in browsers, only a file’s content is 
   await assert.rejects(gate.billing.balance(), { name: 'APIError' })
 })
 
+test('the caller’s headers are not for strangers', async () => {
+  const came: Headers[] = []
+  const fetch: Fetch = async (_url, { headers }) => {
+    came.push(new Headers(headers))
+    if (came.length > 1) return new Response('hello')
+    return new Response(null, { status: 302, headers: { location: 'http://other.test/' } })
+  }
+  const gate = gateOf(fetch, { headers: { 'X-Secret': 'hidden' } })
+  await (await gate.files.content('f', { headers: { 'X-Other': 'hidden' } })).text()
+  assert.equal(came.length, 2)
+  const told = ['authorization', 'x-secret', 'x-other'].filter((name) => came[1]?.has(name))
+  assert.deepEqual(told, [])
+})
+
 test('a file’s content is not read from where no server has anything to say', async () => {
   for (const location of ['file:///etc/passwd', 'data:,hello', 'http://[']) {
     const asked: string[] = []
