@@ -12,11 +12,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 const (
 	longestAnswer  = 64 << 20
 	longestRefusal = 1 << 20
+	longestTelling = 10 * time.Second // of a refusal, drop by drop or not
 	longestMessage = 8 << 10
 	mostHops       = 5
 
@@ -195,9 +197,13 @@ func (c *core) sign(head http.Header, s *settings, isOnce bool) {
 // refusal reads an answer that is an error, as far as it comes.
 func (c *core) refusal(a *answer) error {
 	defer a.body.Close()
+	w := a.body.watch
+	if w.idle > 0 {
+		defer time.AfterFunc(min(w.idle, longestTelling), w.end).Stop()
+	}
 	data, _ := io.ReadAll(io.LimitReader(a.body, longestRefusal))
-	if err := a.body.watch.parent.Err(); err != nil {
-		return ended(a.body.watch.parent)
+	if w.parent.Err() != nil {
+		return ended(w.parent)
 	}
 	e := &APIError{Status: a.status, family: familyOfStatus(a.status), retry: a.head.Get("X-Should-Retry")}
 	c.describe(e, data)

@@ -210,6 +210,19 @@ export const hostile: readonly Case[] = [
       { path: '/api/chat/sessions?before=sess_7' },
     ],
   }),
+  one('a refusal that comes in drops is told before its end', {
+    client: { max_retries: 0, idle_timeout_ms: 500 },
+    answers: [
+      {
+        status: 402,
+        headers: json,
+        body: Array.from({ length: 400 }, () => [' ', { pauseMs: 50 }]).flat(),
+      },
+    ],
+    steps: [balance],
+    saw: [{ error: { class: 'InsufficientBalanceError', status: 402 } }],
+    check: ({ sent }) => assert.ok((sent[0]?.written ?? 0) < 200, `${sent[0]?.written} drops`),
+  }),
   one('an event of lines without end is given up', {
     answers: [plainStream(endless('data: xxxxxxxx\n'))],
     steps: [chat],

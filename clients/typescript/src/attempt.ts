@@ -62,6 +62,10 @@ export class Attempt {
     }
   }
 
+  get idleMs(): number {
+    return this.#idle.ms
+  }
+
   get response(): Response {
     if (!this.#response) throw new TypeError('not answered yet')
     return this.#response

@@ -5,6 +5,8 @@ import { ConnectionError, TollgateError } from './errors.ts'
 
 const maxJson = 64 * 1_048_576
 const maxError = 1_048_576
+/** Drop by drop, even that would take for ever. */
+const maxErrorMs = 10_000
 
 export async function jsonOf(attempt: Attempt): Promise<unknown> {
   const decoder = new TextDecoder()
@@ -37,6 +39,8 @@ export async function jsonOf(attempt: Attempt): Promise<unknown> {
 export async function textOf(attempt: Attempt): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
+  const late = () => attempt.close(new ConnectionError('The refusal did not end.'))
+  const timer = setTimeout(late, Math.min(attempt.idleMs, maxErrorMs))
   try {
     for (let length = 0; length < maxError;) {
       const piece = await attempt.read()
@@ -47,6 +51,8 @@ export async function textOf(attempt: Attempt): Promise<string> {
   } catch (error) {
     // The status is known, and says more than that the rest was lost.
     if (!(error instanceof ConnectionError)) throw error
+  } finally {
+    clearTimeout(timer)
   }
   attempt.close()
   return text
