@@ -145,8 +145,10 @@ class _Head:
 
     @property
     def filename(self) -> str | None:
-        """As the file was uploaded."""
-        return _filename_of(self._source.headers.get("content-disposition", ""))
+        """As the file was uploaded, without a path."""
+        name = _filename_of(self._source.headers.get("content-disposition", "")) or ""
+        last = re.split(r"[/\\]", name)[-1]
+        return None if last in ("", ".", "..") else last
 
     @property
     def size(self) -> int | None:
