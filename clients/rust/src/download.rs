@@ -120,9 +120,11 @@ impl Download {
         text_of(&self.headers, "content-type")
     }
 
-    /// The file's name.
+    /// The file's name, without a path.
     pub fn filename(&self) -> Option<String> {
-        filename(&text_of(&self.headers, "content-disposition")?)
+        let name = filename(&text_of(&self.headers, "content-disposition")?)?;
+        let last = name.rsplit(['/', '\\']).next()?;
+        (!["", ".", ".."].contains(&last)).then(|| last.to_owned())
     }
 
     /// Names this content: with it, a later download can continue this one.
