@@ -1,6 +1,7 @@
 // Every case, in the order of the table.
 
 import type { Case } from '../case.ts'
+import { cancels } from './cancels.ts'
 import { errors } from './errors.ts'
 import { files } from './files.ts'
 import { hostile } from './hostile.ts'
@@ -16,6 +17,7 @@ export const cases: readonly Case[] = [
   ...retries,
   ...streams,
   ...resume,
+  ...cancels,
   ...resources,
   ...files,
   ...hostile,

@@ -1,5 +1,6 @@
 // Every class of error, from every family of the contract's table, and answers that are errors in no such shape.
 
+import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
 import type { Case } from '../case.ts'
 import type { Piece } from '../server.ts'
@@ -111,6 +112,7 @@ export const errors: readonly Case[] = [
         },
       },
     ],
+    check: ({ sent }) => assert.ok((sent[0]?.written ?? 0) < 24_000_000, `${sent[0]?.written}`),
   }),
   each(
     'an answer that is no JSON is no success',

@@ -7,18 +7,13 @@ import type { Case, Json, Step } from '../case.ts'
 import type { Answer } from '../server.ts'
 import {
   block,
-  errorBody,
   fileObject,
   list as page,
-  messageObject,
-  messagePath,
   plain,
   plainStream,
-  rest,
   session,
   sessionObject,
   sessionStream,
-  streamPath,
   talk,
   texts,
 } from '../transcript.ts'
@@ -27,17 +22,10 @@ const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', 
 const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
 const list: Step = { op: 'models.list' }
 const balance: Step = { op: 'billing.balance' }
-const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const models: Answer = { json: { object: 'list', data: [] } }
-const cancelPath = `POST ${messagePath}/cancel`
 const json = { 'content-type': 'application/json' }
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n'
 const mebibyte = 1_048_576
-
-function terminal(number: number): string {
-  const refusal = { type: 'cancelled_error', code: 'message_cancelled' }
-  return block(JSON.stringify(errorBody(refusal)), number)
-}
 
 /** 320 MiB of spaces, made when they are wanted. */
 let packed: Buffer | undefined
@@ -103,50 +91,6 @@ export const hostile: readonly Case[] = [
       saw: [{ ok: { chunks: texts } }],
     }),
   ),
-  one('a cancel whose answer is lost may have come: the end it brings is no error', {
-    client: { max_retries: 0 },
-    answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
-      { on: cancelPath, drop: 'reset' },
-    ],
-    steps: [{ ...send, during: [cancel] }],
-    saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ConnectionError' } }] } }],
-  }),
-  one('a cancel that is refused stopped nothing', {
-    client: { max_retries: 0 },
-    answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
-      { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
-    ],
-    steps: [{ ...send, during: [cancel] }],
-    saw: [
-      {
-        error: { class: 'APIError', code: 'message_cancelled' },
-        during: [{ error: { class: 'PermissionDeniedError' } }],
-      },
-    ],
-  }),
-  one('204 on a message that this stream cancelled is its end', {
-    answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2)], {
-        end: 'fin',
-      }),
-      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
-      { on: `GET ${streamPath}`, status: 204 },
-      { on: `GET ${messagePath}`, json: messageObject({ status: 'cancelled' }) },
-    ],
-    steps: [{ ...send, during: [cancel] }],
-    saw: [{ ok: { chunks: ['Hello', ', '] } }],
-  }),
-  one('a cancel while it is read on', {
-    answers: [
-      sessionStream(talk().slice(0, 1), { end: 'fin' }),
-      sessionStream([...rest(0).slice(0, 1), { requests: 3 }, terminal(2)]),
-      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
-    ],
-    steps: [{ ...send, during: [{ ...cancel, after: 2 }] }],
-    saw: [{ ok: { chunks: ['Hello', ', '] } }],
-  }),
   one('the text so far is kept up to 8 MiB', {
     answers: [
       plainStream(
