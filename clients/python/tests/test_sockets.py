@@ -21,13 +21,17 @@ DONE = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 
 
 async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
+    asked = await reader.readuntil(b"\r\n\r\n")
     writer.write(HEAD.encode() + BODY)
     await writer.drain()
-    # As the gateway does, so that most clients get to their answer.
-    with suppress(asyncio.IncompleteReadError):
-        await reader.readexactly(1_000_000)
-    writer.transport.abort()
+    try:
+        # As the gateway does, so that most clients get to their answer.
+        with suppress(asyncio.IncompleteReadError, asyncio.CancelledError):
+            if b"x-stay" in asked:
+                await asyncio.sleep(60)
+            await reader.readexactly(1_000_000)
+    finally:
+        writer.transport.abort()
 
 
 class EarlyRefusals(unittest.IsolatedAsyncioTestCase):
@@ -43,12 +47,14 @@ class EarlyRefusals(unittest.IsolatedAsyncioTestCase):
                 await gate.files.upload(FILE, session_id="sess_1")
 
     async def test_the_blocking_client_tells_why(self) -> None:
-        def upload() -> None:
-            with Tollgate("tg_live_secret", self.url) as gate:
+        def upload(headers: dict[str, str]) -> None:
+            with Tollgate("tg_live_secret", self.url, headers=headers, idle_timeout=10) as gate:
                 gate.files.upload(FILE, session_id="sess_1")
 
-        with self.assertRaisesRegex(BadRequestError, "too large"):
-            await asyncio.to_thread(upload)
+        # One that reads no more, and does not hang up either.
+        for headers in ({}, {"x-stay": "1"}):
+            with self.assertRaisesRegex(BadRequestError, "too large"):
+                await asyncio.to_thread(upload, headers)
 
 
 class Streams(unittest.IsolatedAsyncioTestCase):

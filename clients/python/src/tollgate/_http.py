@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 
 from ._errors import ConnectionError, TimeoutError, TollgateError
-from ._network import EarlyAnswer, hang_up, hurried, interrupt
+from ._network import EarlyAnswer, hang_up, hurried, interrupt, trace_early_answer
 from ._request import Outgoing
 from ._upload import Multipart
 
@@ -79,6 +79,7 @@ class BlockingIo:
     def __init__(self, client: httpx.Client | None) -> None:
         self._is_own = client is None
         self._client = client or httpx.Client(limits=_LIMITS)
+        self._uploads = client
         self._forgotten: deque[Answer] = deque()
         self._sleep = time.sleep
 
@@ -86,12 +87,9 @@ class BlockingIo:
         while self._forgotten:
             with suppress(IndexError):
                 self._forgotten.popleft()._response.close()
-        body = out.body.pieces() if isinstance(out.body, Multipart) else out.body
         try:
-            request = _request(self._client, out, body)
-            response = self._client.send(
-                request, stream=True, auth=_NO_AUTH, follow_redirects=False
-            )
+            client, request = self._prepared(out)
+            response = client.send(request, stream=True, auth=_NO_AUTH, follow_redirects=False)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _told(error) from error
         _move_on(request, out)
@@ -130,6 +128,17 @@ class BlockingIo:
     def end(self) -> None:
         if self._is_own:
             self._client.close()
+            if self._uploads is not None:
+                self._uploads.close()
+
+    def _prepared(self, out: Outgoing) -> tuple[httpx.Client, httpx.Request]:
+        if not isinstance(out.body, Multipart):
+            return self._client, _request(self._client, out, out.body)
+        # Each on a connection of its own, for only one that is made can be traced.
+        client = self._uploads = self._uploads or httpx.Client(limits=_NOTHING_KEPT)
+        request = _request(client, out, out.body.pieces())
+        request.extensions["trace"] = trace_early_answer
+        return client, request
 
 
 class AsyncIo:

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-# Of this one httpcore, which httpx stands on, knows that an answer may be there all the same.
-from httpcore import ReadTimeout, WriteError
+# Of WriteError httpcore, which httpx stands on, knows that an answer may be there all the same.
+from httpcore import ReadTimeout, WriteError, WriteTimeout
 
 _MADE = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 _LOOK_BYTES = 65_536
 _LOOK_SECONDS = 0.001
+# What a socket that can be written to takes without waiting.
+_WRITE_BYTES = 16_384
 
 
 @contextmanager
@@ -66,7 +69,7 @@ class EarlyAnswer:
 
     async def trace(self, event: str, info: Mapping[str, Any]) -> None:
         if event in _MADE:
-            self._network = info["return_value"]
+            self._network = _unshared(info["return_value"])
 
     async def unless_answered(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for piece in pieces:
@@ -85,6 +88,47 @@ class EarlyAnswer:
             return False
         network.read = _given_back(came, network.read)
         return True
+
+
+def trace_early_answer(event: str, info: Mapping[str, Any]) -> None:
+    """The same for a blocking connection, which would wait for a server that reads no more: whoever writes looks for an
+    answer while it waits."""
+    network = _unshared(info["return_value"]) if event in _MADE else None
+    plain = None if network is None else network.get_extra_info("socket")
+    if network is None or plain is None:
+        return
+    read, write = network.read, network.write
+
+    def look() -> None:
+        left = [read(_LOOK_BYTES, _LOOK_SECONDS)]
+        network.read = lambda most, timeout=None: left.pop() if left else read(most, timeout)
+        raise WriteError("answered already")
+
+    def writing(buffer: bytes, timeout: float | None = None) -> None:
+        for at in range(0, len(buffer), _WRITE_BYTES):
+            if _is_readable_first(plain, timeout):
+                # What came may be TLS's own.
+                with suppress(ReadTimeout):
+                    look()
+            write(buffer[at : at + _WRITE_BYTES], timeout)
+
+    network.write = writing
+
+
+def _is_readable_first(plain: socket.socket, timeout: float | None) -> bool:
+    """When something can be done with it."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(plain, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        ready = selector.select(timeout)
+    if not ready:
+        raise WriteTimeout("timed out")
+    return bool(ready[0][1] & selectors.EVENT_READ)
+
+
+def _unshared(network: Any) -> Any:
+    """None for HTTP/2, on which anything may come at any time."""
+    tls = network.get_extra_info("ssl_object")
+    return None if tls is not None and tls.selected_alpn_protocol() == "h2" else network
 
 
 def _given_back(came: bytes, read: Callable[..., Awaitable[bytes]]) -> Any:
