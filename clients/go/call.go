@@ -119,6 +119,10 @@ func (c *core) exchange(ctx context.Context, r *request, s *settings, target *ur
 	if target.Scheme == c.base.Scheme && target.Host == c.base.Host {
 		c.sign(req.Header, s, r.isOnce)
 	}
+	if err := checkHeader(req.Header); err != nil {
+		w.end()
+		return nil, err
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		defer w.end()

@@ -268,3 +268,11 @@ func TestHeadersAreNotForStrangers(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
+
+func TestAHeaderThatCanNotBeSentIsNoConnectionThatFails(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) { t.Error("it was sent") })
+	_, err := client.Billing.Balance(context.Background(), tollgate.WithHeader("X-Secret", "hidden\nX: y"))
+	if errors.Is(err, tollgate.ErrConnection) || !errors.Is(err, tollgate.ErrTollgate) || strings.Contains(err.Error(), "hidden") {
+		t.Error(err)
+	}
+}

@@ -7,7 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"time"
 )
 
@@ -91,6 +94,18 @@ func textOf(raw json.RawMessage) string {
 		return string(raw)
 	}
 	return text
+}
+
+// checkHeader refuses what the transport would, which says so as if a connection had failed.
+func checkHeader(head http.Header) error {
+	for name, values := range head {
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return &Error{Message: fmt.Sprintf("the header %q can't have this value", name)}
+			}
+		}
+	}
+	return nil
 }
 
 // source is a request's body, from its start each time it is opened.

@@ -65,6 +65,17 @@ export const hostile: readonly Case[] = [
       check: ({ waits }) => assert.deepEqual(waits, []),
     }),
   ),
+  each(
+    'a place in a stream that no header can carry is refused',
+    ['m:1\r\nX: y', 'm:\n1'],
+    (id) => ({
+      answers: [sessionStream(talk())],
+      steps: [{ op: 'messages.resume', session_id: session, id: 'msg_1', last_event_id: id }],
+      saw: [{ error: { class: 'TollgateError' } }],
+      sent: [],
+      check: ({ waits }) => assert.deepEqual(waits, []),
+    }),
+  ),
   one('a stream whose events have no ids is not read on: nothing is given twice', {
     answers: [
       sessionStream(plain().slice(0, 2), { end: 'fin' }),
