@@ -109,6 +109,9 @@ class Core:
         hops = 0
         while True:
             answer = await self.io.send(out)
+            # Ids and types of a server that sends back what it got end in errors.
+            hide = self.settings.key.hide_in
+            answer.headers = {name: hide(value) for name, value in answer.headers.items()}
             if 200 <= answer.status < 300:
                 return answer
             location = answer.headers.get("location")
