@@ -74,7 +74,9 @@ impl Inner {
 
     pub(crate) async fn json<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
         let body = self.text(request).await?;
-        serde_json::from_slice(&body).map_err(|error| Error::protocol(format!("the answer is not the API's: {error}")))
+        let bad = |error: serde_json::Error| error.to_string().replace(&self.key, "***");
+        serde_json::from_slice(&body)
+            .map_err(|error| Error::protocol(format!("the answer is not the API's: {}", bad(error))))
     }
 
     /// The answer's whole body.
@@ -135,7 +137,15 @@ impl Inner {
             return Err(Error::Io(error).into());
         }
         match answer {
-            Some(Ok(response)) => Ok((response, sending)),
+            Some(Ok(mut response)) => {
+                // Ids and types of a server that sends back what it got end in errors.
+                for value in response.headers_mut().values_mut() {
+                    if String::from_utf8_lossy(value.as_bytes()).contains(&self.key) {
+                        *value = HeaderValue::from_static("***");
+                    }
+                }
+                Ok((response, sending))
+            }
             Some(Err(error)) => {
                 let again = if error.is_connect() { Again::Yes } else { Again::UnlessPaid };
                 Err(Failure { error: Error::of_http(error), again, wait: None })
