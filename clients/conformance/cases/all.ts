@@ -5,6 +5,7 @@ import { cancels } from './cancels.ts'
 import { errors } from './errors.ts'
 import { files } from './files.ts'
 import { hostile } from './hostile.ts'
+import { hostileMore } from './hostile-more.ts'
 import { requests } from './requests.ts'
 import { resources } from './resources.ts'
 import { resume } from './resume.ts'
@@ -21,4 +22,5 @@ export const cases: readonly Case[] = [
   ...resources,
   ...files,
   ...hostile,
+  ...hostileMore,
 ]
