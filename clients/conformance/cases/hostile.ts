@@ -247,6 +247,7 @@ export const hostile: readonly Case[] = [
     }),
   ),
   one('a deletion whose answer has no end is done', {
+    client: { idle_timeout_ms: 3000 },
     answers: [{ headers: json, body: ['{'], end: 'open' }, { json: fileObject() }],
     steps: [
       { op: 'files.delete', id: 'file_1' },
