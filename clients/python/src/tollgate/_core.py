@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -116,7 +117,7 @@ class Core:
                 return answer
             location = answer.headers.get("location")
             if not (call.may_redirect and answer.status in _REDIRECTS and location):
-                raise await self._refusal(answer)
+                raise await self._refusal(answer, out.timeouts.idle)
             await self.io.close(answer)
             if hops == _MOST_HOPS:
                 raise APIError("There are too many redirects.", status=answer.status)
@@ -136,10 +137,18 @@ class Core:
         headers = {name: value for name, value in out.headers.items() if name in kept}
         return replace(out, url=url, headers=headers, is_own=False)
 
-    async def _refusal(self, answer: Answer) -> APIError:
+    def parse_error(self, text: str, what: str) -> dict[str, Any]:
+        """Without the key, which a server may send back in any way to write it."""
         try:
-            text = await self._read_text(answer, _LARGEST_ERROR)
-            body = parse_object(self.settings.key.hide_in(text or ""), "The answer")
+            plain = json.dumps(parse_object(text, what), ensure_ascii=False)
+        except RecursionError as error:
+            raise TollgateError(f"{what} is not JSON ({error}).") from error
+        return parse_object(self.settings.key.hide_in(plain), what)
+
+    async def _refusal(self, answer: Answer, seconds: float) -> APIError:
+        try:
+            text = await self._read_text(answer, _LARGEST_ERROR, seconds)
+            body = self.parse_error(text or "", "The answer")
         except TollgateError:
             body = None
         finally:
@@ -154,15 +163,18 @@ class Core:
         error._is_passing = is_worth_repeating(answer.status, error.code, headers)
         return error
 
-    async def _read_text(self, answer: Answer, most: int) -> str | None:
-        """None where it is larger than `most` bytes."""
+    async def _read_text(
+        self, answer: Answer, most: int, seconds: float | None = None
+    ) -> str | None:
+        """None where it is larger than `most` bytes, or takes longer."""
         body = bytearray()
+        start = time.monotonic()
         while True:
             piece = await self.io.read(answer)
             if not piece:
                 return body.decode("utf-8", "replace")
             body += piece
-            if len(body) > most:
+            if len(body) > most or (seconds is not None and time.monotonic() - start > seconds):
                 return None
 
 

@@ -204,8 +204,7 @@ class Reader:
         self._text += encoded
 
     def _take_error(self, data: str) -> None:
-        shown = parse_object(self.core.settings.key.hide_in(data), "An event of the stream")
-        error = error_of_event(shown)
+        error = error_of_event(self.core.parse_error(data, "An event of the stream"))
         if error.code == "message_cancelled" and self._is_cancelled:
             self.is_done = True
         else:
