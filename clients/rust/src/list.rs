@@ -79,16 +79,16 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
         Box::pin(async move {
             let mut request = self.request?;
             let came: Came<T> = self.client.inner.json(&request).await?;
-            // What comes before an item has no pages behind it.
-            let is_last = !came.has_more || came.data.is_empty() || request.asks("before");
-            let next = if is_last {
-                None
-            } else {
+            let next = if came.has_more && !came.data.is_empty() {
+                let is_backwards = request.asks("before") && !request.asks("after");
+                let (side, id) = if is_backwards { ("before", &came.first_id) } else { ("after", &came.last_id) };
                 // A list that goes on nowhere would look whole, one that goes on where it was would never end.
-                let last_id = came.last_id.as_ref().filter(|last_id| !request.has_query("after", last_id));
+                let id = id.as_ref().filter(|id| !request.has_query(side, id));
                 let lost = || Error::protocol("the list has more, but does not say where it goes on");
-                request.set_query("after", last_id.ok_or_else(lost)?);
+                request.set_query(side, id.ok_or_else(lost)?);
                 Some(Self { client: self.client, request: Ok(request), item: PhantomData })
+            } else {
+                None
             };
             Ok(Page { data: came.data, has_more: came.has_more, first_id: came.first_id, last_id: came.last_id, next })
         })

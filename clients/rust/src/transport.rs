@@ -182,8 +182,9 @@ impl Inner {
         let status = response.status();
         let headers = response.headers().clone();
         let bytes = Bytestream::new(response, self.idle_timeout(request));
-        // A body that breaks or is no JSON leaves the status to tell.
-        let body = read(bytes, MAX_ERROR).await.ok().flatten().unwrap_or_default();
+        // A body that breaks, that comes in drops or is no JSON leaves the status to tell.
+        let reading = tokio::time::timeout(self.idle_timeout(request), read(bytes, MAX_ERROR));
+        let body = reading.await.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let mut error = ApiError::from_json(&body).without_secret(&self.key);
         error.status = Some(status.as_u16());
