@@ -2,22 +2,25 @@
 
 import { each, key, one } from '../case.ts'
 import type { Case, Step } from '../case.ts'
+import type { Answer } from '../server.ts'
 import { errorBody, list as page, session, sessionObject } from '../transcript.ts'
 
 const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] } }
 const content: Step = { op: 'files.content', id: 'file_1' }
 
+const echoes: readonly (readonly [Step, Answer])[] = [
+  [chat, { status: 403, headers: { 'x-request-id': key }, json: {} }],
+  [chat, { status: 403, headers: { 'x-request-id': `Bearer ${key}` } }],
+  [chat, { headers: { 'content-type': `text/${key}` }, body: ['Hi'] }],
+  [content, { status: 302, headers: { location: `ftp://${key}/` } }],
+]
+
 export const hostileMore: readonly Case[] = [
-  each(
-    'a key that comes back in a header is not shown',
-    [
-      { steps: [chat], answer: { status: 403, headers: { 'x-request-id': key }, json: {} } },
-      { steps: [chat], answer: { status: 403, headers: { 'x-request-id': `Bearer ${key}` } } },
-      { steps: [chat], answer: { headers: { 'content-type': `text/${key}` }, body: ['Hi'] } },
-      { steps: [content], answer: { status: 302, headers: { location: `ftp://${key}/` } } },
-    ],
-    ({ steps, answer }) => ({ client: { max_retries: 0 }, answers: [answer], steps }),
-  ),
+  each('a key that comes back in a header is not shown', echoes, ([step, answer]) => ({
+    client: { max_retries: 0 },
+    answers: [answer],
+    steps: [step],
+  })),
   each(
     'a key that comes back in an answer is not shown',
     [{ data: `Bearer ${key}` }, { data: [{ id: 7, headers: { authorization: key } }], [key]: 1 }],
