@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import urljoin, urlsplit
@@ -18,6 +19,7 @@ from ._settings import Settings
 
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
+_END_SECONDS = 3.0
 _MOST_HOPS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -66,9 +68,11 @@ class Core:
         await self.discard(await self.open(call))
 
     async def discard(self, answer: Answer) -> None:
-        """Read to its end, where that is near, for a connection that is left in the middle can't serve again."""
+        """Read to its end, where that is near, for a connection that is left in the middle can't serve again. What it is
+        the answer of is done, whatever becomes of the rest."""
         try:
-            await self._read_text(answer, _LARGEST_ERROR)
+            with suppress(TollgateError):
+                await self._read_text(answer, _LARGEST_ERROR, _END_SECONDS)
         finally:
             await self.io.close(answer)
 
