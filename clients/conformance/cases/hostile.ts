@@ -253,7 +253,7 @@ export const hostile: readonly Case[] = [
       { op: 'files.delete', id: 'file_1' },
       { op: 'files.retrieve', id: 'file_1' },
     ],
-    saw: [{ ok: null }, { ok: { id: 'file_1' } }],
+    saw: [{ ok: null, error: null }, { ok: { id: 'file_1' } }],
     eventually: ({ sent }) => sent[0]?.closedEarly === true,
   }),
 ]

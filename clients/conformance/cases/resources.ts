@@ -63,7 +63,12 @@ export const resources: readonly Case[] = [
       { op: 'sessions.update', id: session, params: { title: null } },
       { op: 'sessions.delete', id: session },
     ],
-    saw: [{ ok: sessionObject() }, { ok: sessionObject() }, { ok: { title: null } }, { ok: null }],
+    saw: [
+      { ok: sessionObject() },
+      { ok: sessionObject() },
+      { ok: { title: null } },
+      { ok: null, error: null },
+    ],
     sent: [
       { method: 'POST', path: sessions, json: { title: 'Demo', metadata: { a: 'b' } } },
       { method: 'GET', path: `${sessions}/${session}` },
@@ -242,7 +247,7 @@ export const resources: readonly Case[] = [
       { op: 'files.list', params: { session_id: session } },
       { op: 'files.delete', id: 'file_1' },
     ],
-    saw: [{ ok: fileObject() }, { ok: [fileObject()] }, { ok: null }],
+    saw: [{ ok: fileObject() }, { ok: [fileObject()] }, { ok: null, error: null }],
     sent: [
       { path: '/api/files/file_1/metadata' },
       { path: `/api/files?session_id=${session}` },
