@@ -54,6 +54,27 @@ class Interrupted(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await asyncio.wait_for(reading, 10), ["a"])
             await asyncio.wait_for(has_hung_up.wait(), 10)
 
+    async def test_two_loops_at_once_are_told_both(self) -> None:
+        url = await self.serving(HEAD + event("a"))
+
+        async def read(stream: Any) -> list[str]:
+            return [one.text async for one in stream]
+
+        def read_blocking(stream: Any) -> list[str]:
+            return [one.text for one in stream]
+
+        question: Any = {"model": "demo", "messages": [], "stream": True}
+        with Tollgate("tg_live_secret", url) as gate:
+            stream = await asyncio.to_thread(lambda: gate.chat.completions.create(**question))
+            loops = [asyncio.to_thread(read_blocking, stream) for _ in range(2)]
+            ends = await asyncio.wait_for(asyncio.gather(*loops, return_exceptions=True), 10)
+            self.assertEqual([type(end) for end in ends], [TollgateError] * 2)
+        async with AsyncTollgate("tg_live_secret", url) as other:
+            again = await other.chat.completions.create(**question)
+            tasks = [read(again) for _ in range(2)]
+            ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+            self.assertEqual([type(end) for end in ends], [TollgateError] * 2)
+
     async def test_a_cancelled_read_is_not_the_end_of_a_file(self) -> None:
         class Slow(Body):
             async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -62,6 +62,7 @@ class Reader:
         self._again = Again(core, lambda: self.is_closed)
         self._failure: TollgateError | None = None
         self._is_cancelled = False
+        self._is_reading = False
         # Then a resume could not tell what was given already.
         self._has_unnumbered = False
 
@@ -108,6 +109,17 @@ class Reader:
         if self._is_over or self.is_closed:
             await self._end()
             return False
+        if self._is_reading:
+            # Else the one would be told, and the other take its stream for whole.
+            self._fail(TollgateError("Two loops read this stream at once."))
+            return True
+        self._is_reading = True
+        try:
+            return await self._read()
+        finally:
+            self._is_reading = False
+
+    async def _read(self) -> bool:
         cause: TollgateError | None = None
         try:
             piece = await self.core.io.read(self._answer) if self._answer else b""
