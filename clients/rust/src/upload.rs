@@ -68,7 +68,8 @@ impl Upload {
         self
     }
 
-    /// How many bytes a reader has, so that the gateway can refuse too large a file at once.
+    /// How many bytes a reader has, so that the gateway can refuse too large a file at once. One that gives more or
+    /// fewer is an error.
     pub fn length(mut self, bytes: u64) -> Self {
         if let Source::Once { length, .. } = &mut self.source {
             *length = Some(bytes);
