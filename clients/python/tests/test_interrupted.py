@@ -137,6 +137,14 @@ class Shown(unittest.TestCase):
             )
             self.assertNotIn("tg_live_secret", "".join(told.format()))
 
+    def test_a_stream_that_comes_packed_is_refused(self) -> None:
+        def answer(_request: httpx.Request) -> httpx.Response:
+            headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
+            return httpx.Response(200, headers=headers, stream=Body())
+
+        with self.assertRaisesRegex(TollgateError, "packed"):
+            client(answer).chat.completions.create(model="demo", messages=[], stream=True)
+
     def test_what_could_not_be_made_can_be_shown(self) -> None:
         half = Tollgate.__new__(Tollgate)
         self.assertEqual(repr(half), "Tollgate(base_url=None)")

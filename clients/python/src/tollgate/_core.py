@@ -102,12 +102,21 @@ class Core:
 
     async def checked_stream(self, answer: Answer) -> Answer:
         """What is no stream has no events, which would look like a stream that broke."""
+        await self.unpacked(answer)
         kind = answer.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() == "text/event-stream":
             return answer
         await self.io.close(answer)
         request_id = answer.headers.get("x-request-id")
         raise TollgateError("The answer is not an event stream.", request_id=request_id)
+
+    async def unpacked(self, answer: Answer) -> Answer:
+        """A packed piece can be of any size, and which bytes of a packed file would be counted?"""
+        coding = answer.headers.get("content-encoding", "identity")
+        if coding.strip().lower() == "identity":
+            return answer
+        await self.io.close(answer)
+        raise TollgateError(f"The answer came packed ({coding}), which was not asked for.")
 
     async def attempt(self, call: Call, out: Outgoing) -> Answer:
         """Sent once, and followed where that is allowed. Anything but 2xx is raised."""

@@ -97,18 +97,9 @@ class Fetcher:
             await self.core.io.close(answer)
 
 
-async def unpacked(core: Core, answer: Answer) -> Answer:
-    """Which bytes would be counted, and which asked for?"""
-    coding = answer.headers.get("content-encoding", "identity")
-    if coding.strip().lower() == "identity":
-        return answer
-    await core.io.close(answer)
-    raise TollgateError(f"The file came packed ({coding}), which was not asked for.")
-
-
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None = None) -> Answer:
     """Anything but the rest from this byte on is another file's, or the whole one."""
-    await unpacked(core, answer)
+    await core.unpacked(answer)
     is_same = not etag or answer.headers.get("etag", etag) == etag
     said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))
     if answer.status == 206 and said and int(said[1]) == start and is_same:
@@ -123,7 +114,7 @@ async def fetch(
     headers = {"range": f"bytes={start}-"} if start else {}
     if start and etag:
         headers["if-range"] = etag
-    answer = await unpacked(core, await core.open(replace(call, headers=headers)))
+    answer = await core.unpacked(await core.open(replace(call, headers=headers)))
     if start:
         answer = await begins_at(core, answer, start)
     fetcher = Fetcher(core, call, answer, start=start, on_progress=on_progress)
