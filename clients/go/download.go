@@ -116,7 +116,7 @@ func rangeOf(a *answer) (from, size int64) {
 func (d *Download) use(a *answer) error {
 	if packing := a.head.Get("Content-Encoding"); packing != "" && !strings.EqualFold(packing, "identity") {
 		_ = a.body.Close()
-		return &Error{Message: fmt.Sprintf("the file came packed (%q), which was not asked for", packing)}
+		return &Error{Message: "the file came packed, which was not asked for"}
 	}
 	from, _ := rangeOf(a)
 	tag := a.head.Get("ETag")

@@ -2,10 +2,10 @@
 
 import type { Case } from '../case.ts'
 import { cancels } from './cancels.ts'
+import { echoed } from './echoed.ts'
 import { errors } from './errors.ts'
 import { files } from './files.ts'
 import { hostile } from './hostile.ts'
-import { hostileMore } from './hostile-more.ts'
 import { requests } from './requests.ts'
 import { resources } from './resources.ts'
 import { resume } from './resume.ts'
@@ -22,5 +22,5 @@ export const cases: readonly Case[] = [
   ...resources,
   ...files,
   ...hostile,
-  ...hostileMore,
+  ...echoed,
 ]

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { one } from '../case.ts'
-import type { Case, Step } from '../case.ts'
+import type { Case } from '../case.ts'
 import {
   block,
   errorBody,
@@ -11,14 +11,13 @@ import {
   overloaded,
   refuse,
   rest,
-  session,
   sessionStream,
   streamPath,
   talk,
   texts,
 } from '../transcript.ts'
+import { send } from './steps.ts'
 
-const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
 const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const cancelPath = `POST ${messagePath}/cancel`
 

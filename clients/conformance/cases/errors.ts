@@ -6,9 +6,9 @@ import type { Case } from '../case.ts'
 import type { Piece } from '../server.ts'
 import { errorBody, refuse } from '../transcript.ts'
 import type { Refusal } from '../transcript.ts'
+import { list } from './steps.ts'
 
 const invalid = 'invalid_request_error'
-const list = { op: 'models.list' }
 const never = { client: { max_retries: 0 } }
 
 const table: readonly (readonly [string, Refusal])[] = [

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
 import { each, key, one } from '../case.ts'
 import type { Case, Json, Step } from '../case.ts'
-import type { Answer } from '../server.ts'
 import {
   block,
   fileObject,
@@ -17,15 +16,11 @@ import {
   talk,
   texts,
 } from '../transcript.ts'
+import { chat, list, mebibyte, models, send } from './steps.ts'
 
-const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
-const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
-const list: Step = { op: 'models.list' }
 const balance: Step = { op: 'billing.balance' }
-const models: Answer = { json: { object: 'list', data: [] } }
 const json = { 'content-type': 'application/json' }
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n'
-const mebibyte = 1_048_576
 
 /** 320 MiB of spaces, made when they are wanted. */
 let packed: Buffer | undefined
@@ -246,6 +241,12 @@ export const hostile: readonly Case[] = [
       },
     }),
   ),
+  one('a list that goes on where it was is an error, not without an end', {
+    answers: Array.from({ length: 4 }, () => page([sessionObject('sess_1')], true)),
+    steps: [{ op: 'sessions.list', params: {} }],
+    saw: [{ error: { class: 'TollgateError' } }],
+    sent: [{}, {}],
+  }),
   one('a deletion whose answer has no end is done', {
     client: { idle_timeout_ms: 3000 },
     answers: [{ headers: json, body: ['{'], end: 'open' }, { json: fileObject() }],

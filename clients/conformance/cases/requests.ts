@@ -3,9 +3,9 @@
 import { each, key, one } from '../case.ts'
 import type { Case } from '../case.ts'
 import { chunk, fileObject, messageObject, refuse, sessionObject, session } from '../transcript.ts'
+import { list } from './steps.ts'
 
 const models = { json: { object: 'list', data: [{ id: 'demo', object: 'model' }] } }
-const list = { op: 'models.list' }
 const answer = { ...chunk(null), object: 'chat.completion', choices: [] }
 
 export const requests: readonly Case[] = [

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
-import type { Case, Run, Step } from '../case.ts'
+import type { Case, Run } from '../case.ts'
 import type { Answer } from '../server.ts'
 import {
   block,
@@ -25,9 +25,8 @@ import {
   texts,
   whole,
 } from '../transcript.ts'
+import { chat, send } from './steps.ts'
 
-const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
-const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
 const bytes = Buffer.from(talk().join(''))
 const gone = { status: 410, type: 'gone_error', code: 'stream_expired' }
 

@@ -3,9 +3,7 @@
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
 import type { Case, Run, Step } from '../case.ts'
-import type { Answer } from '../server.ts'
 import {
-  digestOf,
   errorBody,
   fileObject,
   messageObject,
@@ -20,12 +18,9 @@ import {
   texts,
 } from '../transcript.ts'
 import type { Refusal } from '../transcript.ts'
+import { chat, list, models, send } from './steps.ts'
 
-const list: Step = { op: 'models.list' }
-const models: Answer = { json: { object: 'list', data: [] } }
 const create: Step = { op: 'sessions.create', params: { title: 'T' } }
-const send: Step = { op: 'messages.create', session_id: session, content: 'Hi' }
-const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] } }
 const upload: Step = { op: 'files.upload', session_id: session, filename: 'a.txt', text: 'hello' }
 const busy: Refusal = { status: 409, type: 'conflict_error', code: 'session_busy' }
 const inProgress: Refusal = { ...busy, code: 'idempotency_in_progress' }
@@ -121,7 +116,7 @@ export const retries: readonly Case[] = [
     (drop) => ({
       answers: [{ drop }, sessionStream(talk())],
       steps: [send],
-      saw: [{ ok: { chunks: digestOf(texts) } }],
+      saw: [{ ok: { chunks: texts } }],
       sent: [{ json: { content: 'Hi' } }, { json: { content: 'Hi' } }],
       check: ({ sent }) => sameKey(sent.map(({ headers }) => headers['idempotency-key'])),
     }),
@@ -148,7 +143,7 @@ export const retries: readonly Case[] = [
   one('a chat that was refused is tried again', {
     answers: [refuse(overloaded), plainStream(plain())],
     steps: [chat],
-    saw: [{ ok: { chunks: digestOf(texts) } }],
+    saw: [{ ok: { chunks: texts } }],
     sent: [{}, {}],
   }),
   one('an answer that does not come in time is asked for again', {
@@ -191,7 +186,7 @@ export const retries: readonly Case[] = [
       sessionStream(talk(), { headers: { 'idempotent-replayed': 'true' } }),
     ],
     steps: [send],
-    saw: [{ ok: { chunks: digestOf(texts), message_id: 'msg_1' } }],
+    saw: [{ ok: { chunks: texts, message_id: 'msg_1' } }],
     sent: [{}, {}],
   }),
   one(

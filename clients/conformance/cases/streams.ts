@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
-import type { Case, Run, Step } from '../case.ts'
+import type { Case, Run } from '../case.ts'
 import type { Piece } from '../server.ts'
 import {
   block,
@@ -15,16 +15,12 @@ import {
   plainStream,
   retry,
   sendPath,
-  session,
   sessionStream,
   talk,
   texts,
   whole,
 } from '../transcript.ts'
-
-const send: Step = { op: 'messages.create', session_id: session, content: 'Hi', report: 'texts' }
-const chat: Step = { op: 'chat.stream', body: { model: 'demo', messages: [] }, report: 'texts' }
-const mebibyte = 1_048_576
+import { chat, mebibyte, send } from './steps.ts'
 
 /** All of an answer's texts come, and nothing had to be asked for again. */
 function intact(body: Iterable<Piece>, said: readonly string[] = texts): Run {
