@@ -3,26 +3,19 @@
 
 /// <reference lib="esnext.disposable" preserve="true" />
 
+import { Again } from './again.ts'
 import type { Attempt } from './attempt.ts'
-import { clock } from './clock.ts'
-import { APIError, ConnectionError, IncompleteStreamError, TollgateError } from './errors.ts'
-import { waitAfter } from './retry.ts'
+import { ConnectionError, IncompleteStreamError, TollgateError } from './errors.ts'
 import { streamOf } from './upload.ts'
 import type { OnProgress } from './upload.ts'
 
-/** Asks for the file from this byte on, if it still is the one with this tag. One attempt. @internal */
-export type Reopen = (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
-
-/** @internal */
-export interface DownloadSetup {
+interface DownloadSetup {
   readonly start: number
-  readonly reopen: Reopen
+  /** Asks for the file from this byte on, if it still is the one with this tag. One attempt. */
+  readonly reopen: (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
   readonly onProgress?: OnProgress | undefined
   readonly signal?: AbortSignal | undefined
 }
-
-/** Without a byte between them. */
-const maxAttempts = 5
 
 /** Read it once, in one of its ways: a loop over its pieces, `stream()`, `bytes()`, `text()` or `blob()`. */
 export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
@@ -36,16 +29,16 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   /** Of the whole file, in bytes; null where the server doesn't say. */
   readonly size: number | null
   readonly #setup: DownloadSetup
-  readonly #left = new AbortController()
+  readonly #again: Again
   #attempt: Attempt
   #at: number
-  #attempts = 0
 
   /** @internal */
   constructor(attempt: Attempt, setup: DownloadSetup) {
     const { headers } = attempt.response
     this.#attempt = attempt
     this.#setup = setup
+    this.#again = new Again(setup.signal)
     this.#at = this.start = setup.start
     this.contentType = headers.get('content-type')
     this.filename = filenameOf(headers.get('content-disposition') ?? '')
@@ -64,10 +57,10 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     const { onProgress } = this.#setup
     try {
       for (;;) {
-        this.#left.signal.throwIfAborted()
+        this.#again.throwIfLeft()
         const piece = await this.#read()
         if (!piece) return undefined
-        this.#attempts = 0
+        this.#again.progress()
         this.#at += piece.length
         onProgress?.(this.#at, this.size ?? undefined)
         yield piece
@@ -100,7 +93,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   /** Whoever reads it then, or again, is told so: half a file is none. */
   close(): void {
     const reason = new TollgateError('The download was read or closed already.')
-    this.#left.abort(reason)
+    this.#again.leave(reason)
     this.#attempt.close(reason)
   }
 
@@ -124,36 +117,17 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   }
 
   async #goOn(lost: unknown): Promise<Attempt> {
-    const { signal: given, reopen } = this.#setup
-    if (!this.etag || this.etag.startsWith('W/')) {
+    const { etag } = this
+    if (!etag || etag.startsWith('W/')) {
       throw new IncompleteStreamError('The download broke off, and has no tag to go on with.', {
         cause: lost,
       })
     }
-    given?.throwIfAborted()
-    const { signal } = this.#left
-    const leave = () => this.#left.abort(given?.reason)
-    given?.addEventListener('abort', leave, { once: true })
-    let cause = lost
-    try {
-      while (this.#attempts < maxAttempts) {
-        await clock.sleep(waitAfter(cause, this.#attempts++), signal)
-        try {
-          const attempt = await reopen(this.#at, this.etag, signal)
-          ensureAt(attempt, this.#at, this.etag)
-          return attempt.obey(given)
-        } catch (error) {
-          if (!isPassing(error)) throw error
-          cause = error
-        }
-      }
-    } finally {
-      given?.removeEventListener('abort', leave)
-    }
-    throw new IncompleteStreamError(
-      `The download broke off, and ${maxAttempts} attempts to go on brought nothing.`,
-      { cause },
-    )
+    return await this.#again.open(lost, async (signal) => {
+      const attempt = await this.#setup.reopen(this.#at, etag, signal)
+      ensureAt(attempt, this.#at, etag)
+      return attempt
+    })
   }
 }
 
@@ -195,8 +169,4 @@ function filenameOf(disposition: string): string | null {
   }
   // Whoever writes to it means no folder.
   return name?.replace(/^.*[/\\]/s, '') ?? null
-}
-
-function isPassing(error: unknown): boolean {
-  return error instanceof ConnectionError || (error instanceof APIError && error.isRetriable)
 }

@@ -1,12 +1,12 @@
 // The stream of a session's message: resumes by itself where it breaks off, so that a reader sees each chunk once.
 // The generation goes on without a reader; only `cancel` stops it.
 
+import { Again } from './again.ts'
 import type { Attempt } from './attempt.ts'
-import { clock } from './clock.ts'
-import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
+import { APIError, IncompleteStreamError } from './errors.ts'
+import type { ConnectionError } from './errors.ts'
 import type { StreamEvent } from './events.ts'
 import type { Message } from './messages.ts'
-import { waitAfter } from './retry.ts'
 import { ChatStream } from './stream.ts'
 
 /** What a message's stream asks the gateway for. @internal */
@@ -20,9 +20,6 @@ export interface MessageCalls {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Without a chunk between them. */
-const maxAttempts = 5
-
 /**
  * The answer to a message. The loop throws the {@link APIError} that the server ended it with, an {@link
  * IncompleteStreamError} where it could not be resumed, or the signal's reason. Leaving the loop closes the
@@ -30,12 +27,11 @@ const maxAttempts = 5
  */
 export class MessageStream extends ChatStream {
   readonly #calls: MessageCalls
-  readonly #left = new AbortController()
+  readonly #again: Again
   readonly #userMessageId: string | null
   #messageId: string | null
   #lastEventId: string | null
   #number: number
-  #attempts = 0
   /** Without ids nobody knows from where to go on. */
   #hasIds = true
   #isCancelled = false
@@ -46,6 +42,7 @@ export class MessageStream extends ChatStream {
     super(attempt)
     const { headers } = attempt.response
     this.#calls = calls
+    this.#again = new Again(calls.signal)
     this.#messageId = headers.get('x-message-id') ?? calls.messageId ?? null
     this.#userMessageId = headers.get('x-user-message-id')
     this.#lastEventId = calls.lastEventId ?? null
@@ -69,7 +66,7 @@ export class MessageStream extends ChatStream {
 
   override close(): void {
     super.close()
-    this.#left.abort()
+    this.#again.leave()
   }
 
   /**
@@ -111,7 +108,7 @@ export class MessageStream extends ChatStream {
       this.#lastEventId = id
       this.#messageId ??= id.slice(0, Math.max(id.lastIndexOf(':'), 0)) || null
     } else this.#hasIds = false
-    this.#attempts = 0
+    this.#again.progress()
     return true
   }
 
@@ -126,44 +123,20 @@ export class MessageStream extends ChatStream {
     lost: ConnectionError | undefined,
   ): Promise<Attempt | null> {
     if (ended.response.status === 204) return await this.#ensureComplete()
-    if (this.#messageId === null || !this.#hasIds) {
+    const id = this.#messageId
+    if (id === null || !this.#hasIds) {
       throw new IncompleteStreamError('The stream broke off, and has no ids to go on from.', {
         cause: lost,
       })
     }
-    const { signal } = this.#calls
-    signal?.throwIfAborted()
-    const leave = () => this.#left.abort(signal?.reason)
-    signal?.addEventListener('abort', leave, { once: true })
-    try {
-      return await this.#resume(this.#messageId, lost)
-    } finally {
-      signal?.removeEventListener('abort', leave)
-    }
-  }
-
-  async #resume(messageId: string, lost: unknown): Promise<Attempt> {
-    const { signal } = this.#left
-    let cause = lost
-    while (this.#attempts < maxAttempts) {
-      await clock.sleep(waitAfter(cause, this.#attempts++), signal)
-      try {
-        const attempt = await this.#calls.resume(messageId, this.#lastEventId, signal)
-        return attempt.obey(this.#calls.signal)
-      } catch (error) {
-        if (!isPassing(error)) throw error
-        cause = error
-      }
-    }
-    throw new IncompleteStreamError(
-      `The stream broke off, and ${maxAttempts} attempts to resume it brought nothing new.`,
-      { cause },
-    )
+    const resume = (signal: AbortSignal) => this.#calls.resume(id, this.#lastEventId, signal)
+    return await this.#again.open(lost, resume)
   }
 
   /** The server has no more events. */
   async #ensureComplete(): Promise<null> {
-    const { status } = await this.#calls.retrieve(this.#known(), this.#left.signal)
+    const retrieve = (signal: AbortSignal) => this.#calls.retrieve(this.#known(), signal)
+    const { status } = await this.#again.during(retrieve)
     if (status === 'completed' || (this.#isCancelled && status === 'cancelled')) return null
     throw new IncompleteStreamError(
       `The message ended as ${status}. Retrieve it to see what it has.`,
@@ -181,8 +154,4 @@ function numberOf(id: string | null): number {
   if (id === null) return -1
   const digits = /:(\d+)$/.exec(id)?.[1]
   return digits === undefined ? NaN : Number(digits)
-}
-
-function isPassing(error: unknown): boolean {
-  return error instanceof ConnectionError || (error instanceof APIError && error.isRetriable)
 }

@@ -60,3 +60,26 @@ test('… and so does a download', { timeout: 10_000 }, async () => {
   const left = new AbortController()
   await assertEnds(left, await gate.files.content('f', { signal: left.signal }), 2)
 })
+
+test('… and a stream that asks how its message ended', { timeout: 10_000 }, async () => {
+  const headers = { 'content-type': 'text/event-stream', 'x-message-id': 'm' }
+  const signals = new AbortController()
+  const reason = new Error('enough')
+  const answers = [
+    new Response('id: m:0\ndata: {}\n\n', { headers }),
+    new Response(null, { status: 204 }),
+  ]
+  const fetch = async (_url: string, { signal }: RequestInit) => {
+    const answer = answers.shift()
+    if (answer) return answer
+    setTimeout(() => signals.abort(reason), 10)
+    return await new Promise<Response>((_resolve, reject) => {
+      signal?.addEventListener('abort', () => reject(reason), { once: true })
+    })
+  }
+  const gate = new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+  const { signal } = signals
+  const stream = await gate.messages.create('s', { content: 'Hi' }, { signal })
+  await assert.rejects(stream.finalMessage(), reason)
+  assert.equal(getEventListeners(signal, 'abort').length, 0)
+})

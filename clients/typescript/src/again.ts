@@ -1,0 +1,70 @@
+// Going on where an answer broke off: asking for the rest, a few times, for as long as that brings something. Promises to
+// end when the caller's signal does, or when the reader leaves.
+
+import type { Attempt } from './attempt.ts'
+import { clock } from './clock.ts'
+import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
+import { waitAfter } from './retry.ts'
+
+/** Without progress between them. */
+const maxAttempts = 5
+
+export class Again {
+  readonly #left = new AbortController()
+  readonly #given: AbortSignal | undefined
+  #attempts = 0
+
+  /** `given`: the caller's signal. */
+  constructor(given: AbortSignal | undefined) {
+    this.#given = given
+  }
+
+  /** Something new has come: attempts are counted anew. */
+  progress(): void {
+    this.#attempts = 0
+  }
+
+  leave(reason?: unknown): void {
+    this.#left.abort(reason)
+  }
+
+  throwIfLeft(): void {
+    this.#left.signal.throwIfAborted()
+  }
+
+  /** `open` makes one attempt. Rejects with what is no lost connection and no passing refusal, at once. */
+  async open(lost: unknown, open: (signal: AbortSignal) => Promise<Attempt>): Promise<Attempt> {
+    let cause = lost
+    while (this.#attempts < maxAttempts) {
+      const wait = waitAfter(cause, this.#attempts++)
+      try {
+        return await this.during(async (signal) => {
+          await clock.sleep(wait, signal)
+          return (await open(signal)).obey(this.#given)
+        })
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        cause = error
+      }
+    }
+    const words = `The connection broke off, and ${maxAttempts} attempts to go on brought nothing new.`
+    throw new IncompleteStreamError(words, { cause })
+  }
+
+  /** What takes the signal ends with the caller's own, too. */
+  async during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const given = this.#given
+    given?.throwIfAborted()
+    const leave = () => this.leave(given?.reason)
+    given?.addEventListener('abort', leave, { once: true })
+    try {
+      return await work(this.#left.signal)
+    } finally {
+      given?.removeEventListener('abort', leave)
+    }
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectionError || (error instanceof APIError && error.isRetriable)
+}
