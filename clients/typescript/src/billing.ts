@@ -1,7 +1,7 @@
 // What an account has, and what it was spent on. Amounts are whole tokens of the balance.
 
-import { List } from './list.ts'
-import type { ListParams } from './list.ts'
+import { listAt } from './list.ts'
+import type { List, ListParams } from './list.ts'
 import type { TokenUsage } from './chunk.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
@@ -78,19 +78,13 @@ export class Billing {
 
   /** Newest first, unless told otherwise. */
   transactions(params: ListParams = {}, options?: CallOptions): List<Transaction> {
-    return this.#list('transactions', params, options)
+    const path = pathTo('api', 'billing', 'transactions')
+    return listAt(this.#transport, path, { query: params, options })
   }
 
   /** Sums by hour or day, for charts. */
   usage(params: UsageParams = {}, options?: CallOptions): List<Usage> {
-    return this.#list('usage', params, options)
-  }
-
-  #list<T>(name: string, params: ListParams | UsageParams, options?: CallOptions): List<T> {
-    const call = { method: 'GET', path: pathTo('api', 'billing', name) } as const
-    return new List(
-      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
-      params as ListParams,
-    )
+    const path = pathTo('api', 'billing', 'usage')
+    return listAt(this.#transport, path, { query: params, options })
   }
 }

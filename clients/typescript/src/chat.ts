@@ -1,6 +1,6 @@
 // Stateless chat, by the names that OpenAI's SDK has for it.
 
-import type { Chunk, TokenUsage } from './chunk.ts'
+import type { TokenUsage } from './chunk.ts'
 import { ChatStream } from './stream.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
@@ -64,8 +64,6 @@ export interface ChatCompletion {
   readonly usage?: TokenUsage | null
   readonly [name: string]: unknown
 }
-
-export type { Chunk }
 
 export class Completions {
   readonly #transport: Transport

@@ -10,7 +10,7 @@ interface Dispatcher {
 
 const begins = ['onRequestStart', 'onConnect']
 
-export interface Watcher {
+interface Watcher {
   /** A connection is looked for. Not called by a fetch that knows no dispatchers. */
   onDispatch(): void
   /** It is there, and the request goes out. */

@@ -179,12 +179,9 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
 /** Of a redirect that the runtime does not show. */
 export function errorOfRedirect(): APIError {
   return new APIError({
+    ...tellingOf(undefined),
     message: 'The server redirects, and is not followed. Is the base URL that of a Tollgate?',
     status: null,
-    code: null,
-    type: null,
-    param: null,
-    requestId: null,
     retryAfter: null,
     isRetriable: false,
   })

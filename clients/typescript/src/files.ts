@@ -2,8 +2,8 @@
 
 import { Download } from './download.ts'
 import { TollgateError } from './errors.ts'
-import { List } from './list.ts'
-import type { ListParams } from './list.ts'
+import { listAt } from './list.ts'
+import type { List, ListParams } from './list.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
 import { formOf } from './upload.ts'
@@ -122,11 +122,7 @@ export class Files {
 
   /** Newest first, unless told otherwise. */
   list(params: FileListParams = {}, options?: CallOptions): List<FileObject> {
-    const call = { method: 'GET', path: pathTo('api', 'files') } as const
-    return new List(
-      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
-      params,
-    )
+    return listAt(this.#transport, pathTo('api', 'files'), { query: params, options })
   }
 }
 

@@ -1,6 +1,7 @@
 // Lists: all pages, one after another as they are asked for, or one page. Keeps no more than a page.
 
 import { TollgateError } from './errors.ts'
+import type { CallOptions, Transport } from './transport.ts'
 
 export interface ListParams {
   /** Of a page: 1 to 100, 20 where not given. */
@@ -22,7 +23,7 @@ export interface Page<T> {
 }
 
 /** `after` or `before` of the page that is wanted; neither: the first. */
-export type Turn = Pick<ListParams, 'after' | 'before'>
+type Turn = Pick<ListParams, 'after' | 'before'>
 type ReadPage<T> = (turn: Turn) => Promise<Page<T>>
 
 /**
@@ -80,4 +81,15 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
     const id = this.#isBackward ? first_id : last_id
     return id ?? (item as { readonly id?: string } | undefined)?.id
   }
+}
+
+/** Of what is to be had at this path; `query` is asked for with each page. @internal */
+export function listAt<T>(
+  transport: Transport,
+  path: string,
+  { query = {}, options }: { readonly query?: object; readonly options?: CallOptions | undefined },
+): List<T> {
+  const read: ReadPage<T> = (turn) =>
+    transport.json({ method: 'GET', path, query: { ...query, ...turn } }, options)
+  return new List(read, query)
 }

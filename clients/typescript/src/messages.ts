@@ -3,8 +3,8 @@
 import type { Attempt } from './attempt.ts'
 import type { ChatMessage, ChatParams, ContentPart, ToolCall } from './chat.ts'
 import type { TokenUsage } from './chunk.ts'
-import { List } from './list.ts'
-import type { ListParams } from './list.ts'
+import { listAt } from './list.ts'
+import type { List, ListParams } from './list.ts'
 import { MessageStream } from './message-stream.ts'
 import type { MessageCalls } from './message-stream.ts'
 import { toSession } from './sessions.ts'
@@ -106,11 +106,8 @@ export class Messages {
 
   /** Oldest first, unless told otherwise. */
   list(sessionId: string, params: ListParams = {}, options?: CallOptions): List<Message> {
-    const call = { method: 'GET', path: toSession(sessionId, 'messages') } as const
-    return new List(
-      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
-      params,
-    )
+    const path = toSession(sessionId, 'messages')
+    return listAt(this.#transport, path, { query: params, options })
   }
 
   /** Stops the generation, from anywhere. Resolves with the message as it ended. */

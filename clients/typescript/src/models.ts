@@ -1,6 +1,7 @@
 // The models that a key may use.
 
-import { List } from './list.ts'
+import { listAt } from './list.ts'
+import type { List } from './list.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
@@ -21,8 +22,7 @@ export class Models {
   }
 
   list(options?: CallOptions): List<Model> {
-    const call = { method: 'GET', path: pathTo('v1', 'models') } as const
-    return new List((query) => this.#transport.json({ ...call, query }, options))
+    return listAt(this.#transport, pathTo('v1', 'models'), { options })
   }
 
   async retrieve(id: string, options?: CallOptions): Promise<Model> {

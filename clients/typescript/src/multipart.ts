@@ -1,6 +1,6 @@
 // The text before a file in a multipart/form-data body, written as browsers write it.
 
-export interface FormHead {
+interface FormHead {
   readonly boundary: string
   readonly fields: readonly (readonly [name: string, value: string])[]
   readonly file: { readonly filename: string; readonly type: string }

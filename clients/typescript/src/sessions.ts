@@ -1,7 +1,7 @@
 // Chat sessions: conversations that the gateway keeps.
 
-import { List } from './list.ts'
-import type { ListParams } from './list.ts'
+import { listAt } from './list.ts'
+import type { List, ListParams } from './list.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
@@ -61,11 +61,7 @@ export class Sessions {
 
   /** Newest first, unless told otherwise. */
   list(params: ListParams = {}, options?: CallOptions): List<Session> {
-    const call = { method: 'GET', path: toSession() } as const
-    return new List(
-      (turn) => this.#transport.json({ ...call, query: { ...params, ...turn } }, options),
-      params,
-    )
+    return listAt(this.#transport, toSession(), { query: params, options })
   }
 }
 

@@ -15,7 +15,7 @@ export type Uploadable =
 /** `bytes` of the file so far; `total` where it is known. Rises, also over several attempts. */
 export type OnProgress = (bytes: number, total: number | undefined) => void
 
-export interface FormParams {
+interface FormParams {
   readonly filename: string
   readonly contentType?: string | undefined
   /** In bytes, of a stream whose size is known. */
