@@ -92,10 +92,10 @@ pub struct IncompleteStream {
     pub request_id: Option<String>,
 }
 
-impl Error {
-    /// The gateway's words, where it answered.
-    pub fn api(&self) -> Option<&ApiError> {
-        match self {
+/// The gateway's words in those variants that have them, shared or mutable as `$error` is.
+macro_rules! answer {
+    ($error:expr) => {
+        match $error {
             Self::Authentication(error)
             | Self::InsufficientBalance(error)
             | Self::PermissionDenied(error)
@@ -107,6 +107,13 @@ impl Error {
             | Self::Api(error) => Some(error),
             _ => None,
         }
+    };
+}
+
+impl Error {
+    /// The gateway's words, where it answered.
+    pub fn api(&self) -> Option<&ApiError> {
+        answer!(self)
     }
 
     /// The gateway's code, such as `session_busy`.
@@ -132,28 +139,13 @@ impl Error {
         }
     }
 
-    fn api_mut(&mut self) -> Option<&mut ApiError> {
-        match self {
-            Self::Authentication(error)
-            | Self::InsufficientBalance(error)
-            | Self::PermissionDenied(error)
-            | Self::NotFound(error)
-            | Self::Conflict(error)
-            | Self::RateLimit(error)
-            | Self::BadRequest(error)
-            | Self::Server(error)
-            | Self::Api(error) => Some(error),
-            _ => None,
-        }
-    }
-
     /// What a stream knows besides: the text so far, and the id of its first request.
     pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
         let (partial, id) = if let Self::IncompleteStream(error) = &mut self {
             (&mut error.partial_text, &mut error.request_id)
         } else if let Self::Protocol { partial_text, request_id, .. } = &mut self {
             (partial_text, request_id)
-        } else if let Some(error) = self.api_mut() {
+        } else if let Some(error) = answer!(&mut self) {
             (&mut error.partial_text, &mut error.request_id)
         } else {
             return self;
