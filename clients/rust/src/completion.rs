@@ -96,11 +96,6 @@ impl Chunk {
         let choice = self.choices.iter().find(|choice| choice.index == 0);
         choice.and_then(|choice| choice.delta.content.as_deref()).unwrap_or_default()
     }
-
-    /// The event's data, byte for byte as the backend sent it.
-    pub fn raw(&self) -> &str {
-        &self.raw
-    }
 }
 
 impl Delta {
@@ -115,11 +110,6 @@ impl ChatCompletion {
     pub fn text(&self) -> &str {
         let choice = self.choices.iter().find(|choice| choice.index == 0);
         choice.and_then(|choice| choice.message.content.as_deref()).unwrap_or_default()
-    }
-
-    /// The answer's JSON, byte for byte.
-    pub fn raw(&self) -> &str {
-        &self.raw
     }
 }
 
@@ -196,6 +186,11 @@ fn loosened(choice: &Value) -> Value {
 macro_rules! as_it_came {
     ($name:ident) => {
         impl $name {
+            /// Its JSON, byte for byte as it came.
+            pub fn raw(&self) -> &str {
+                &self.raw
+            }
+
             pub(crate) fn parse(raw: String) -> serde_json::Result<Self> {
                 let Fields { id, model, choices, usage, extra } = Fields::parse(&raw)?;
                 Ok(Self { id, model, choices, usage, extra, raw })
