@@ -151,12 +151,9 @@ impl ChatStream {
         let said = match ready!(events.poll_next(cx)) {
             Ok(event) => understand(event.data),
             Err(Stop::Malformed(error)) => Err(error),
-            Err(Stop::Lost(error)) => {
-                let why = error.map_or("the connection ended".to_owned(), |error| error.to_string());
-                Err(Error::incomplete(format!(
-                    "the stream was cut off before its end ({why}); a stream of /v1/chat can't be resumed"
-                )))
-            }
+            Err(Stop::Lost(why)) => Err(Error::incomplete(format!(
+                "the stream was cut off before its end ({why}); a stream of /v1/chat can't be resumed"
+            ))),
         };
         let end = match said {
             Ok(Said::Chunk(chunk)) => {

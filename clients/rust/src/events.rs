@@ -21,7 +21,7 @@ use crate::transport::text_of;
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The connection ended, broke or stayed idle. Another one may go on.
-    Lost(Option<Error>),
+    Lost(String),
     /// What came is no stream of events.
     Malformed(Error),
 }
@@ -43,7 +43,7 @@ impl Bytestream {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Poll::Ready(next) = self.body.as_mut().poll_next(cx) {
             self.stale = true;
-            return Poll::Ready(next.map(|bytes| bytes.map_err(lost)));
+            return Poll::Ready(next.map(|bytes| bytes.map_err(Error::of_http)));
         }
         // Bytes that are there already cost no timer.
         let until = || Instant::now() + self.idle;
@@ -62,10 +62,6 @@ impl Bytestream {
 
 pub(crate) fn idle(after: Duration) -> Error {
     Error::Timeout { message: format!("nothing came for {} s", after.as_secs_f64()) }
-}
-
-fn lost(error: reqwest::Error) -> Error {
-    Error::of_http(error)
 }
 
 pub(crate) struct Events {
@@ -100,8 +96,8 @@ impl Events {
             // An event that is not ended by its blank line never arrived.
             match ready!(self.bytes.poll_next(cx)) {
                 Some(Ok(bytes)) => self.pending = bytes,
-                Some(Err(error)) => return Poll::Ready(Err(Stop::Lost(Some(error)))),
-                None => return Poll::Ready(Err(Stop::Lost(None))),
+                Some(Err(error)) => return Poll::Ready(Err(Stop::Lost(error.to_string()))),
+                None => return Poll::Ready(Err(Stop::Lost("the connection ended".into()))),
             }
         }
     }

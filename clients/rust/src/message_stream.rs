@@ -176,14 +176,14 @@ impl MessageStream {
                 State::Over => return Poll::Ready(None),
                 State::Reading(events) => match ready!(events.poll_next(cx)) {
                     Ok(event) => self.take(event),
-                    Err(Stop::Lost(error)) => self.resume(error, None),
+                    Err(Stop::Lost(why)) => self.resume(&why, None),
                     Err(Stop::Malformed(error)) => Step::Over(Some(error)),
                 },
                 State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
                     Resumed::Stream(response) => self.go_on(response),
                     Resumed::Ended(status) => Step::Over(self.judge(&status)),
                     Resumed::Failed(Failure { error, again: Again::No, .. }) => Step::Over(Some(error)),
-                    Resumed::Failed(failure) => self.resume(Some(failure.error), failure.wait),
+                    Resumed::Failed(failure) => self.resume(&failure.error.to_string(), failure.wait),
                 },
             };
             match step {
@@ -240,9 +240,8 @@ impl MessageStream {
         (!is_own).then(|| Error::of_kind(error.without_secret(&self.messages.client.inner.key)))
     }
 
-    /// The next attempt, if there is to be one. `because` is what ended the one before.
-    fn resume(&mut self, because: Option<Error>, wait: Option<Duration>) -> Step {
-        let why = because.map_or("the connection ended".to_owned(), |error| error.to_string());
+    /// The next attempt, if there is to be one. `why` is what ended the one before.
+    fn resume(&mut self, why: &str, wait: Option<Duration>) -> Step {
         let incomplete =
             |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
         let Some(id) = self.message_id.clone().filter(|_| !self.has_unnumbered) else {
