@@ -68,12 +68,12 @@ type UsageBucket struct {
 
 // Balance gives what the account has.
 func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*Balance, error) {
-	return fetch[Balance](ctx, s.core, &request{method: http.MethodGet, path: "/api/billing/balance", options: options})
+	return fetch[Balance](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/balance"))
 }
 
 // Transactions has what changed the balance, the newest first unless told otherwise.
 func (s *BillingService) Transactions(ctx context.Context, params ListParams, options ...CallOption) *List[Transaction] {
-	return newList[Transaction](ctx, s.core, "/api/billing/transactions", params.query(), options)
+	return newList[Transaction](ctx, s.core, params.query(), options, "/api/billing/transactions")
 }
 
 // Usage has sums for charts, the oldest first.
@@ -87,5 +87,5 @@ func (s *BillingService) Usage(ctx context.Context, params UsageParams, options 
 	}
 	set(query, "bucket", params.Bucket)
 	set(query, "group_by", params.GroupBy)
-	return newList[UsageBucket](ctx, s.core, "/api/billing/usage", query, options)
+	return newList[UsageBucket](ctx, s.core, query, options, "/api/billing/usage")
 }

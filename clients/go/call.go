@@ -25,22 +25,6 @@ const (
 	eventStream = "text/event-stream"
 )
 
-// request is one logical call.
-type request struct {
-	method      string
-	path        string // under the base URL, escaped
-	query       url.Values
-	body        source // nil: none
-	contentType string
-	header      http.Header
-	accept      string // "": JSON
-	isOnce      bool   // carries an idempotency key
-	isPaid      bool   // each time it arrives: /v1/chat
-	isWhole     bool   // the answer is generated before its head comes
-	follows     bool   // redirects, to other origins too
-	options     []CallOption
-}
-
 // answer is one whose status is a success.
 type answer struct {
 	head   http.Header
@@ -72,6 +56,9 @@ func (c *core) call(ctx context.Context, r *request) (*answer, error) {
 
 // attempt sends the request once, and where it follows redirects, on from there.
 func (c *core) attempt(ctx context.Context, r *request, s *settings) (*answer, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
 	target, err := url.Parse(c.base.String() + r.path)
 	if err != nil {
 		return nil, &Error{Message: "the base URL can't be used", Err: err}

@@ -150,15 +150,3 @@ func newTransport() *http.Transport {
 	transport.MaxIdleConnsPerHost = transport.MaxIdleConns
 	return transport
 }
-
-// path joins fixed words and ids, which are each one segment whatever is in them.
-func path(words string, ids ...string) (string, error) {
-	for _, id := range ids {
-		// Dots are segments that proxies take away, escaped or not.
-		if id == "" || id == "." || id == ".." {
-			return "", &Error{Message: fmt.Sprintf("%q is no id", id)}
-		}
-		words = strings.Replace(words, "{}", url.PathEscape(id), 1)
-	}
-	return words, nil
-}

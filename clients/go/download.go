@@ -33,7 +33,7 @@ type Download struct {
 	core    *core
 	ctx     context.Context
 	close   context.CancelCauseFunc
-	place   string
+	fileID  string
 	options []CallOption
 	tell    func(at, total int64)
 	body    *receiving
@@ -48,11 +48,7 @@ var errDownloadClosed = &Error{Message: "the download is closed"}
 // the key is not sent along. Errors: [ErrNotFound], also for a file that has expired; an [*IncompleteStreamError] where
 // it is not the file that ETag says.
 func (s *FilesService) Content(ctx context.Context, fileID string, params ContentParams, options ...CallOption) (*Download, error) {
-	place, err := path("/api/files/{}", fileID)
-	if err != nil {
-		return nil, err
-	}
-	d := &Download{core: s.core, place: place, options: options, tell: params.OnProgress}
+	d := &Download{core: s.core, fileID: fileID, options: options, tell: params.OnProgress}
 	d.at, d.ETag = max(params.Start, 0), params.ETag
 	d.ctx, d.close = context.WithCancelCause(ctx)
 	a, err := s.core.call(d.ctx, d.request())
@@ -67,7 +63,8 @@ func (s *FilesService) Content(ctx context.Context, fileID string, params Conten
 }
 
 func (d *Download) request() *request {
-	r := &request{method: http.MethodGet, path: d.place, accept: "*/*", header: http.Header{}, follows: true, options: d.options}
+	r := newRequest(d.options, http.MethodGet, "/api/files/{}", d.fileID)
+	r.accept, r.header, r.follows = "*/*", http.Header{}, true
 	if d.at > 0 {
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-", d.at))
 		if d.ETag != "" {

@@ -83,25 +83,17 @@ func (p UploadParams) fields() [][2]string {
 
 // Retrieve describes a file. Error: [ErrNotFound], also for one that has expired.
 func (s *FilesService) Retrieve(ctx context.Context, fileID string, options ...CallOption) (*File, error) {
-	place, err := path("/api/files/{}/metadata", fileID)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[File](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+	return fetch[File](ctx, s.core, newRequest(options, http.MethodGet, "/api/files/{}/metadata", fileID))
 }
 
 // List has the files, the newest first unless told otherwise.
 func (s *FilesService) List(ctx context.Context, params FileListParams, options ...CallOption) *List[File] {
 	query := params.query()
 	set(query, "session_id", params.SessionID)
-	return newList[File](ctx, s.core, "/api/files", query, options)
+	return newList[File](ctx, s.core, query, options, "/api/files")
 }
 
 // Delete deletes a file. Error: [ErrNotFound].
 func (s *FilesService) Delete(ctx context.Context, fileID string, options ...CallOption) error {
-	place, err := path("/api/files/{}", fileID)
-	if err != nil {
-		return err
-	}
-	return s.core.run(ctx, &request{method: http.MethodDelete, path: place, options: options})
+	return s.core.run(ctx, newRequest(options, http.MethodDelete, "/api/files/{}", fileID))
 }

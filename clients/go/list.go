@@ -49,14 +49,13 @@ type Page[T any] struct {
 type List[T any] struct {
 	core    *core
 	ctx     context.Context
-	path    string
-	query   url.Values
-	options []CallOption
-	err     error
+	request request // for the first page
 }
 
-func newList[T any](ctx context.Context, core *core, place string, query url.Values, options []CallOption) *List[T] {
-	return &List[T]{core: core, ctx: ctx, path: place, query: query, options: options}
+func newList[T any](ctx context.Context, core *core, query url.Values, options []CallOption, path string, ids ...string) *List[T] {
+	r := newRequest(options, http.MethodGet, path, ids...)
+	r.query = query
+	return &List[T]{core: core, ctx: ctx, request: *r}
 }
 
 // All gives the items of all pages, for range. A page is fetched when its first item is reached. After an error there is
@@ -82,7 +81,7 @@ func (l *List[T]) All() iter.Seq2[T, error] {
 func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 	return func(yield func(*Page[T], error) bool) {
 		query := url.Values{}
-		for name, values := range l.query {
+		for name, values := range l.request.query {
 			query[name] = values
 		}
 		direction := "after"
@@ -113,12 +112,9 @@ func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 }
 
 // First fetches the first page alone.
-func (l *List[T]) First() (*Page[T], error) { return l.fetch(l.query) }
+func (l *List[T]) First() (*Page[T], error) { return l.fetch(l.request.query) }
 
 func (l *List[T]) fetch(query url.Values) (*Page[T], error) {
-	if l.err != nil {
-		return nil, l.err
-	}
 	var came struct {
 		object
 		Data    []json.RawMessage `json:"data"`
@@ -126,8 +122,9 @@ func (l *List[T]) fetch(query url.Values) (*Page[T], error) {
 		LastID  string            `json:"last_id"`
 		HasMore bool              `json:"has_more"`
 	}
-	r := &request{method: http.MethodGet, path: l.path, query: query, options: l.options}
-	if err := l.core.read(l.ctx, r, &came); err != nil {
+	r := l.request
+	r.query = query
+	if err := l.core.read(l.ctx, &r, &came); err != nil {
 		return nil, err
 	}
 	page := &Page[T]{object: came.object, FirstID: came.FirstID, LastID: came.LastID, HasMore: came.HasMore}

@@ -106,10 +106,6 @@ func (s *MessagesService) Send(ctx context.Context, sessionID string, params Mes
 }
 
 func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) (*request, error) {
-	place, err := path("/api/chat/sessions/{}/messages", sessionID)
-	if err != nil {
-		return nil, err
-	}
 	extra := map[string]any{}
 	for name, value := range params.Extra {
 		extra[name] = value
@@ -119,54 +115,37 @@ func newTurn(sessionID string, params MessageParams, isStream bool, options []Ca
 	if err != nil {
 		return nil, err
 	}
-	return &request{
-		method: http.MethodPost, path: place, body: jsonSource(body), contentType: "application/json",
-		isOnce: true, options: options,
-	}, nil
+	r := newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID)
+	r.body, r.contentType, r.isOnce = jsonSource(body), "application/json", true
+	return r, nil
 }
 
 // Retrieve gives a message; one in progress as far as it has come. Error: [ErrNotFound].
 func (s *MessagesService) Retrieve(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
-	place, err := path("/api/chat/sessions/{}/messages/{}", sessionID, messageID)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Message](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+	return fetch[Message](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions/{}/messages/{}", sessionID, messageID))
 }
 
 // List has the messages of a session, the oldest first unless told otherwise.
 func (s *MessagesService) List(ctx context.Context, sessionID string, params ListParams, options ...CallOption) *List[Message] {
-	place, err := path("/api/chat/sessions/{}/messages", sessionID)
-	list := newList[Message](ctx, s.core, place, params.query(), options)
-	list.err = err
-	return list
+	return newList[Message](ctx, s.core, params.query(), options, "/api/chat/sessions/{}/messages", sessionID)
 }
 
 // Cancel stops a message that is generated, wherever it is read, and gives it as it ended; one that has ended is left as
 // it is. Error: [ErrNotFound].
 func (s *MessagesService) Cancel(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
-	place, err := path("/api/chat/sessions/{}/messages/{}/cancel", sessionID, messageID)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Message](ctx, s.core, &request{method: http.MethodPost, path: place, options: options})
+	return fetch[Message](ctx, s.core, newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages/{}/cancel", sessionID, messageID))
 }
 
 // Resume reads the stream of a message behind the event lastEventID, or from its start where that is empty: what is there
 // already, then what is generated meanwhile. Errors: [ErrNotFound], also where the stream is no longer kept
 // (stream_expired: the message is).
 func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, lastEventID string, options ...CallOption) (*MessageStream, error) {
-	if _, err := path("{}{}", sessionID, messageID); err != nil {
-		return nil, err
-	}
 	stream := s.core.newMessageStream(ctx, sessionID, options)
 	stream.messageID = messageID
 	if lastEventID != "" {
 		stream.isNew([]byte(lastEventID))
 	}
-	r := stream.resumption()
-	r.options = options
-	if _, err := stream.open(r); err != nil {
+	if _, err := stream.open(stream.resumption(messageID)); err != nil {
 		return nil, err
 	}
 	return stream, nil
@@ -175,12 +154,9 @@ func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, last
 // Active reads the stream of the message that the session generates now, from its start. Where none is generated it gives
 // no stream, and false.
 func (s *MessagesService) Active(ctx context.Context, sessionID string, options ...CallOption) (*MessageStream, bool, error) {
-	place, err := path("/api/chat/sessions/{}/stream", sessionID)
-	if err != nil {
-		return nil, false, err
-	}
 	stream := s.core.newMessageStream(ctx, sessionID, options)
-	r := &request{method: http.MethodGet, path: place, accept: eventStream, options: options}
+	r := newRequest(options, http.MethodGet, "/api/chat/sessions/{}/stream", sessionID)
+	r.accept = eventStream
 	isThere, err := stream.open(r)
 	if err != nil || !isThere {
 		_ = stream.Close()

@@ -21,14 +21,10 @@ type Model struct {
 
 // List has the models.
 func (s *ModelsService) List(ctx context.Context, options ...CallOption) *List[Model] {
-	return newList[Model](ctx, s.core, "/v1/models", nil, options)
+	return newList[Model](ctx, s.core, nil, options, "/v1/models")
 }
 
 // Retrieve gives a model. Error: [ErrNotFound].
 func (s *ModelsService) Retrieve(ctx context.Context, id string, options ...CallOption) (*Model, error) {
-	place, err := path("/v1/models/{}", id)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Model](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+	return fetch[Model](ctx, s.core, newRequest(options, http.MethodGet, "/v1/models/{}", id))
 }

@@ -124,7 +124,7 @@ func (s *MessageStream) resume(cause error) error {
 		}
 		s.tries++
 		var a *answer
-		if a, err = s.core.attempt(s.ctx, s.resumption(), settings); err == nil {
+		if a, err = s.core.attempt(s.ctx, s.resumption(s.MessageID()), settings); err == nil {
 			return s.resumed(a)
 		}
 		if !mayRepeat(err, false) {
@@ -135,9 +135,9 @@ func (s *MessageStream) resume(cause error) error {
 	return s.incomplete("the stream ended before its end, and could not be resumed", cause)
 }
 
-func (s *MessageStream) resumption() *request {
-	place, _ := path("/api/chat/sessions/{}/messages/{}/stream", s.sessionID, s.MessageID())
-	r := &request{method: http.MethodGet, path: place, accept: eventStream, header: http.Header{}}
+func (s *MessageStream) resumption(messageID string) *request {
+	r := newRequest(s.options, http.MethodGet, "/api/chat/sessions/{}/messages/{}/stream", s.sessionID, messageID)
+	r.accept, r.header = eventStream, http.Header{}
 	if id := s.LastEventID(); id != "" {
 		r.header.Set("Last-Event-ID", id)
 	}

@@ -58,19 +58,11 @@ func (s *SessionsService) Create(ctx context.Context, params SessionParams, opti
 
 // Retrieve gives a session. Error: [ErrNotFound].
 func (s *SessionsService) Retrieve(ctx context.Context, sessionID string, options ...CallOption) (*Session, error) {
-	place, err := path("/api/chat/sessions/{}", sessionID)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Session](ctx, s.core, &request{method: http.MethodGet, path: place, options: options})
+	return fetch[Session](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions/{}", sessionID))
 }
 
 // Update changes a session and gives it as it is then. Error: [ErrNotFound].
 func (s *SessionsService) Update(ctx context.Context, sessionID string, params SessionUpdate, options ...CallOption) (*Session, error) {
-	place, err := path("/api/chat/sessions/{}", sessionID)
-	if err != nil {
-		return nil, err
-	}
 	extra := map[string]any{}
 	for _, name := range params.Clear {
 		extra[name] = nil
@@ -82,23 +74,19 @@ func (s *SessionsService) Update(ctx context.Context, sessionID string, params S
 	if err != nil {
 		return nil, err
 	}
-	return fetch[Session](ctx, s.core, &request{
-		method: http.MethodPatch, path: place, body: jsonSource(body), contentType: "application/json", options: options,
-	})
+	r := newRequest(options, http.MethodPatch, "/api/chat/sessions/{}", sessionID)
+	r.body, r.contentType = jsonSource(body), "application/json"
+	return fetch[Session](ctx, s.core, r)
 }
 
 // Delete deletes a session with its messages and files; what is being generated in it is cancelled. Error: [ErrNotFound].
 func (s *SessionsService) Delete(ctx context.Context, sessionID string, options ...CallOption) error {
-	place, err := path("/api/chat/sessions/{}", sessionID)
-	if err != nil {
-		return err
-	}
-	return s.core.run(ctx, &request{method: http.MethodDelete, path: place, options: options})
+	return s.core.run(ctx, newRequest(options, http.MethodDelete, "/api/chat/sessions/{}", sessionID))
 }
 
 // List has the sessions, the newest first unless told otherwise.
 func (s *SessionsService) List(ctx context.Context, params ListParams, options ...CallOption) *List[Session] {
-	return newList[Session](ctx, s.core, "/api/chat/sessions", params.query(), options)
+	return newList[Session](ctx, s.core, params.query(), options, "/api/chat/sessions")
 }
 
 // fetch makes a call whose answer is a T.

@@ -1,0 +1,40 @@
+// What a call asks: made here, sent by call.go.
+
+package tollgate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// request is one logical call.
+type request struct {
+	method      string
+	path        string // under the base URL, escaped
+	query       url.Values
+	body        source // nil: none
+	contentType string
+	header      http.Header
+	accept      string // "": JSON
+	isOnce      bool   // carries an idempotency key
+	isPaid      bool   // each time it arrives: /v1/chat
+	isWhole     bool   // the answer is generated before its head comes
+	follows     bool   // redirects, to other origins too
+	options     []CallOption
+	err         error // why it can't be sent
+}
+
+// newRequest puts the ids into the path, each in the place of a {}: one segment each, whatever is in them.
+func newRequest(options []CallOption, method, path string, ids ...string) *request {
+	r := &request{method: method, path: path, options: options}
+	for _, id := range ids {
+		// Dots are segments that proxies take away, escaped or not.
+		if id == "" || id == "." || id == ".." {
+			r.err = &Error{Message: fmt.Sprintf("%q is no id", id)}
+		}
+		r.path = strings.Replace(r.path, "{}", url.PathEscape(id), 1)
+	}
+	return r
+}
