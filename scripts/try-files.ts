@@ -13,6 +13,7 @@ import { callerOf } from '../test/fixtures/files-http.ts'
 import type { FilesCaller } from '../test/fixtures/files-http.ts'
 import { spawnGateway } from '../test/fixtures/gateway.ts'
 import { s3Yaml, startS3 } from '../test/fixtures/s3-server.ts'
+import { teardownOf } from '../test/fixtures/teardown.ts'
 import { tempDir } from '../test/fixtures/temp-dir.ts'
 
 const { values } = parseArgs({
@@ -43,7 +44,7 @@ process.exitCode = isGood ? 0 : 1
 /** A gateway that has served nothing but one small file before. */
 async function tried(store: string, atOnce: number): Promise<readonly string[]> {
   await using undo = new AsyncDisposableStack()
-  const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
+  const t = teardownOf(undo)
   const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { files: { max_bytes: 2GiB } }
 plans: { default: { storage: 20GiB } }

@@ -19,6 +19,7 @@ import {
   starts,
 } from '../test/fixtures/parsers/stage.ts'
 import type { Ask, Ending, Seen, Start } from '../test/fixtures/parsers/stage.ts'
+import { teardownOf } from '../test/fixtures/teardown.ts'
 import { ensurePython } from './model-server/python.ts'
 import { startPage } from './parsers/browser.ts'
 import type { PageReader } from './parsers/browser.ts'
@@ -31,7 +32,7 @@ const problems: string[] = []
 await using undo = new AsyncDisposableStack()
 const page = await startPage(undo)
 const stage = await openStage(
-  { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) },
+  teardownOf(undo),
   `plugins: { cors: { origins: ['${page.origin}'] } }`,
 )
 console.log(

@@ -6,6 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { startFiles } from '../test/fixtures/files-http.ts'
+import { teardownOf } from '../test/fixtures/teardown.ts'
 import { tempDir } from '../test/fixtures/temp-dir.ts'
 import { activeFiles } from '../test/fixtures/uploads/active.ts'
 import { askFor, cases, problemWith, uploadsYaml } from '../test/fixtures/uploads/cases.ts'
@@ -23,7 +24,7 @@ const able = ['top', 'iframe', 'embed', 'object', 'script', 'module', 'worker', 
 const problems: string[] = []
 
 await using undo = new AsyncDisposableStack()
-const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
+const t = teardownOf(undo)
 const { own, url, gateway } = await startFiles(t, { yaml: uploadsYaml })
 const folder = await tempDir(t)
 

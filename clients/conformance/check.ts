@@ -3,7 +3,7 @@
 // a failure. `--only NAME`, `--check NAME`.
 
 import { parseArgs } from 'node:util'
-import { startWorld } from './journeys.ts'
+import { startGateway } from './gateway.ts'
 import type { Gate, Language } from './language.ts'
 import { languages } from './languages/all.ts'
 import { print } from './table.ts'
@@ -12,7 +12,7 @@ const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, check: { type: 'string' } },
 })
 await using undo = new AsyncDisposableStack()
-const { gateway } = await startWorld(undo)
+const gateway = await startGateway(undo)
 const problems: string[] = []
 const lines: string[][] = [['client', 'check', '', 's']]
 for (const language of languages.filter(({ name }) => values.only?.includes(name) ?? true)) {

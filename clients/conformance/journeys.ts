@@ -5,17 +5,14 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { chat, endless } from '../../test/fixtures/backend-model.ts'
-import { startBackend } from '../../test/fixtures/backend.ts'
-import type { Call } from '../../test/fixtures/backend.ts'
 import { startCuttingProxy } from '../../test/fixtures/cutting-proxy.ts'
 import type { Cut } from '../../test/fixtures/cutting-proxy.ts'
-import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { TestGateway } from '../../test/fixtures/gateway.ts'
-import { noLimits } from '../../test/fixtures/session-chat.ts'
+import { teardownOf } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import type { Json, Step } from './case.ts'
 import type { DriverProcess } from './driver.ts'
+import { startGateway, text, words } from './gateway.ts'
 import { hashOf } from './transcript.ts'
 
 export interface World {
@@ -30,23 +27,13 @@ interface Large {
   readonly sha256: string
 }
 
-const words = 60
-const text = Array.from({ length: words }, (_, i) => `w${i} `).join('')
 const megabyte = 1_000_000
 /** What 100 MB more each way may add to a process that streams them: what a collector lets lie. */
 const slackBytes = 48 * megabyte
 
 export async function startWorld(undo: AsyncDisposableStack): Promise<World> {
-  const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
-  const backend = await startBackend(t, answer)
-  const gateway = await spawnGateway(t, {
-    yaml: `
-models:
-  demo: { targets: [{ url: '${backend.url}' }], price: { input: 0, output: 1 }, max_output_tokens: 10000, context_window: 900000 }
-${noLimits}
-plugins: { files: { max_bytes: 1GiB } }`,
-  })
-  const folder = await tempDir(t)
+  const gateway = await startGateway(undo)
+  const folder = await tempDir(teardownOf(undo))
   const large = async (bytes: number): Promise<Large> => {
     const content = randomBytes(bytes)
     const path = join(folder, `${bytes}.bin`)
@@ -54,13 +41,6 @@ plugins: { files: { max_bytes: 1GiB } }`,
     return { path, bytes, sha256: hashOf(content) }
   }
   return { gateway, files: [await large(50 * megabyte), await large(150 * megabyte)] }
-}
-
-/** Sixty words to all; to the question for more, words without end, slowly. */
-function answer(call: Call): void | Promise<void> {
-  const { messages } = call.json as { readonly messages?: readonly { readonly content: unknown }[] }
-  const isEndless = messages?.at(-1)?.content === 'without end'
-  return (isEndless ? endless({ gapMs: 5 }) : chat({ chunks: words }))(call)
 }
 
 export class Traveller {
@@ -86,8 +66,7 @@ export class Traveller {
   /** By a proxy that cuts its first connection. */
   async #cut(key: string, { cut, steps }: { readonly cut: Cut; readonly steps: readonly Step[] }) {
     await using undo = new AsyncDisposableStack()
-    const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
-    const proxy = await startCuttingProxy(t, this.#world.gateway.url)
+    const proxy = await startCuttingProxy(teardownOf(undo), this.#world.gateway.url)
     proxy.setCut(cut, 1)
     const saw = await this.#driver.tell({
       line: { client: { base_url: proxy.url, api_key: key }, steps },

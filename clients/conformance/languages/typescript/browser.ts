@@ -8,15 +8,9 @@ import { join } from 'node:path'
 import { openChromium } from '../../../../scripts/chromium.ts'
 import type { Chromium } from '../../../../scripts/chromium.ts'
 import { openOrigin } from '../../../../scripts/origin.ts'
-import { chat, endless } from '../../../../test/fixtures/backend-model.ts'
-import { startBackend } from '../../../../test/fixtures/backend.ts'
-import type { Call } from '../../../../test/fixtures/backend.ts'
 import { startCuttingProxy } from '../../../../test/fixtures/cutting-proxy.ts'
-import { spawnGateway } from '../../../../test/fixtures/gateway.ts'
-import { noLimits } from '../../../../test/fixtures/session-chat.ts'
-
-const words = 60
-const text = Array.from({ length: words }, (_, i) => `w${i} `).join('')
+import { teardownOf } from '../../../../test/fixtures/teardown.ts'
+import { startGateway, text } from '../../gateway.ts'
 
 interface Options {
   readonly apiKey: string
@@ -28,18 +22,11 @@ type Act = (name: string, options: Options) => Promise<unknown>
 /** `client`: the library as one module. */
 export async function checkBrowser(client: string): Promise<void> {
   await using undo = new AsyncDisposableStack()
-  const t = { teardown: (end: () => unknown) => undo.defer(async () => void (await end())) }
   const page = await readFile(join(import.meta.dirname, 'page.js'), 'utf8')
   const origin = await openOrigin(undo, serving({ '/tollgate.js': client, '/page.js': page }))
-  const backend = await startBackend(t, answer)
-  const gateway = await spawnGateway(t, {
-    yaml: `
-models: { demo: { targets: [{ url: '${backend.url}' }], context_window: 900000 } }
-plugins: { cors: { origins: ['${origin}'] } }
-${noLimits}`,
-  })
+  const gateway = await startGateway(undo, { cors: { origins: [origin] } })
   const { key: apiKey } = await gateway.account(1_000_000)
-  const proxy = await startCuttingProxy(t, gateway.url)
+  const proxy = await startCuttingProxy(teardownOf(undo), gateway.url)
   const act = await openPage(await openChromium(undo), origin)
   const direct = { apiKey, baseURL: `${gateway.url}/v1` }
   await checkStreams(act, direct)
@@ -85,13 +72,6 @@ async function checkFiles(act: Act, options: Options): Promise<void> {
   assert.deepEqual(progress.at(-1), [5_000_000, 5_000_000])
   assert.deepEqual(await act('streamed', options), { bytes: 18, type: 'text/plain; charset=utf-8' })
   assert.equal(await act('left', options), 'TimeoutError')
-}
-
-/** Sixty words to all; to the question for more, words without end, slowly. */
-function answer(call: Call): void | Promise<void> {
-  const { messages } = call.json as { readonly messages?: readonly { readonly content: unknown }[] }
-  const isEndless = messages?.at(-1)?.content === 'without end'
-  return (isEndless ? endless({ gapMs: 5 }) : chat({ chunks: words }))(call)
 }
 
 function serving(modules: Readonly<Record<string, string>>): RequestListener {
