@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 
-export interface SentFile {
+interface SentFile {
   readonly filename: string
   readonly type: string
   readonly bytes: number

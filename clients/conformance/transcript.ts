@@ -90,6 +90,13 @@ export function errorBody({ type, code, param, message: said }: Omit<Refusal, 's
   return { error, request_id: 'req_body' }
 }
 
+/** The block that ends a session's stream with this error; behind two others where not told. */
+export function terminal(type: string, code: string, number = 2): string {
+  return block(JSON.stringify(errorBody({ type, code })), number)
+}
+
+export const cancelled = terminal('cancelled_error', 'message_cancelled')
+
 export function refuse(refusal: Refusal, headers: Readonly<Record<string, string>> = {}): Answer {
   return { status: refusal.status, json: errorBody(refusal), headers }
 }

@@ -2,15 +2,17 @@
 
 import type { Case } from '../case.ts'
 import { cancels } from './cancels.ts'
+import { downloads } from './downloads.ts'
 import { echoed } from './echoed.ts'
+import { ends } from './ends.ts'
 import { errors } from './errors.ts'
-import { files } from './files.ts'
 import { hostile } from './hostile.ts'
 import { requests } from './requests.ts'
 import { resources } from './resources.ts'
 import { resume } from './resume.ts'
 import { retries } from './retries.ts'
 import { streams } from './streams.ts'
+import { uploads } from './uploads.ts'
 
 export const cases: readonly Case[] = [
   ...requests,
@@ -18,9 +20,11 @@ export const cases: readonly Case[] = [
   ...retries,
   ...streams,
   ...resume,
+  ...ends,
   ...cancels,
   ...resources,
-  ...files,
+  ...uploads,
+  ...downloads,
   ...hostile,
   ...echoed,
 ]

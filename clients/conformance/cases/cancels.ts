@@ -1,20 +1,16 @@
 // Who stops an answer, and what its reader is told: whatever becomes of the call that stopped it, and of the connection.
 
-import assert from 'node:assert/strict'
 import { one } from '../case.ts'
 import type { Case } from '../case.ts'
 import {
-  block,
+  cancelled,
   errorBody,
   messageObject,
   messagePath,
-  overloaded,
-  refuse,
   rest,
   sessionStream,
   streamPath,
   talk,
-  texts,
 } from '../transcript.ts'
 import { send } from './steps.ts'
 
@@ -22,10 +18,28 @@ const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const cancelPath = `POST ${messagePath}/cancel`
 
 export const cancels: readonly Case[] = [
+  one('cancel is the server’s: the loop goes on to the end, which is no error', {
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
+      {
+        on: `GET ${messagePath}`,
+        json: messageObject({ status: 'cancelled', content: 'Hello, ' }),
+      },
+    ],
+    steps: [{ ...send, final: true, during: [{ after: 1, step: { op: 'stream.cancel' } }] }],
+    saw: [{ ok: { chunks: ['Hello', ', '], final: { status: 'cancelled', content: 'Hello, ' } } }],
+    sent: [{}, { method: 'POST', path: `${messagePath}/cancel` }, { path: messagePath }],
+  }),
+  one('cancelled by somebody else is an error', {
+    answers: [sessionStream([...talk().slice(0, 2), cancelled])],
+    steps: [send],
+    saw: [{ error: { class: 'APIError', code: 'message_cancelled', partial_text: 'Hello, ' } }],
+  }),
   one('a cancel whose answer is lost may have come: the end it brings is no error', {
     client: { max_retries: 0 },
     answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
       { on: cancelPath, drop: 'reset' },
     ],
     steps: [{ ...send, during: [cancel] }],
@@ -34,7 +48,7 @@ export const cancels: readonly Case[] = [
   one('a cancel that is refused stopped nothing', {
     client: { max_retries: 0 },
     answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), terminal(2)]),
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
       { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
     ],
     steps: [{ ...send, during: [cancel] }],
@@ -60,28 +74,10 @@ export const cancels: readonly Case[] = [
   one('a cancel while it is read on', {
     answers: [
       sessionStream(talk().slice(0, 1), { end: 'fin' }),
-      sessionStream([...rest(0).slice(0, 1), { requests: 3 }, terminal(2)]),
+      sessionStream([...rest(0).slice(0, 1), { requests: 3 }, cancelled]),
       { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
     ],
     steps: [{ ...send, during: [{ ...cancel, after: 2 }] }],
     saw: [{ ok: { chunks: ['Hello', ', '] } }],
   }),
-  one('a resume waits as long as it is told', {
-    answers: [
-      sessionStream(talk().slice(0, 2), { end: 'fin' }),
-      refuse(overloaded, { 'retry-after': '7' }),
-      sessionStream(rest(1)),
-    ],
-    steps: [send],
-    saw: [{ ok: { chunks: texts } }],
-    check({ waits: [first = -1, ...others] }) {
-      assert.ok(first >= 0 && first <= 500, `waited ${first}`)
-      assert.deepEqual(others, [7000])
-    },
-  }),
 ]
-
-function terminal(number: number): string {
-  const refusal = { type: 'cancelled_error', code: 'message_cancelled' }
-  return block(JSON.stringify(errorBody(refusal)), number)
-}

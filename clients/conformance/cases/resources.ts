@@ -1,53 +1,22 @@
-// Sessions, messages, files, billing, models: what is asked, what is shown, pages to their end, files whole.
+// Sessions, messages, files, billing, models: what is asked, what is shown, and pages to their end.
 
-import assert from 'node:assert/strict'
-import { each, one } from '../case.ts'
-import type { Case, Json, Step } from '../case.ts'
-import type { Answer } from '../server.ts'
+import { one } from '../case.ts'
+import type { Case, Json } from '../case.ts'
 import {
   fileObject,
-  hashOf,
   list,
   messageObject,
   messagePath,
-  refuse,
   sendPath,
   session,
   sessionObject,
 } from '../transcript.ts'
 
 const sessions = '/api/chat/sessions'
-const text = 'The quick brown fox – 你好. '.repeat(4000)
-const content = Buffer.from(text)
-const download: Step = { op: 'files.content', id: 'file_1' }
-const head = {
-  'content-type': 'application/pdf',
-  etag: `"${hashOf(content)}"`,
-  'accept-ranges': 'bytes',
-  'content-disposition': `attachment; filename="__.pdf"; filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf`,
-}
 
 function page(from: number, count: number): readonly Json[] {
   return Array.from({ length: count }, (_, i) => sessionObject(`sess_${from + i}`))
 }
-
-function part(start: number, bytes: number | undefined, more: Partial<Answer> = {}): Answer {
-  const end = bytes === undefined ? content.length : start + bytes
-  return {
-    status: start === 0 ? 200 : 206,
-    headers: {
-      ...head,
-      'content-length': String(content.length - start),
-      ...(start === 0
-        ? {}
-        : { 'content-range': `bytes ${start}-${content.length - 1}/${content.length}` }),
-    },
-    body: [content.subarray(start, end)],
-    ...more,
-  }
-}
-
-const whole = { bytes: content.length, sha256: hashOf(content) }
 
 export const resources: readonly Case[] = [
   one('sessions: create, read, change, delete', {
@@ -254,134 +223,6 @@ export const resources: readonly Case[] = [
       { method: 'DELETE', path: '/api/files/file_1' },
     ],
   }),
-  one('an upload: the session before the file, its name as it is, its length told', {
-    answers: [{ status: 201, json: fileObject() }],
-    steps: [
-      {
-        op: 'files.upload',
-        session_id: session,
-        filename: '报告 “2026”.txt',
-        text,
-        content_type: 'text/plain',
-        sha256: hashOf(content),
-        purpose: 'user_data',
-        expires_after: 3600,
-      },
-    ],
-    saw: [{ ok: { file: fileObject() } }],
-    check({ sent, steps }) {
-      const [request] = sent
-      assert.equal(request?.path, '/api/files/upload')
-      assert.match(request.headers['content-type'] ?? '', /^multipart\/form-data; *boundary=/)
-      assert.ok(Number(request.headers['content-length']) > content.length, 'its length is told')
-      const form = request.form ?? []
-      const fields = form.slice(0, -1).toSorted(([a], [b]) => (a < b ? -1 : 1))
-      assert.deepEqual(fields, [
-        ['expires_after', '3600'],
-        ['purpose', 'user_data'],
-        ['session_id', session],
-        ['sha256', hashOf(content)],
-      ])
-      assert.deepEqual(form.at(-1), [
-        'file',
-        { filename: '报告 “2026”.txt', type: 'text/plain', ...whole },
-      ])
-      rises(steps[0], content.length)
-    },
-  }),
-  each(
-    'a file’s name can’t leave its quotes',
-    ['a"b.txt', 'a\r\nContent-Type: text/html\r\n\r\nb.txt', 'a\\b".txt'],
-    (filename) => ({
-      answers: [{ status: 201, json: fileObject() }],
-      steps: [{ op: 'files.upload', session_id: session, filename, text: 'hello' }],
-      check({ sent }) {
-        const file = sent[0]?.form?.at(-1)
-        assert.equal(file?.[0], 'file')
-        assert.equal((file[1] as { bytes: number }).bytes, 5)
-        assert.equal(sent[0]?.form?.length, 2)
-      },
-    }),
-  ),
-  one('an upload that is refused before it is whole tells why', {
-    answers: [
-      {
-        on: 'POST',
-        early: true,
-        ...refuse({ status: 413, type: 'request_too_large', code: 'file_too_large' }),
-      },
-    ],
-    steps: [
-      { op: 'files.upload', session_id: session, filename: 'a.bin', text: 'x'.repeat(3_000_000) },
-    ],
-    saw: [{ error: { class: 'BadRequestError', status: 413, code: 'file_too_large' } }],
-    sent: [{}],
-  }),
-  one('a download, whole, with its type and name', {
-    answers: [part(0, undefined)],
-    steps: [download],
-    saw: [{ ok: { ...whole, content_type: 'application/pdf', filename: '报告.pdf' } }],
-    check: ({ steps }) => rises(steps[0], content.length),
-  }),
-  each('a download that is cut goes on where it was', ['fin', 'reset'] as const, (end) => ({
-    answers: [part(0, 50_000, { end }), { ...part(50_000, undefined), on: 'GET' }],
-    steps: [download],
-    check({ sent, steps }) {
-      assert.equal(sent.length, 2)
-      assert.equal(sent[1]?.headers['if-range'], head.etag)
-      const from = /^bytes=(\d+)-$/.exec(sent[1]?.headers.range ?? '')?.[1]
-      if (end === 'fin') {
-        assert.equal(from, '50000')
-        assert.deepEqual({ ...(steps[0]?.ok as Json), ...whole }, steps[0]?.ok)
-      }
-    },
-  })),
-  one('a download whose file has changed meanwhile is incomplete', {
-    answers: [
-      part(0, 50_000, { end: 'fin' }),
-      part(0, undefined, { headers: { ...head, etag: '"another"' } }),
-    ],
-    steps: [download],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-    sent: [{}, {}],
-  }),
-  one('a download without an ETag is not put together from two', {
-    answers: [{ headers: { 'content-length': '100' }, body: ['half'], end: 'fin' }],
-    steps: [download],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-    sent: [{}],
-  }),
-  one('a download without progress is given up', {
-    answers: [
-      part(0, 50_000, { end: 'fin' }),
-      ...Array.from({ length: 9 }, () => part(50_000, 0, { end: 'fin' })),
-    ],
-    steps: [download],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-    sent: [1, 2, 3, 4, 5, 6].map(() => ({})),
-  }),
-  one('an earlier download goes on', {
-    answers: [part(100_000, undefined)],
-    steps: [{ ...download, start: 100_000, etag: head.etag }],
-    saw: [{ ok: { bytes: content.length - 100_000, sha256: hashOf(content.subarray(100_000)) } }],
-    sent: [{ headers: { range: 'bytes=100000-', 'if-range': head.etag } }],
-  }),
-  one('an earlier download whose file has changed does not', {
-    answers: [part(0, undefined)],
-    steps: [{ ...download, start: 100_000, etag: '"old"' }],
-    saw: [{ error: { class: 'IncompleteStreamError' } }],
-  }),
-  one('a download that is left closes its connection', {
-    answers: [part(0, 50_000, { end: 'open' })],
-    steps: [{ ...download, take: 1000 }],
-    sent: [{}],
-    eventually: ({ sent }) => sent[0]?.closedEarly === true,
-  }),
-  one('a file that is not there', {
-    answers: [refuse({ status: 404, type: 'not_found_error', code: 'file_not_found' })],
-    steps: [download],
-    saw: [{ error: { class: 'NotFoundError', code: 'file_not_found' } }],
-  }),
 ]
 
 function parts() {
@@ -412,11 +253,4 @@ function listed(query: Readonly<Record<string, string | undefined>>, path = sess
     const same = expected.every(([name, value]) => url.searchParams.get(name) === value)
     return url.pathname === path && same && [...url.searchParams].length === expected.length
   }
-}
-
-function rises(step: Json | undefined, total: number): void {
-  const { progress } = (step?.ok ?? { progress: [] }) as { progress: readonly number[] }
-  assert.ok(progress.length > 0, 'there was progress')
-  for (const [i, bytes] of progress.entries()) assert.ok(i === 0 || bytes > (progress[i - 1] ?? 0))
-  assert.equal(progress.at(-1), total)
 }

@@ -1,18 +1,12 @@
-// A stream that breaks: read on where it can be, told honestly where it can't; the terminal, and who may cancel.
+// A stream that breaks and is read on: from where, how often, after how long; and streams of earlier.
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
 import type { Case, Run } from '../case.ts'
-import type { Answer } from '../server.ts'
 import {
-  block,
   digestOf,
-  errorBody,
   frames,
-  messageObject,
-  messagePath,
   overloaded,
-  plain,
   plainStream,
   refuse,
   rest,
@@ -23,9 +17,8 @@ import {
   streamPath,
   talk,
   texts,
-  whole,
 } from '../transcript.ts'
-import { chat, send } from './steps.ts'
+import { resumed, send } from './steps.ts'
 
 const bytes = Buffer.from(talk().join(''))
 const gone = { status: 410, type: 'gone_error', code: 'stream_expired' }
@@ -69,10 +62,6 @@ const boundaries = talk()
   )
   .slice(0, -1)
 const second = { from: boundaries[0] ?? 0, to: boundaries[1] ?? 0 }
-
-function resumed(...answers: readonly Answer[]): Pick<Run, 'answers' | 'steps'> {
-  return { answers: [sessionStream(talk().slice(0, 2), { end: 'fin' }), ...answers], steps: [send] }
-}
 
 /** Each resume brings one more frame and is cut again. */
 const crumbs = texts.map((_, i) =>
@@ -150,6 +139,19 @@ export const resume: readonly Case[] = [
     saw: [{ ok: { chunks: texts } }],
     sent: [{}, {}, {}, {}, {}],
   }),
+  one('a resume waits as long as it is told', {
+    answers: [
+      sessionStream(talk().slice(0, 2), { end: 'fin' }),
+      refuse(overloaded, { 'retry-after': '7' }),
+      sessionStream(rest(1)),
+    ],
+    steps: [send],
+    saw: [{ ok: { chunks: texts } }],
+    check({ waits: [first = -1, ...others] }) {
+      assert.ok(first >= 0 && first <= 500, `waited ${first}`)
+      assert.deepEqual(others, [7000])
+    },
+  }),
   each(
     'a refusal that stays ends it, with the text so far',
     [
@@ -202,130 +204,6 @@ export const resume: readonly Case[] = [
     saw: [{ ok: { chunks: texts } }],
     sent: Array.from({ length: texts.length + 5 }, () => ({})),
   }),
-  one('204 on a message that is complete is its end', {
-    ...resumed({ status: 204 }, { on: `GET ${messagePath}`, json: messageObject() }),
-    saw: [{ ok: { chunks: ['Hello', ', '] } }],
-    sent: [{}, { path: streamPath }, { path: messagePath }],
-  }),
-  one('204 on one that is not is no success', {
-    ...resumed(
-      { status: 204 },
-      { on: `GET ${messagePath}`, json: messageObject({ status: 'incomplete' }) },
-    ),
-    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
-  }),
-  one('an error that comes after a resume', {
-    ...resumed(
-      sessionStream([...rest(1).slice(0, 1), terminal('upstream_error', 'upstream_incomplete', 3)]),
-    ),
-    saw: [
-      {
-        error: {
-          class: 'ServerError',
-          code: 'upstream_incomplete',
-          request_id: 'req_body',
-          partial_text: 'Hello, wörld',
-        },
-        last_event_id: 'msg_1:3',
-      },
-    ],
-    sent: [{}, {}],
-  }),
-  each('a chat can’t be read on, and says so', ['whole', 'fin', 'reset'] as const, (end) => ({
-    answers: [plainStream(plain().slice(0, 2), { end })],
-    steps: [chat],
-    saw: [{ error: { class: 'IncompleteStreamError', message: /resum/i } }],
-    sent: [{}],
-    check({ steps }) {
-      const [step] = steps as readonly {
-        chunks: readonly string[]
-        error: { partial_text: string | null }
-      }[]
-      // A reset may overtake what was sent before it.
-      assert.equal(step?.error.partial_text ?? '', step?.chunks.join(''))
-      if (end !== 'reset') assert.deepEqual(step?.chunks, ['Hello', ', '])
-    },
-  })),
-  one('a chat that stays idle is incomplete', {
-    client: { idle_timeout_ms: 300 },
-    answers: [plainStream(plain().slice(0, 2), { end: 'open' })],
-    steps: [chat],
-    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
-    sent: [{}],
-    eventually: ({ sent }) => sent[0]?.closedEarly === true,
-  }),
-  each('an error frame is the error that its type says', errorTypes(), ([type, name]) => ({
-    answers: [sessionStream([...talk().slice(0, 2), terminal(type, 'some_code')])],
-    steps: [send],
-    saw: [
-      {
-        error: {
-          class: name,
-          status: null,
-          type,
-          code: 'some_code',
-          request_id: 'req_body',
-          partial_text: 'Hello, ',
-        },
-        chunks: ['Hello', ', '],
-        last_event_id: 'msg_1:2',
-      },
-    ],
-    sent: [{}],
-  })),
-  each(
-    'a backend’s own error is told as it came',
-    [
-      '{"error":{"message":"CUDA out of memory","code":500}}',
-      '{"error":"CUDA out of memory"}',
-      '{"id":"c","choices":[],"error":{"message":"CUDA out of memory"}}',
-    ],
-    (data) => ({
-      answers: [plainStream([...plain().slice(0, 1), block(data)])],
-      steps: [chat],
-      saw: [
-        {
-          error: {
-            class: 'APIError',
-            status: null,
-            message: /CUDA out of memory/,
-            partial_text: 'Hello',
-          },
-        },
-      ],
-      sent: [{}],
-    }),
-  ),
-  one('an error before the first chunk', {
-    answers: [sessionStream([retry + terminal('server_error', 'internal_error', 0)])],
-    steps: [send],
-    saw: [{ error: { class: 'ServerError' }, chunks: [] }],
-  }),
-  one('cancel is the server’s: the loop goes on to the end, which is no error', {
-    answers: [
-      sessionStream([
-        ...talk().slice(0, 1),
-        { requests: 2 },
-        ...talk().slice(1, 2),
-        terminal('cancelled_error', 'message_cancelled'),
-      ]),
-      { on: `POST ${messagePath}/cancel`, json: messageObject({ status: 'cancelled' }) },
-      {
-        on: `GET ${messagePath}`,
-        json: messageObject({ status: 'cancelled', content: 'Hello, ' }),
-      },
-    ],
-    steps: [{ ...send, final: true, during: [{ after: 1, step: { op: 'stream.cancel' } }] }],
-    saw: [{ ok: { chunks: ['Hello', ', '], final: { status: 'cancelled', content: 'Hello, ' } } }],
-    sent: [{}, { method: 'POST', path: `${messagePath}/cancel` }, { path: messagePath }],
-  }),
-  one('cancelled by somebody else is an error', {
-    answers: [
-      sessionStream([...talk().slice(0, 2), terminal('cancelled_error', 'message_cancelled')]),
-    ],
-    steps: [send],
-    saw: [{ error: { class: 'APIError', code: 'message_cancelled', partial_text: 'Hello, ' } }],
-  }),
   one('a stream of earlier, from where its reader was', {
     answers: [sessionStream(rest(3))],
     steps: [
@@ -366,37 +244,4 @@ export const resume: readonly Case[] = [
     saw: [{ ok: { chunks: texts, message_id: 'msg_1' } }],
     sent: [{ path: sendPath }, { path: streamPath }],
   }),
-  one('the final message of a stream that was cut', {
-    answers: [
-      sessionStream(talk().slice(0, 4), { end: 'reset' }),
-      { on: `GET ${streamPath}`, ...sessionStream(talk()) },
-      { on: `GET ${messagePath}`, json: messageObject() },
-    ],
-    steps: [{ ...send, final: true }],
-    saw: [{ ok: { chunks: texts, final: { content: whole } } }],
-  }),
 ]
-
-function terminal(type: string, code: string, number = 2): string {
-  return block(JSON.stringify(errorBody({ type, code })), number)
-}
-
-function errorTypes(): readonly (readonly [string, string])[] {
-  return [
-    ['authentication_error', 'AuthenticationError'],
-    ['billing_error', 'InsufficientBalanceError'],
-    ['permission_error', 'PermissionDeniedError'],
-    ['not_found_error', 'NotFoundError'],
-    ['gone_error', 'NotFoundError'],
-    ['conflict_error', 'ConflictError'],
-    ['rate_limit_error', 'RateLimitError'],
-    ['invalid_request_error', 'BadRequestError'],
-    ['request_too_large', 'BadRequestError'],
-    ['server_error', 'ServerError'],
-    ['upstream_error', 'ServerError'],
-    ['overloaded_error', 'ServerError'],
-    ['timeout_error', 'ServerError'],
-    ['cancelled_error', 'APIError'],
-    ['unheard_of_error', 'APIError'],
-  ]
-}

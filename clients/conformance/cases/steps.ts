@@ -1,8 +1,9 @@
-// What most cases have the driver do, and what is answered to the simplest of it.
+// What most cases have the driver do, what is answered to the simplest of it, and what several ask of it.
 
-import type { Step } from '../case.ts'
+import assert from 'node:assert/strict'
+import type { Json, Run, Step } from '../case.ts'
 import type { Answer } from '../server.ts'
-import { session } from '../transcript.ts'
+import { session, sessionStream, talk } from '../transcript.ts'
 
 export const send: Step = {
   op: 'messages.create',
@@ -19,3 +20,16 @@ export const list: Step = { op: 'models.list' }
 /** To `list`. */
 export const models: Answer = { json: { object: 'list', data: [] } }
 export const mebibyte = 1_048_576
+
+/** Cut behind two of its texts; `answers`: to what is asked then. */
+export function resumed(...answers: readonly Answer[]): Pick<Run, 'answers' | 'steps'> {
+  return { answers: [sessionStream(talk().slice(0, 2), { end: 'fin' }), ...answers], steps: [send] }
+}
+
+/** The progress of a file, to its end. */
+export function rises(step: Json | undefined, total: number): void {
+  const { progress } = (step?.ok ?? { progress: [] }) as { progress: readonly number[] }
+  assert.ok(progress.length > 0, 'there was progress')
+  for (const [i, bytes] of progress.entries()) assert.ok(i === 0 || bytes > (progress[i - 1] ?? 0))
+  assert.equal(progress.at(-1), total)
+}

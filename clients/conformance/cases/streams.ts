@@ -9,8 +9,6 @@ import {
   chunk,
   digestOf,
   frames,
-  messageObject,
-  messagePath,
   plain,
   plainStream,
   retry,
@@ -18,7 +16,6 @@ import {
   sessionStream,
   talk,
   texts,
-  whole,
 } from '../transcript.ts'
 import { chat, mebibyte, send } from './steps.ts'
 
@@ -244,18 +241,6 @@ export const streams: readonly Case[] = [
     saw: [{ ok: { during: [{ ok: [] }] } }],
     check: ({ sent }) =>
       assert.ok((sent[0]?.written ?? 0) < 32 * mebibyte, `${sent[0]?.written} bytes were taken`),
-  }),
-  one('the final message has status, usage and cost', {
-    answers: [sessionStream(talk()), { on: `GET ${messagePath}`, json: messageObject() }],
-    steps: [{ ...send, final: true }],
-    saw: [{ ok: { chunks: texts, final: messageObject() } }],
-    sent: [{}, { path: messagePath, method: 'GET' }],
-  }),
-  one('the final message without a loop reads the stream first', {
-    answers: [sessionStream(talk()), { on: `GET ${messagePath}`, json: messageObject() }],
-    steps: [{ ...send, leave_after: 0, final: true }],
-    saw: [{ ok: { chunks: [], final: { content: whole, cost: 17 } } }],
-    sent: [{}, { path: messagePath }],
   }),
 ]
 
