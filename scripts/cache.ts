@@ -1,5 +1,6 @@
 // What is made once and kept between runs: packages of other languages, programs built of sources.
 
+import { createHash } from 'node:crypto'
 import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
@@ -7,6 +8,11 @@ export function cacheFolder(): string {
   const home = process.env.XDG_CACHE_HOME
   if (home) return join(home, 'tollgate')
   return resolve(import.meta.dirname, '../node_modules/.cache/tollgate')
+}
+
+/** For such a name: other words for other texts. */
+export function fingerprint(texts: readonly string[]): string {
+  return createHash('sha256').update(texts.join('\0')).digest('hex').slice(0, 12)
 }
 
 /**
@@ -32,7 +38,7 @@ export async function ensureMade(
   return folder
 }
 
-export async function isThere(path: string): Promise<boolean> {
+async function isThere(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
     () => false,

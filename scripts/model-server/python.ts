@@ -2,17 +2,15 @@
 // Debian and Ubuntu gets by itself, and the package index the first time. Knows nothing of models.
 
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { ensureMade } from '../cache.ts'
+import { ensureMade, fingerprint } from '../cache.ts'
 
 const run = promisify(execFile)
 
 /** `packages` as pip takes them, versions pinned. Answers the interpreter's path. */
 export async function ensurePython(packages: readonly string[]): Promise<string> {
-  const hash = createHash('sha256').update(packages.join('\n')).digest('hex').slice(0, 12)
-  const folder = await ensureMade(`python-${hash}`, async (fresh) => {
+  const folder = await ensureMade(`python-${fingerprint(packages)}`, async (fresh) => {
     const venv = () => run('python3', ['-m', 'venv', '--clear', fresh])
     await venv().catch(async (cause: unknown) => {
       await installVenv(cause)

@@ -3,13 +3,12 @@
 
 import { spawn, execFile } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readFile, rename } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { cacheFolder, isThere } from '../cache.ts'
+import { ensureMade, fingerprint } from '../cache.ts'
 import { ensurePython } from './python.ts'
 
 export interface ModelServerOptions {
@@ -53,16 +52,12 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
 
 async function ensureModel(python: string): Promise<string> {
   const script = join(here, 'make_model.py')
-  const hash = createHash('sha256')
-    .update(await readFile(script))
-    .digest('hex')
-    .slice(0, 12)
-  const model = join(cacheFolder(), `tiny-${hash}.gguf`)
-  if (await isThere(model)) return model
-  const part = `${model}.${process.pid}`
-  await promisify(execFile)(python, [script, part, String(largestContext)])
-  await rename(part, model)
-  return model
+  const name = `model-${fingerprint([await readFile(script, 'utf8')])}`
+  const file = 'tiny.gguf'
+  const folder = await ensureMade(name, (fresh) =>
+    promisify(execFile)(python, [script, join(fresh, file), String(largestContext)]),
+  )
+  return join(folder, file)
 }
 
 /** What the file claims to bear; each server takes the part that it is asked for. */

@@ -2,13 +2,12 @@
 // kept. What is asked of one, and what it saw, is JSON.
 
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { cp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Came, UploadClient } from '../../test/fixtures/uploads/cases.ts'
 import { curlVersion, uploadWithCurl } from '../../test/fixtures/uploads/curl.ts'
-import { ensureMade } from '../cache.ts'
+import { ensureMade, fingerprint } from '../cache.ts'
 import { ensurePython } from '../model-server/python.ts'
 
 export interface Program {
@@ -72,8 +71,7 @@ async function ensureBuilt(
   build: (folder: string) => Promise<unknown>,
 ): Promise<string> {
   const texts = await Promise.all(files.map((file) => source(`${name}/${file}`)))
-  const hash = createHash('sha256').update(texts.join('\0')).digest('hex').slice(0, 12)
-  return await ensureMade(`uploads-${name}-${hash}`, async (folder) => {
+  return await ensureMade(`uploads-${name}-${fingerprint(texts)}`, async (folder) => {
     await cp(join(here, name), folder, { recursive: true })
     await build(folder)
   })

@@ -1,11 +1,11 @@
 // What every language needs of its tools: run, told what they said, made things kept under a name that says what of.
 
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { fingerprint } from '../../../scripts/cache.ts'
 import type { Gate } from '../language.ts'
 
 const run = promisify(execFile)
@@ -52,11 +52,11 @@ export async function sourcesOf(home: string): Promise<readonly string[]> {
 }
 
 export async function hashOf(home: string, paths?: readonly string[]): Promise<string> {
-  const hash = createHash('sha256')
+  const texts: string[] = []
   for (const path of paths ?? (await sourcesOf(home))) {
-    hash.update(`${path}\0`).update(await readFile(join(home, path)))
+    texts.push(path, await readFile(join(home, path), 'utf8'))
   }
-  return hash.digest('hex').slice(0, 12)
+  return fingerprint(texts)
 }
 
 /** In a folder that is gone afterwards. */
