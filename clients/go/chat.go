@@ -37,10 +37,7 @@ type ChatParams struct {
 // Create makes a completion and waits for all of it, for up to 600 s. It is not sent again once it may have arrived: each
 // arrival is paid for. Errors: [ErrInsufficientBalance], [ErrRateLimit], [ErrBadRequest] and all others.
 func (s *ChatCompletionsService) Create(ctx context.Context, params ChatParams, options ...CallOption) (*ChatCompletion, error) {
-	r, err := chatRequest(params, options)
-	if err != nil {
-		return nil, err
-	}
+	r := chatRequest(params, params.Extra, options)
 	r.isWhole = true
 	completion := &ChatCompletion{}
 	if err := s.core.read(ctx, r, completion); err != nil {
@@ -58,11 +55,7 @@ func (s *ChatCompletionsService) Stream(ctx context.Context, params ChatParams, 
 			extra[name] = value
 		}
 	}
-	params.Extra = extra
-	r, err := chatRequest(params, options)
-	if err != nil {
-		return nil, err
-	}
+	r := chatRequest(params, extra, options)
 	r.accept = eventStream
 	inner, cancel := context.WithCancelCause(ctx)
 	stream := &ChatStream{}
@@ -85,16 +78,11 @@ func (s *ChatCompletionsService) Stream(ctx context.Context, params ChatParams, 
 // ChatStream is a chat completion as it comes. It has to be read to its end or closed.
 type ChatStream struct{ stream }
 
-func chatRequest(params ChatParams, options []CallOption) (*request, error) {
+func chatRequest(params ChatParams, extra map[string]any, options []CallOption) *request {
 	if params.Messages == nil {
 		params.Messages = []ChatMessage{}
 	}
-	body, err := encode(params, params.Extra)
-	if err != nil {
-		return nil, err
-	}
-	return &request{
-		method: http.MethodPost, path: "/v1/chat/completions", body: jsonSource(body), contentType: "application/json",
-		isOnce: true, isPaid: true, options: options,
-	}, nil
+	r := newRequest(options, http.MethodPost, "/v1/chat/completions").withJSON(params, extra)
+	r.isPaid = true
+	return r
 }

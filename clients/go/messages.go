@@ -83,10 +83,7 @@ func Text(text string, fileIDs ...string) MessageParams {
 // breaks is made again and the stream goes on where it was. Errors: [ErrConflict] (session_busy) while the session
 // generates already, [ErrInsufficientBalance], [ErrRateLimit], [ErrNotFound] and all others.
 func (s *MessagesService) Create(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*MessageStream, error) {
-	r, err := newTurn(sessionID, params, true, options)
-	if err != nil {
-		return nil, err
-	}
+	r := newTurn(sessionID, params, true, options)
 	r.accept = eventStream
 	stream := s.core.newMessageStream(ctx, sessionID, options)
 	if _, err := stream.open(r); err != nil {
@@ -97,27 +94,18 @@ func (s *MessagesService) Create(ctx context.Context, sessionID string, params M
 
 // Send sends a message and waits for the whole answer, for up to 600 s. Errors are those of Create.
 func (s *MessagesService) Send(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*Message, error) {
-	r, err := newTurn(sessionID, params, false, options)
-	if err != nil {
-		return nil, err
-	}
+	r := newTurn(sessionID, params, false, options)
 	r.isWhole = true
 	return fetch[Message](ctx, s.core, r)
 }
 
-func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) (*request, error) {
+func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) *request {
 	extra := map[string]any{}
 	for name, value := range params.Extra {
 		extra[name] = value
 	}
 	extra["stream"] = isStream
-	body, err := encode(params, extra)
-	if err != nil {
-		return nil, err
-	}
-	r := newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID)
-	r.body, r.contentType, r.isOnce = jsonSource(body), "application/json", true
-	return r, nil
+	return newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID).withJSON(params, extra)
 }
 
 // Retrieve gives a message; one in progress as far as it has come. Error: [ErrNotFound].

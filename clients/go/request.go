@@ -3,7 +3,10 @@
 package tollgate
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,4 +40,31 @@ func newRequest(options []CallOption, method, path string, ids ...string) *reque
 		r.path = strings.Replace(r.path, "{}", url.PathEscape(id), 1)
 	}
 	return r
+}
+
+// withJSON gives the request a body: params, and extra fields that win over theirs.
+func (r *request) withJSON(params any, extra map[string]any) *request {
+	body, err := encode(params, extra)
+	if err != nil {
+		r.err = err
+	}
+	r.body, r.contentType = jsonSource(body), "application/json"
+	r.isOnce = r.method == http.MethodPost
+	return r
+}
+
+// source is a request's body, from its start each time it is opened.
+type source interface {
+	open(ctx context.Context) (io.ReadCloser, error) // for an attempt that ends with ctx
+	size() int64                                     // -1: not known
+	once() bool                                      // can't be opened again
+}
+
+type jsonSource []byte
+
+func (s jsonSource) size() int64 { return int64(len(s)) }
+func (s jsonSource) once() bool  { return false }
+
+func (s jsonSource) open(context.Context) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(s)), nil
 }

@@ -46,14 +46,8 @@ type SessionUpdate struct {
 
 // Create makes a session.
 func (s *SessionsService) Create(ctx context.Context, params SessionParams, options ...CallOption) (*Session, error) {
-	body, err := encode(params, params.Extra)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Session](ctx, s.core, &request{
-		method: http.MethodPost, path: "/api/chat/sessions", body: jsonSource(body), contentType: "application/json",
-		isOnce: true, options: options,
-	})
+	r := newRequest(options, http.MethodPost, "/api/chat/sessions").withJSON(params, params.Extra)
+	return fetch[Session](ctx, s.core, r)
 }
 
 // Retrieve gives a session. Error: [ErrNotFound].
@@ -70,12 +64,7 @@ func (s *SessionsService) Update(ctx context.Context, sessionID string, params S
 	for name, value := range params.Extra {
 		extra[name] = value
 	}
-	body, err := encode(params, extra)
-	if err != nil {
-		return nil, err
-	}
-	r := newRequest(options, http.MethodPatch, "/api/chat/sessions/{}", sessionID)
-	r.body, r.contentType = jsonSource(body), "application/json"
+	r := newRequest(options, http.MethodPatch, "/api/chat/sessions/{}", sessionID).withJSON(params, extra)
 	return fetch[Session](ctx, s.core, r)
 }
 

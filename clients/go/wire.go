@@ -4,11 +4,9 @@ package tollgate
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -106,20 +104,4 @@ func checkHeader(head http.Header) error {
 		}
 	}
 	return nil
-}
-
-// source is a request's body, from its start each time it is opened.
-type source interface {
-	open(ctx context.Context) (io.ReadCloser, error) // for an attempt that ends with ctx
-	size() int64                                     // -1: not known
-	once() bool                                      // can't be opened again
-}
-
-type jsonSource []byte
-
-func (s jsonSource) size() int64 { return int64(len(s)) }
-func (s jsonSource) once() bool  { return false }
-
-func (s jsonSource) open(context.Context) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(s)), nil
 }
