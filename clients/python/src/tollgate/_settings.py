@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ._errors import TollgateError
@@ -34,9 +34,9 @@ class Secret:
 class Timeouts:
     """Seconds. `head` is for an answer that is generated and not streamed; all else must move within `idle`."""
 
-    connect: float = 10.0
-    idle: float = 60.0
-    head: float = 600.0
+    connect: float
+    idle: float
+    head: float
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Settings:
     """Without `/v1` and without a slash at its end."""
     max_retries: int
     timeouts: Timeouts
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str]
 
     @property
     def base_url(self) -> str:
