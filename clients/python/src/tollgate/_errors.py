@@ -15,17 +15,11 @@ class TollgateError(Exception):
     `request_id` finds the request in the gateway's log. `partial_text` is what a stream had brought of its text.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        request_id: str | None = None,
-        partial_text: str | None = None,
-    ) -> None:
+    def __init__(self, message: str = "", *, request_id: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.request_id = request_id
-        self.partial_text = partial_text
+        self.partial_text: str | None = None
 
 
 class APIError(TollgateError):
@@ -49,9 +43,8 @@ class APIError(TollgateError):
         retry_after: float | None = None,
         body: object = None,
         request_id: str | None = None,
-        partial_text: str | None = None,
     ) -> None:
-        super().__init__(message, request_id=request_id, partial_text=partial_text)
+        super().__init__(message, request_id=request_id)
         self.status = status
         self.code = code
         self.type = type
