@@ -19,7 +19,7 @@ from ._settings import Settings
 
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
-_END_SECONDS = 3.0
+_DISCARD_SECONDS = 3.0
 _MOST_HOPS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -72,7 +72,7 @@ class Core:
         the answer of is done, whatever becomes of the rest."""
         try:
             with suppress(TollgateError):
-                await self._read_text(answer, _LARGEST_ERROR, _END_SECONDS)
+                await self._read_text(answer, _LARGEST_ERROR, _DISCARD_SECONDS)
         finally:
             await self.io.close(answer)
 
