@@ -30,7 +30,7 @@ class Options(TypedDict, total=False):
     head_timeout: float
 
 
-OPTIONS = Options.__optional_keys__
+_OPTIONS = Options.__optional_keys__
 _NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 
@@ -112,8 +112,8 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
 
 def divided(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keyword arguments into the body's fields and the options. `extra_body` is laid over the fields."""
-    options = {name: value for name, value in given.items() if name in OPTIONS}
-    fields = {name: value for name, value in given.items() if name not in OPTIONS}
+    options = {name: value for name, value in given.items() if name in _OPTIONS}
+    fields = {name: value for name, value in given.items() if name not in _OPTIONS}
     fields.update(fields.pop("extra_body", None) or {})
     return fields, options
 

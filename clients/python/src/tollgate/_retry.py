@@ -1,4 +1,4 @@
-# Whether to try again, and after how long. Pure: the time and the dice are given.
+# Whether to try again, and after how long. Waits for nothing itself.
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-MOST_SECONDS = 60.0
+_MOST_SECONDS = 60.0
 _FIRST_SECONDS = 0.5
 _LAST_SECONDS = 8.0
 _NUMBER = re.compile(r"\d{1,15}(\.\d+)?|\.\d+", re.ASCII)
@@ -42,7 +42,7 @@ def said_seconds(headers: Mapping[str, str]) -> float | None:
 def wait_seconds(attempt: int, said: float | None) -> float:
     """Before attempt `attempt` + 1, counted from 0. Full jitter: many clients that fail at once do not return at once."""
     if said is not None:
-        return min(said, MOST_SECONDS)
+        return min(said, _MOST_SECONDS)
     return random.random() * min(_LAST_SECONDS, _FIRST_SECONDS * (1 << min(attempt, 10)))
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ._errors import TollgateError
 
-LARGEST_EVENT = 8 * 1024 * 1024
+_LARGEST_EVENT = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 # A line is its data, behind "data: ".
-_LARGEST_LINE = LARGEST_EVENT + 6
+_LARGEST_LINE = _LARGEST_EVENT + 6
 
 
 class Event(NamedTuple):
@@ -87,7 +87,7 @@ class Parser:
                 self._data = bytearray(self._data)
             self._data += b"\n"
             self._data += value
-        if len(self._data) > LARGEST_EVENT:
+        if len(self._data) > _LARGEST_EVENT:
             raise _too_large()
 
     def _dispatch(self) -> None:
@@ -98,4 +98,4 @@ class Parser:
 
 
 def _too_large() -> TollgateError:
-    return TollgateError(f"An event is larger than {LARGEST_EVENT // 2**20} MiB.")
+    return TollgateError(f"An event is larger than {_LARGEST_EVENT // 2**20} MiB.")

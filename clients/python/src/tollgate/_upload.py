@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Union, cast
 
 from ._errors import TollgateError
 
-PIECE_BYTES = 256 * 1024
+_PIECE_BYTES = 256 * 1024
 
 Uploadable = Union[
     str, "os.PathLike[str]", bytes, bytearray, BinaryIO, Iterable[bytes], AsyncIterable[bytes]
@@ -180,8 +180,8 @@ def _of_path(path: str | os.PathLike[str]) -> Content:
 
 def _of_bytes(whole: bytes) -> Content:
     def pieces() -> Iterator[bytes]:
-        for start in range(0, len(whole), PIECE_BYTES):
-            yield whole[start : start + PIECE_BYTES]
+        for start in range(0, len(whole), _PIECE_BYTES):
+            yield whole[start : start + _PIECE_BYTES]
 
     return Content(pieces, size=len(whole))
 
@@ -206,7 +206,7 @@ def _of_file(file: BinaryIO) -> Content:
 
 def _read(file: BinaryIO) -> Iterator[bytes]:
     while True:
-        piece = file.read(PIECE_BYTES)
+        piece = file.read(_PIECE_BYTES)
         if not piece:
             return
         yield piece
