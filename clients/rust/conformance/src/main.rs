@@ -73,19 +73,12 @@ fn client(settings: &Value, waits: Arc<Mutex<Vec<u128>>>) -> Result<Client, Erro
     if let Some(millis) = settings["idle_timeout_ms"].as_u64() {
         builder = builder.idle_timeout(Duration::from_millis(millis));
     }
-    if let Some(millis) = settings["answer_timeout_ms"].as_u64() {
-        builder = builder.answer_timeout(Duration::from_millis(millis));
-    }
     builder.build()
 }
 
 /// A step's result.
 pub(crate) fn failed(error: &Error, shown: &mut Vec<String>) -> Value {
     shown.push(format!("{error} {error:?} {error:#?}"));
-    json!({ "error": described(error) })
-}
-
-pub(crate) fn described(error: &Error) -> Value {
     let class = match error {
         Error::Authentication(_) => "AuthenticationError",
         Error::InsufficientBalance(_) => "InsufficientBalanceError",
@@ -102,7 +95,7 @@ pub(crate) fn described(error: &Error) -> Value {
         _ => "TollgateError",
     };
     let api = error.api();
-    json!({
+    json!({ "error": {
         "class": class,
         "status": api.and_then(|api| api.status),
         "code": error.code(),
@@ -112,5 +105,5 @@ pub(crate) fn described(error: &Error) -> Value {
         "retry_after": api.and_then(|api| api.retry_after).map(|wait| wait.as_secs_f64()),
         "message": api.map_or_else(|| error.to_string(), |api| api.message.clone()),
         "partial_text": error.partial_text(),
-    })
+    } })
 }

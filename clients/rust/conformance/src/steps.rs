@@ -2,49 +2,35 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
-use tollgate::{ChatRequest, Client, Error, List, Message, SessionParams};
+use serde_json::{Value, json};
+use tollgate::{Call, ChatRequest, Client, Error, List, Message, Result, SessionParams};
 
-use crate::failed;
-use crate::files;
-use crate::streams::{Chat, Session, follow};
+use crate::streams::follow;
+use crate::{failed, files};
 
 pub(crate) async fn run(client: &Client, step: &Value, shown: &mut Vec<String>) -> Value {
-    match step["op"].as_str().unwrap_or_default() {
-        "chat.stream" => match client.chat().create_stream(chat(step)).await {
-            Ok(stream) => Box::pin(follow(client, Chat(stream), step, shown)).await,
-            Err(error) => failed(&error, shown),
-        },
-        "messages.create" => {
-            let mut call = client.messages(word(step, "session_id")).create(message(step));
-            if let Some(key) = step["idempotency_key"].as_str() {
-                call = call.idempotency_key(key);
-            }
-            match call.await {
-                Ok(stream) => Box::pin(follow(client, Session(stream), step, shown)).await,
-                Err(error) => failed(&error, shown),
-            }
-        }
-        "messages.resume" => {
-            let messages = client.messages(word(step, "session_id"));
-            match messages.resume(word(step, "id"), step["last_event_id"].as_str()).await {
-                Ok(stream) => Box::pin(follow(client, Session(stream), step, shown)).await,
-                Err(error) => failed(&error, shown),
-            }
-        }
-        "messages.active" => match client.messages(word(step, "session_id")).active().await {
-            Ok(Some(stream)) => Box::pin(follow(client, Session(stream), step, shown)).await,
-            Ok(None) => json!({ "ok": null }),
-            Err(error) => failed(&error, shown),
-        },
-        op => match call(client, op, step).await {
-            Ok(value) => json!({ "ok": value }),
-            Err(error) => failed(&error, shown),
-        },
-    }
+    perform(client, step, shown).await.unwrap_or_else(|error| failed(&error, shown))
 }
 
-async fn call(client: &Client, op: &str, step: &Value) -> Result<Value, Error> {
+/// The step's result. An error is one of the call itself: a stream's own is in its result, beside what came before it.
+async fn perform(client: &Client, step: &Value, shown: &mut Vec<String>) -> Result<Value> {
+    let messages = client.messages(word(step, "session_id"));
+    Ok(match word(step, "op") {
+        "chat.stream" => follow(client, client.chat().create_stream(chat(step)).await?, step, shown).await,
+        "messages.create" => follow(client, keyed(messages.create(message(step)), step).await?, step, shown).await,
+        "messages.resume" => {
+            let stream = messages.resume(word(step, "id"), step["last_event_id"].as_str()).await?;
+            follow(client, stream, step, shown).await
+        }
+        "messages.active" => match messages.active().await? {
+            Some(stream) => follow(client, stream, step, shown).await,
+            None => json!({ "ok": null }),
+        },
+        op => json!({ "ok": call(client, op, step).await? }),
+    })
+}
+
+async fn call(client: &Client, op: &str, step: &Value) -> Result<Value> {
     let id = word(step, "id");
     let messages = client.messages(word(step, "session_id"));
     match op {
@@ -54,13 +40,7 @@ async fn call(client: &Client, op: &str, step: &Value) -> Result<Value, Error> {
         "sessions.update" => shown(client.sessions().update(id, params(step)).await?),
         "sessions.delete" => shown(client.sessions().delete(id).await?),
         "sessions.list" => items(client.sessions().list(), step).await,
-        "messages.send" => {
-            let mut call = messages.send(message(step));
-            if let Some(key) = step["idempotency_key"].as_str() {
-                call = call.idempotency_key(key);
-            }
-            shown(call.await?)
-        }
+        "messages.send" => shown(keyed(messages.send(message(step)), step).await?),
         "messages.retrieve" => shown(messages.retrieve(id).await?),
         "messages.cancel" => shown(messages.cancel(id).await?),
         "messages.list" => items(messages.list(), step).await,
@@ -83,7 +63,7 @@ pub(crate) fn word<'a>(step: &'a Value, name: &str) -> &'a str {
     step[name].as_str().unwrap_or_default()
 }
 
-pub(crate) fn shown(value: impl Serialize) -> Result<Value, Error> {
+pub(crate) fn shown(value: impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|error| Error::Config(error.to_string()))
 }
 
@@ -91,9 +71,15 @@ fn fields<'a>(step: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, 
     step[name].as_object().into_iter().flatten()
 }
 
+fn keyed<T>(call: Call<T>, step: &Value) -> Call<T> {
+    match step["idempotency_key"].as_str() {
+        Some(key) => call.idempotency_key(key),
+        None => call,
+    }
+}
+
 fn chat(step: &Value) -> ChatRequest {
-    let body: Map<String, Value> = step["body"].as_object().cloned().unwrap_or_default();
-    ChatRequest::from(body)
+    step["body"].as_object().cloned().unwrap_or_default().into()
 }
 
 fn params(step: &Value) -> SessionParams {
@@ -108,10 +94,7 @@ fn message(step: &Value) -> Message {
     fields(step, "params").fold(message, |message, (name, value)| message.param(name, value.clone()))
 }
 
-async fn items<T: DeserializeOwned + Serialize + Unpin + 'static>(
-    mut list: List<T>,
-    step: &Value,
-) -> Result<Value, Error> {
+async fn items<T: DeserializeOwned + Serialize + Unpin + 'static>(mut list: List<T>, step: &Value) -> Result<Value> {
     for (name, value) in fields(step, "params") {
         list = list.query(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }

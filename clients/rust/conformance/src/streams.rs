@@ -1,32 +1,19 @@
 // A stream as a user's loop sees it, with what a case wants done in the middle of it.
 
+use std::fmt::Debug;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tollgate::{ChatStream, Chunk, Client, Error, MessageStream, Result};
 
-use crate::steps;
-use crate::{described, failed};
-
-pub(crate) struct Chat(pub(crate) ChatStream);
-pub(crate) struct Session(pub(crate) MessageStream);
+use crate::{failed, steps};
 
 /// What both kinds of streams can be asked for; only the driver needs them to be alike.
-pub(crate) trait Followed {
+pub(crate) trait Followed: Debug {
     async fn next(&mut self) -> Option<Result<Chunk>>;
-    async fn cancel(&mut self) -> Result<Value>;
-    async fn last(&mut self) -> Result<Value>;
     fn close(&mut self);
-    fn message_id(&self) -> Option<&str>;
-    fn last_event_id(&self) -> Option<&str>;
-    fn shown(&self) -> String;
-}
 
-impl Followed for Chat {
-    async fn next(&mut self) -> Option<Result<Chunk>> {
-        self.0.next().await
-    }
-
-    async fn cancel(&mut self) -> Result<Value> {
+    async fn cancel(&self) -> Result<Value> {
         Err(Error::Config("a stream of /v1/chat has no cancel".into()))
     }
 
@@ -34,55 +21,53 @@ impl Followed for Chat {
         Err(Error::Config("a stream of /v1/chat has no final message".into()))
     }
 
-    fn close(&mut self) {
-        self.0.close();
-    }
-
     fn message_id(&self) -> Option<&str> {
         None
     }
 
     fn last_event_id(&self) -> Option<&str> {
         None
-    }
-
-    fn shown(&self) -> String {
-        format!("{:?}", self.0)
     }
 }
 
-impl Followed for Session {
+impl Followed for ChatStream {
     async fn next(&mut self) -> Option<Result<Chunk>> {
-        self.0.next().await
-    }
-
-    async fn cancel(&mut self) -> Result<Value> {
-        steps::shown(self.0.cancel().await?)
-    }
-
-    async fn last(&mut self) -> Result<Value> {
-        steps::shown(self.0.final_message().await?)
+        self.next().await
     }
 
     fn close(&mut self) {
-        self.0.close();
+        self.close();
+    }
+}
+
+impl Followed for MessageStream {
+    async fn next(&mut self) -> Option<Result<Chunk>> {
+        self.next().await
+    }
+
+    fn close(&mut self) {
+        self.close();
+    }
+
+    async fn cancel(&self) -> Result<Value> {
+        steps::shown(self.cancel().await?)
+    }
+
+    async fn last(&mut self) -> Result<Value> {
+        steps::shown(self.final_message().await?)
     }
 
     fn message_id(&self) -> Option<&str> {
-        self.0.message_id()
+        self.message_id()
     }
 
     fn last_event_id(&self) -> Option<&str> {
-        self.0.last_event_id()
-    }
-
-    fn shown(&self) -> String {
-        format!("{:?}", self.0)
+        self.last_event_id()
     }
 }
 
 pub(crate) async fn follow(client: &Client, mut stream: impl Followed, step: &Value, shown: &mut Vec<String>) -> Value {
-    shown.push(stream.shown());
+    shown.push(format!("{stream:?}"));
     let mut chunks = Chunks::new(step["report"].as_str().unwrap_or("digest"));
     let leave_after = step["leave_after"].as_u64().unwrap_or(u64::MAX);
     let mut during = Vec::new();
@@ -119,8 +104,7 @@ pub(crate) async fn follow(client: &Client, mut stream: impl Followed, step: &Va
     match error {
         None => json!({ "ok": seen }),
         Some(error) => {
-            failed(&error, shown);
-            seen["error"] = described(&error);
+            seen["error"] = failed(&error, shown)["error"].take();
             seen
         }
     }
