@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -129,9 +130,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 	if err != nil {
 		return nil, &Error{Message: "the request can't be made: " + err.Error(), Err: err}
 	}
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	if r.accept == "" {
 		req.Header.Set("Accept", "application/json")
 	} else {
@@ -240,24 +239,25 @@ func (c *core) describe(e *APIError, data []byte) {
 	e.Param, e.RequestID = shown(parts.Param), shown(body.RequestID)
 }
 
-// read makes a call whose answer is a JSON object.
-func (c *core) read(ctx context.Context, r *request, into any) error {
-	a, err := c.call(ctx, r)
+// fetch makes a call whose answer is a JSON object, a T.
+func fetch[T any](ctx context.Context, core *core, r *request) (*T, error) {
+	a, err := core.call(ctx, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer a.body.Close()
 	data, err := io.ReadAll(io.LimitReader(a.body, longestAnswer+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(data) > longestAnswer {
-		return &Error{Message: "the answer is longer than 64 MiB"}
+		return nil, &Error{Message: "the answer is longer than 64 MiB"}
 	}
-	if err := decode(data, into); err != nil {
-		return &Error{Message: fmt.Sprintf("the answer (HTTP %d) is not the API's: %v", a.status, err), Err: err}
+	value := new(T)
+	if err := decode(data, value); err != nil {
+		return nil, &Error{Message: fmt.Sprintf("the answer (HTTP %d) is not the API's: %v", a.status, err), Err: err}
 	}
-	return nil
+	return value, nil
 }
 
 // run makes a call whose answer has nothing to say.

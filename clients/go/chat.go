@@ -5,6 +5,7 @@ package tollgate
 
 import (
 	"context"
+	"maps"
 	"net/http"
 )
 
@@ -39,22 +40,15 @@ type ChatParams struct {
 func (s *ChatCompletionsService) Create(ctx context.Context, params ChatParams, options ...CallOption) (*ChatCompletion, error) {
 	r := chatRequest(params, params.Extra, options)
 	r.isWhole = true
-	completion := &ChatCompletion{}
-	if err := s.core.read(ctx, r, completion); err != nil {
-		return nil, err
-	}
-	return completion, nil
+	return fetch[ChatCompletion](ctx, s.core, r)
 }
 
 // Stream makes a completion that comes as it is generated. The context is for all of the stream. Leaving it ends the
 // generation; what was generated is paid for. Use Extra for stream_options.
 func (s *ChatCompletionsService) Stream(ctx context.Context, params ChatParams, options ...CallOption) (*ChatStream, error) {
-	extra := map[string]any{"stream": true}
-	for name, value := range params.Extra {
-		if name != "stream" {
-			extra[name] = value
-		}
-	}
+	extra := map[string]any{}
+	maps.Copy(extra, params.Extra)
+	extra["stream"] = true
 	r := chatRequest(params, extra, options)
 	r.accept = eventStream
 	inner, cancel := context.WithCancelCause(ctx)

@@ -33,9 +33,8 @@ type events struct {
 	isBegun          bool // the first line is past, and a byte order mark with it
 	skipLF           bool // the last line ended in CR: a LF behind it is its end too
 
-	id      []byte
-	data    []byte
-	hasData bool
+	id   []byte
+	data []byte // nil: there was no such field
 }
 
 func newEvents(from io.Reader) *events {
@@ -44,7 +43,7 @@ func newEvents(from io.Reader) *events {
 
 // next gives the next event with data. The error is io.EOF where the input ends, errLongEvent, or the input's own.
 func (e *events) next() (event, error) {
-	e.id, e.data, e.hasData = e.id[:0], nil, false
+	e.id, e.data = e.id[:0], nil
 	for {
 		line, err := e.line()
 		if err != nil {
@@ -59,7 +58,7 @@ func (e *events) next() (event, error) {
 		if len(e.data) > 0 {
 			return event{e.id, e.data}, nil
 		}
-		e.id, e.data, e.hasData = e.id[:0], nil, false
+		e.id, e.data = e.id[:0], nil
 	}
 }
 
@@ -72,12 +71,12 @@ func (e *events) take(line []byte) error {
 		if len(e.data)+len(value) > longestEvent {
 			return errLongEvent
 		}
-		if e.hasData {
-			e.data = append(e.data, '\n')
-		} else {
+		if e.data == nil {
 			e.data = make([]byte, 0, len(value))
+		} else {
+			e.data = append(e.data, '\n')
 		}
-		e.data, e.hasData = append(e.data, value...), true
+		e.data = append(e.data, value...)
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			e.id = append(e.id[:0], value...)

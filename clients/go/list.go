@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -39,10 +40,10 @@ func set(query url.Values, name, value string) {
 // Page is one page of a list.
 type Page[T any] struct {
 	object
-	Data    []T
-	FirstID string // of Data; with ListParams.Before gives what is before it
-	LastID  string // of Data; with ListParams.After gives what comes behind it
-	HasMore bool
+	Data    []T    `json:"data"`
+	FirstID string `json:"first_id"` // of Data; with ListParams.Before gives what is before it
+	LastID  string `json:"last_id"`  // of Data; with ListParams.After gives what comes behind it
+	HasMore bool   `json:"has_more"`
 }
 
 // List is a list that has not been asked for yet. Each use of it asks again.
@@ -81,9 +82,7 @@ func (l *List[T]) All() iter.Seq2[T, error] {
 func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 	return func(yield func(*Page[T], error) bool) {
 		query := url.Values{}
-		for name, values := range l.request.query {
-			query[name] = values
-		}
+		maps.Copy(query, l.request.query)
 		direction := "after"
 		if query.Has("before") {
 			direction = "before"
@@ -115,19 +114,16 @@ func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 func (l *List[T]) First() (*Page[T], error) { return l.fetch(l.request.query) }
 
 func (l *List[T]) fetch(query url.Values) (*Page[T], error) {
-	var came struct {
-		object
-		Data    []json.RawMessage `json:"data"`
-		FirstID string            `json:"first_id"`
-		LastID  string            `json:"last_id"`
-		HasMore bool              `json:"has_more"`
-	}
 	r := l.request
 	r.query = query
-	if err := l.core.read(l.ctx, &r, &came); err != nil {
+	came, err := fetch[struct {
+		Page[T]
+		Data []json.RawMessage `json:"data"` // else the items would not keep theirs
+	}](l.ctx, l.core, &r)
+	if err != nil {
 		return nil, err
 	}
-	page := &Page[T]{object: came.object, FirstID: came.FirstID, LastID: came.LastID, HasMore: came.HasMore}
+	page := &came.Page
 	page.Data = make([]T, len(came.Data))
 	for i, item := range came.Data {
 		if err := decode(item, &page.Data[i]); err != nil {

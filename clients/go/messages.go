@@ -4,6 +4,7 @@ package tollgate
 
 import (
 	"context"
+	"maps"
 	"net/http"
 )
 
@@ -101,9 +102,7 @@ func (s *MessagesService) Send(ctx context.Context, sessionID string, params Mes
 
 func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) *request {
 	extra := map[string]any{}
-	for name, value := range params.Extra {
-		extra[name] = value
-	}
+	maps.Copy(extra, params.Extra)
 	extra["stream"] = isStream
 	return newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID).withJSON(params, extra)
 }

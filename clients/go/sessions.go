@@ -4,6 +4,7 @@ package tollgate
 
 import (
 	"context"
+	"maps"
 	"net/http"
 )
 
@@ -61,9 +62,7 @@ func (s *SessionsService) Update(ctx context.Context, sessionID string, params S
 	for _, name := range params.Clear {
 		extra[name] = nil
 	}
-	for name, value := range params.Extra {
-		extra[name] = value
-	}
+	maps.Copy(extra, params.Extra)
 	r := newRequest(options, http.MethodPatch, "/api/chat/sessions/{}", sessionID).withJSON(params, extra)
 	return fetch[Session](ctx, s.core, r)
 }
@@ -76,13 +75,4 @@ func (s *SessionsService) Delete(ctx context.Context, sessionID string, options 
 // List has the sessions, the newest first unless told otherwise.
 func (s *SessionsService) List(ctx context.Context, params ListParams, options ...CallOption) *List[Session] {
 	return newList[Session](ctx, s.core, params.query(), options, "/api/chat/sessions")
-}
-
-// fetch makes a call whose answer is a T.
-func fetch[T any](ctx context.Context, core *core, r *request) (*T, error) {
-	value := new(T)
-	if err := core.read(ctx, r, value); err != nil {
-		return nil, err
-	}
-	return value, nil
 }
