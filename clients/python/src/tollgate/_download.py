@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Union, cast
 from urllib.parse import unquote
 
-from ._again import Again
 from ._core import Core
 from ._errors import ConnectionError, IncompleteStreamError, TollgateError
 from ._http import Answer
 from ._loop import AsyncLoop, BlockingLoop
 from ._request import Call
+from ._source import Source
 
 if TYPE_CHECKING:
     from ._modes import Either
@@ -24,58 +24,48 @@ if TYPE_CHECKING:
 Target = Union[str, "os.PathLike[str]", BinaryIO]
 
 
-class Fetcher:
+class Fetcher(Source[bytes]):
     """`start`: the byte that the first answer begins with. Counts bytes of the whole file."""
 
     def __init__(
         self, core: Core, call: Call, answer: Answer, *, start: int, on_progress: Any
     ) -> None:
-        self.core = core
+        super().__init__(core, answer)
         self.headers: Mapping[str, str] = answer.headers
         self.start = self.position = start
         self.etag: str | None = answer.headers.get("etag")
         self.size = _size_of(answer)
-        self.is_left = False
         self._call = call
-        self._answer: Answer | None = answer
         self._on_progress: Callable[[int], object] | None = on_progress
         self._piece = b""
-        self._again = Again(core, lambda: self.is_left)
-        self._is_done = False
 
     def pop(self) -> bytes | None:
         piece, self._piece = self._piece, b""
         return piece or None
 
     async def more(self) -> bool:
-        if self._is_done or self.is_left:
+        if self.is_over or self.is_closed:
             await self._drop()
             return False
         cause: TollgateError | None = None
         try:
-            piece = await self.core.io.read(self._answer) if self._answer else b""
+            piece = await self._next_piece()
         except ConnectionError as error:
             piece, cause = b"", error
         if piece:
             self._take(piece)
         elif cause is None and self._answer and self.size in (None, self.position):
-            self._is_done = True
-        elif not self.is_left:
+            self.is_over = True
+        elif not self.is_closed:
             await self._go_on(cause)
         return True
 
     async def close(self) -> None:
-        self.is_left = not self._is_done
         self._piece = b""
-        await self._drop()
-
-    def forget(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            self.core.io.forget(answer)
+        await super().close()
 
     def _take(self, piece: bytes) -> None:
-        self._again.tries = 0
+        self._tries = 0
         self._piece = piece
         self.position += len(piece)
         if self._on_progress is not None:
@@ -87,14 +77,9 @@ class Fetcher:
             words = "The download broke, and has no ETag to go on by."
             raise IncompleteStreamError(words) from cause
         headers = {"range": f"bytes={self.position}-", "if-range": self.etag}
-        answer = await self._again.answer(replace(self._call, headers=headers), cause)
+        answer = await self._ask_again(replace(self._call, headers=headers), cause)
         if answer is not None:
             self._answer = await begins_at(self.core, answer, self.position, self.etag)
-
-    async def _drop(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            await self.core.io.close(answer)
 
 
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None = None) -> Answer:

@@ -6,37 +6,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ._errors import TollgateError
 from ._modes import completed
+from ._source import Source
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Source(Protocol[T_co]):
-    @property
-    def is_left(self) -> bool:
-        """Closed before its end."""
-        ...
-
-    def pop(self) -> T_co | None:
-        """The next part, if it is here already. Never waits."""
-        ...
-
-    async def more(self) -> bool:
-        """Waits for more; False at the end."""
-        ...
-
-    async def close(self) -> None: ...
-
-    def forget(self) -> None:
-        """`close` for a finalizer, which can't wait and may be called within anything."""
-        ...
 
 
 class BlockingLoop(Generic[T]):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._again import Again
 from ._chunk import Chunk, text_of
 from ._core import Core, parse_object
 from ._errors import (
@@ -22,12 +21,13 @@ from ._errors import (
 )
 from ._http import Answer
 from ._request import Call
+from ._source import Source
 from ._sse import Event, Parser
 
 _MOST_PARTIAL_TEXT = 8 * 1024 * 1024
 
 
-class Reader:
+class Reader(Source[Chunk]):
     """`pop` gives what has come, without waiting; `more` waits for more of it. One of the two faces calls them in turn.
 
     `messages`: the path of the session's messages; None for a stream that can't be resumed.
@@ -43,23 +43,19 @@ class Reader:
         last_event_id: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(core, answer)
         headers = answer.headers
         self.request_id: str | None = headers.get("x-request-id")
         self.message_id: str | None = headers.get("x-message-id") or message_id
         self.user_message_id: str | None = headers.get("x-user-message-id")
         self.last_event_id = last_event_id
-        self.is_done = False
-        self.is_closed = False
-        self.core = core
         self._messages = messages
         self._options = {
             name: value for name, value in (options or {}).items() if name != "idempotency_key"
         }
         self._number = _number_of(last_event_id)
         self._text = bytearray()
-        self._answer: Answer | None = answer
         self._parser = Parser()
-        self._again = Again(core, lambda: self.is_closed)
         self._failure: TollgateError | None = None
         self._is_cancelled = False
         self._is_reading = False
@@ -88,7 +84,7 @@ class Reader:
     def _chunk_of(self, event: Event) -> Chunk | None:
         """None for a terminal, and for what can't be one."""
         if event.data == "[DONE]":
-            self.is_done = True
+            self.is_over = True
             return None
         try:
             raw = parse_object(event.data, "An event of the stream")
@@ -101,12 +97,12 @@ class Reader:
         text = text_of(raw)
         if text:
             self._keep(text)
-        self._again.tries = 0
+        self._tries = 0
         return Chunk(raw, text, event.id)
 
     async def more(self) -> bool:
         """False at the end; raises what the stream failed of. What was popped last was all there was."""
-        if self._is_over or self.is_closed:
+        if self.is_over or self.is_closed:
             await self._end()
             return False
         if self._is_reading:
@@ -122,7 +118,7 @@ class Reader:
     async def _read(self) -> bool:
         cause: TollgateError | None = None
         try:
-            piece = await self.core.io.read(self._answer) if self._answer else b""
+            piece = await self._next_piece()
             if piece:
                 self._parser.feed(piece)
                 return True
@@ -136,26 +132,20 @@ class Reader:
         return True
 
     async def _end(self) -> None:
-        answer, self._answer = self._answer, None
         self.is_closed = True
-        if answer is not None:
-            await (self.core.io.finish(answer) if self.is_done else self.core.io.close(answer))
+        if self.is_over and not self._failure:
+            answer = self._taken()
+            if answer is not None:
+                await self.core.io.finish(answer)
+        await self._drop()
         if self._failure:
             self._failure.partial_text = self.partial_text
             raise self._failure
 
     async def close(self) -> None:
         """Leaves: the connection is closed, the generation goes on."""
-        self.is_closed = True
         self._parser.events.clear()
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            await self.core.io.close(answer)
-
-    def forget(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            self.core.io.forget(answer)
+        await super().close()
 
     async def drain(self) -> None:
         while True:
@@ -177,15 +167,6 @@ class Reader:
             # Refused, it stopped nothing. An answer that was lost may have.
             self._is_cancelled = error.status is None or error.status >= 500
             raise
-
-    @property
-    def is_left(self) -> bool:
-        """Closed before its end."""
-        return self.is_closed and not self._is_over
-
-    @property
-    def _is_over(self) -> bool:
-        return self.is_done or self._failure is not None
 
     def _path(self, *more: str) -> tuple[str, ...] | None:
         if self._messages is None or not self.message_id:
@@ -218,22 +199,24 @@ class Reader:
     def _take_error(self, data: str) -> None:
         error = error_of_event(self.core.parse_error(data, "An event of the stream"))
         if error.code == "message_cancelled" and self._is_cancelled:
-            self.is_done = True
+            self.is_over = True
         else:
             self._fail(error)
 
     def _fail(self, error: TollgateError) -> None:
         error.request_id = error.request_id or self.request_id
         self._failure = error
+        self.is_over = True
 
     async def _resume(self, cause: TollgateError | None) -> None:
+        self._parser = Parser()
         await self._drop()
         path = self._path("stream")
         try:
             if path is None or self._has_unnumbered:
                 raise IncompleteStreamError(self._why_not()) from cause
             call = resume_call(path, self.last_event_id, self._options)
-            answer = await self._again.answer(call, cause)
+            answer = await self._ask_again(call, cause)
             if answer is None:
                 return
             if answer.status == 204:
@@ -248,16 +231,10 @@ class Reader:
         """The server has no more: 204. Whether that is success, the message tells."""
         status = (await self.read_message()).get("status")
         if status == "completed" or (status == "cancelled" and self._is_cancelled):
-            self.is_done = True
+            self.is_over = True
         else:
             words = f"The stream ended early: the message is {status}."
             self._fail(IncompleteStreamError(words))
-
-    async def _drop(self) -> None:
-        answer, self._answer = self._answer, None
-        self._parser = Parser()
-        if answer is not None:
-            await self.core.io.close(answer)
 
     def _why_not(self) -> str:
         if self._messages is None:
