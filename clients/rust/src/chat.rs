@@ -29,7 +29,7 @@ impl Chat {
     pub fn create(&self, chat: ChatRequest) -> Call<ChatCompletion> {
         let request = self.request(chat, false).map(|request| Request { is_slow: true, ..request });
         Call::new(&self.client, request, |client, request| async move {
-            let body = client.inner.text(&request).await?;
+            let body = client.inner.body(&request).await?;
             let text = String::from_utf8_lossy(&body).into_owned();
             ChatCompletion::parse(text).map_err(|_| Error::protocol("the answer is no JSON object"))
         })

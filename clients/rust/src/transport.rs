@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
     USER_AGENT,
@@ -73,14 +72,15 @@ impl Inner {
     }
 
     pub(crate) async fn json<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
-        let body = self.text(request).await?;
-        let bad = |error: serde_json::Error| error.to_string().replace(&self.key, "***");
-        serde_json::from_slice(&body)
-            .map_err(|error| Error::protocol(format!("the answer is not the API's: {}", bad(error))))
+        let body = self.body(request).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            let why = error.to_string().replace(&self.key, "***");
+            Error::protocol(format!("the answer is not the API's: {why}"))
+        })
     }
 
     /// The answer's whole body.
-    pub(crate) async fn text(&self, request: &Request) -> Result<Bytes> {
+    pub(crate) async fn body(&self, request: &Request) -> Result<Vec<u8>> {
         let response = self.send(request).await?;
         let bytes = Bytestream::new(response, self.idle_timeout(request));
         read(bytes, MAX_JSON).await?.ok_or_else(|| Error::protocol("the answer is larger than 64 MiB"))
@@ -103,7 +103,9 @@ impl Inner {
             let Some(next) = next else {
                 let failure = self.refusal(request, response).await;
                 // An upload that was refused in the middle: the rest of it need not be read.
-                sending.as_ref().inspect(|sending| sending.stop());
+                if let Some(sending) = sending {
+                    sending.stop();
+                }
                 return Err(failure);
             };
             url = next;
@@ -217,18 +219,15 @@ fn redirect(response: &Response, url: &Url) -> Option<Url> {
 }
 
 /// `None` where there is more than `limit`.
-async fn read(mut bytes: Bytestream, limit: usize) -> Result<Option<Bytes>> {
-    let Some(first) = bytes.next().await.transpose()? else {
-        return Ok(Some(Bytes::new()));
-    };
-    let mut body = Vec::from(first);
+async fn read(mut bytes: Bytestream, limit: usize) -> Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
     while let Some(more) = bytes.next().await.transpose()? {
         if body.len() + more.len() > limit {
             return Ok(None);
         }
         body.extend_from_slice(&more);
     }
-    Ok(Some(body.into()))
+    Ok(Some(body))
 }
 
 /// `None` when nothing went out or came in for `limit`.
