@@ -1,13 +1,14 @@
 // What the README says is tried as a stranger would: the module installed from its archive into an empty one, the first
 // program there, every other block and the examples against a real gateway.
 
-import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Gate } from '../../language.ts'
 import { blocksOf, environmentOf, inFolder } from '../tools.ts'
 import { home, outputOf } from './tools.ts'
 
+const module = 'github.com/tollgate/tollgate-go'
 const version = 'v0.1.0'
 
 /** Standard packages that a block may name. */
@@ -29,7 +30,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
     const cwd = join(folder, 'stranger')
     await mkdir(cwd)
     await outputOf('go', ['mod', 'init', 'example.com/stranger'], { cwd, env })
-    await outputOf('go', ['get', `${await modulePath()}@${version}`], { cwd, env })
+    await outputOf('go', ['get', `${module}@${version}`], { cwd, env })
     const [first = ''] = await blocks()
     await writeFile(join(cwd, 'main.go'), first)
     const printed = await outputOf('go', ['run', '.'], { cwd, env })
@@ -44,15 +45,12 @@ export async function checkExamples(gate: Gate): Promise<void> {
     const [, ...others] = await blocks()
     await writeFile(join(cwd, 'main.go'), programOf(others))
     const lines = [
-      `module example.com/readme`,
+      'module example.com/readme',
       'go 1.23',
-      `require ${await modulePath()} ${version}`,
+      `require ${module} ${version}`,
+      `replace ${module} => ${home}`,
     ]
-    await writeFile(
-      join(cwd, 'go.mod'),
-      `${lines.join('\n')}\nreplace ${await modulePath()} => ${home}\n`,
-    )
-    await outputOf('gofmt', ['-l', 'main.go'], { cwd })
+    await writeFile(join(cwd, 'go.mod'), lines.join('\n'))
     await outputOf('go', ['run', '.'], { cwd, env })
   })
   for (const name of await readdir(join(home, 'examples'))) {
@@ -61,11 +59,7 @@ export async function checkExamples(gate: Gate): Promise<void> {
   }
 }
 
-async function modulePath(): Promise<string> {
-  return /^module (\S+)/.exec(await readFile(join(home, 'go.mod'), 'utf8'))?.[1] ?? ''
-}
-
-function blocks(): Promise<readonly string[]> {
+export function blocks(): Promise<readonly string[]> {
   return blocksOf(join(home, 'README.md'), 'go')
 }
 
@@ -89,7 +83,7 @@ import (
 	"log"
 	${[...imports].map((name) => `"${name}"`).join('\n\t')}
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "${module}"
 )
 
 ${functions.join('\n\n')}

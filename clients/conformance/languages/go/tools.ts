@@ -13,10 +13,10 @@ export const home = folderOf('go')
 export function outputOf(
   program: string,
   words: readonly string[],
-  { cwd = home, env = {} }: Place = {},
+  { cwd = home, env = {}, ...place }: Place = {},
 ): Promise<string> {
   const own = { GOFLAGS: '-buildvcs=false -p=2', GOTOOLCHAIN: 'local', GOWORK: 'off' }
-  return run(program, words, { cwd, env: { ...own, ...env } })
+  return run(program, words, { ...place, cwd, env: { ...own, ...env } })
 }
 
 export async function inHome(program: string, words: readonly string[]): Promise<void> {
