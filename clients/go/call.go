@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/url"
 	"time"
@@ -267,15 +266,6 @@ func (c *core) run(ctx context.Context, r *request) error {
 		a.body.settle()
 	}
 	return err
-}
-
-// isStream says so, or what is wrong with an answer that should be one.
-func (a *answer) isStream() error {
-	kind, _, _ := mime.ParseMediaType(a.head.Get("Content-Type"))
-	if a.status == http.StatusOK && kind == eventStream {
-		return nil
-	}
-	return &Error{Message: fmt.Sprintf("the answer (HTTP %d, %q) is no stream", a.status, kind)}
 }
 
 func newKey() string {

@@ -51,21 +51,19 @@ func (s *ChatCompletionsService) Stream(ctx context.Context, params ChatParams, 
 	extra["stream"] = true
 	r := chatRequest(params, extra, options)
 	r.accept = eventStream
-	inner, cancel := context.WithCancelCause(ctx)
 	stream := &ChatStream{}
-	stream.init(s.core, inner, cancel)
+	stream.init(ctx, s.core)
 	stream.broken = func(cause error) error {
 		return stream.incomplete("the stream ended before its end; one of /v1/chat can't be resumed", cause)
 	}
-	a, err := s.core.call(inner, r)
+	a, err := s.core.call(stream.ctx, r)
 	if err == nil {
-		err = a.isStream()
+		err = stream.use(a)
 	}
 	if err != nil {
-		cancel(errClosed)
+		_ = stream.Close()
 		return nil, err
 	}
-	stream.use(a)
 	return stream, nil
 }
 

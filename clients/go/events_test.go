@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -73,10 +74,12 @@ func BenchmarkChunks(b *testing.B) {
 	block = bytes.ReplaceAll(block, []byte(":1\n"), []byte("\n"))
 	core := &core{redact: func(text string) string { return text }}
 	s := &MessageStream{}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	s.init(core, ctx, cancel)
-	watch := newWatch(ctx, &settings{}, 0)
-	s.use(&answer{body: &receiving{body: &endless{bytes.Repeat(block, 64)}, watch: watch}})
+	s.init(context.Background(), core)
+	body := &receiving{body: &endless{bytes.Repeat(block, 64)}, watch: newWatch(s.ctx, &settings{}, 0)}
+	head := http.Header{"Content-Type": {eventStream}}
+	if err := s.use(&answer{status: http.StatusOK, head: head, body: body}); err != nil {
+		b.Fatal(err)
+	}
 	b.SetBytes(int64(len(block)))
 	b.ReportAllocs()
 	count := 0

@@ -27,8 +27,7 @@ type MessageStream struct {
 
 func (c *core) newMessageStream(ctx context.Context, sessionID string, options []CallOption) *MessageStream {
 	s := &MessageStream{sessionID: sessionID, options: options}
-	inner, cancel := context.WithCancelCause(ctx)
-	s.init(c, inner, cancel)
+	s.init(ctx, c)
 	s.broken = s.resume
 	return s
 }
@@ -36,19 +35,18 @@ func (c *core) newMessageStream(ctx context.Context, sessionID string, options [
 // open makes the first request; false: the server has nothing to be read (204).
 func (s *MessageStream) open(r *request) (bool, error) {
 	a, err := s.core.call(s.ctx, r)
-	if err != nil {
-		s.close(errClosed)
-		return false, err
-	}
-	if s.isOver = a.status == http.StatusNoContent && r.method == http.MethodGet; s.isOver {
+	if err == nil && a.status == http.StatusNoContent && r.method == http.MethodGet {
 		a.body.settle()
+		s.isOver = true
 		return false, nil
 	}
-	if err := a.isStream(); err != nil {
-		s.close(errClosed)
+	if err == nil {
+		err = s.use(a)
+	}
+	if err != nil {
+		_ = s.Close()
 		return false, err
 	}
-	s.use(a)
 	s.userMessageID = a.head.Get("X-User-Message-Id")
 	if id := a.head.Get("X-Message-Id"); id != "" {
 		s.messageID = id
@@ -146,15 +144,11 @@ func (s *MessageStream) resumption(messageID string) *request {
 
 // resumed goes on with the answer; 204 has nothing more.
 func (s *MessageStream) resumed(a *answer) error {
-	if a.status != http.StatusNoContent {
-		if err := a.isStream(); err != nil {
-			return s.partial(err)
-		}
-		s.use(a)
-		return nil
+	if a.status == http.StatusNoContent {
+		a.body.settle()
+		return s.settled()
 	}
-	a.body.settle()
-	return s.settled()
+	return s.partial(s.use(a))
 }
 
 // settled reads the message of a stream that has nothing more: only one that is complete is a success.

@@ -8,9 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"math"
+	"mime"
+	"net/http"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -41,18 +44,23 @@ type stream struct {
 	requestID   string
 }
 
-func (s *stream) init(core *core, ctx context.Context, cancel context.CancelCauseFunc) {
-	s.core, s.ctx, s.close = core, ctx, cancel
-	s.lastNumber = -1
+func (s *stream) init(ctx context.Context, core *core) {
+	s.core, s.lastNumber = core, -1
+	s.ctx, s.close = context.WithCancelCause(ctx)
 }
 
-// use reads on from an answer.
-func (s *stream) use(a *answer) {
+// use reads on from an answer, if it is a stream.
+func (s *stream) use(a *answer) error {
+	kind := a.head.Get("Content-Type")
+	if name, _, _ := mime.ParseMediaType(kind); a.status != http.StatusOK || name != eventStream {
+		return &Error{Message: fmt.Sprintf("the answer (HTTP %d, %q) is no stream", a.status, s.core.redact(kind))}
+	}
 	s.answer = a
 	s.events = newEvents(a.body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requestID = a.head.Get("X-Request-Id")
+	return nil
 }
 
 // All gives the chunks as they arrive; use it with range. After an error there is no further chunk. Leaving the loop
