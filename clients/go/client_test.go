@@ -76,6 +76,36 @@ func TestAnAnswerThatRepeatsTheKeyIsShownWithoutIt(t *testing.T) {
 	}
 }
 
+func TestAStreamThatRepeatsTheKeyIsShownWithoutIt(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+			startStream(w, 1)
+			fmt.Fprint(w, "id: msg_1:1\ndata: {\"error\":{}}\n\n")
+		case strings.HasSuffix(r.URL.Path, "/stream"):
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			fmt.Fprintf(w, `{"status":%q}`, r.Header.Get("Authorization"))
+		}
+	})
+	failed, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := client.Messages.Resume(context.Background(), "sess_1", "msg_1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []*tollgate.MessageStream{failed, over} {
+		for _, err = range stream.All() {
+		}
+		if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err)+stream.RequestID(), key) {
+			t.Errorf("%#v", err)
+		}
+	}
+}
+
 func TestTheContextsOwnErrorComesBack(t *testing.T) {
 	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

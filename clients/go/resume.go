@@ -163,5 +163,5 @@ func (s *MessageStream) settled() error {
 	if isEnd {
 		return io.EOF
 	}
-	return s.incomplete("the message ended as "+message.Status+", and the stream has nothing more", nil)
+	return s.incomplete("the message ended as "+s.core.redact(message.Status)+", and the stream has nothing more", nil)
 }

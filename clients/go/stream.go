@@ -59,7 +59,7 @@ func (s *stream) use(a *answer) error {
 	s.events = newEvents(a.body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requestID = a.head.Get("X-Request-Id")
+	s.requestID = s.core.redact(a.head.Get("X-Request-Id"))
 	return nil
 }
 
