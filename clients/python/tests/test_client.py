@@ -16,7 +16,15 @@ import httpx
 import transport
 from transport import DONE, event
 
-from tollgate import APIError, AsyncTollgate, Chunk, RateLimitError, Tollgate, TollgateError
+from tollgate import (
+    APIError,
+    AsyncTollgate,
+    Chunk,
+    IncompleteStreamError,
+    RateLimitError,
+    Tollgate,
+    TollgateError,
+)
 
 FILE = {"id": "file_1", "bytes": 5}
 
@@ -116,6 +124,10 @@ class Downloads(unittest.TestCase):
             self.assertEqual((download.size, download.position), (10, 10))
             self.assertEqual(gate.files.content("file_1").write_to(path), 10)
             self.assertEqual(path.read_bytes(), b"0123456789")
+
+    def test_one_that_goes_on_is_not_put_behind_another_file(self) -> None:
+        with self.assertRaises(IncompleteStreamError):
+            transport.client(self.answer).files.content("file_1", start=5, etag='"other"')
 
 
 class Options(unittest.TestCase):

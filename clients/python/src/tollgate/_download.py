@@ -82,7 +82,7 @@ class Fetcher(Source[bytes]):
             self._answer = await begins_at(self.core, answer, self.position, self.etag)
 
 
-async def begins_at(core: Core, answer: Answer, start: int, etag: str | None = None) -> Answer:
+async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) -> Answer:
     """Anything but the rest from this byte on is another file's, or the whole one."""
     await core.unpacked(answer)
     is_same = not etag or answer.headers.get("etag", etag) == etag
@@ -99,9 +99,8 @@ async def fetch(
     headers = {"range": f"bytes={start}-"} if start else {}
     if start and etag:
         headers["if-range"] = etag
-    answer = await core.unpacked(await core.open(replace(call, headers=headers)))
-    if start:
-        answer = await begins_at(core, answer, start)
+    answer = await core.open(replace(call, headers=headers))
+    await (begins_at(core, answer, start, etag) if start else core.unpacked(answer))
     fetcher = Fetcher(core, call, answer, start=start, on_progress=on_progress)
     made = Download(fetcher) if core.is_blocking else AsyncDownload(fetcher)
     return cast("Either[Download, AsyncDownload]", made)
