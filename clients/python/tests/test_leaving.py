@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import unittest
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import transport
 from transport import Body, event
 
-from tollgate import AsyncMessageStream, TollgateError
+from tollgate import AsyncMessageStream, NotFoundError, TollgateError
 
 QUESTION: dict[str, Any] = {"model": "demo", "messages": [], "stream": True}
 
@@ -48,6 +48,17 @@ class Leaving(unittest.TestCase):
         forgotten, self.body = self.body, Body()
         self.gate.chat.completions.create(**QUESTION)
         self.assertTrue(forgotten.is_closed)
+
+    def test_nothing_to_resume_is_closed_though_its_message_is_gone(self) -> None:
+        self.body = Nothing()
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            is_stream = request.url.path.endswith("/stream")
+            return httpx.Response(204, stream=self.body) if is_stream else httpx.Response(404)
+
+        with self.assertRaises(NotFoundError):
+            transport.client(answer).messages.resume("sess_1", "msg_1")
+        self.assertTrue(self.body.is_closed)
 
     def test_next_does_not_leave(self) -> None:
         stream = self.gate.chat.completions.create(**QUESTION)
@@ -114,6 +125,11 @@ class AsyncLeaving(unittest.IsolatedAsyncioTestCase):
         await stream.close()
         self.assertEqual(await reading, ["a"])
         self.assertEqual(asked, ["POST"])
+
+
+class Nothing(Body):
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(())
 
 
 class Silent(Body):

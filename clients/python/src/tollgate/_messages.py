@@ -132,10 +132,7 @@ class Messages(Resource[M]):
             last_event_id=last_event_id,
             options=options,
         )
-        if answer.status == 204:
-            await reader.end()
-        else:
-            await self._core.checked_stream(answer)
+        await reader.go_on(answer)
         return message_stream(reader)
 
     @opening

@@ -217,18 +217,18 @@ class Reader(Source[Chunk]):
                 raise IncompleteStreamError(self._why_not()) from cause
             call = resume_call(path, self.last_event_id, self._options)
             answer = await self._ask_again(call, cause)
-            if answer is None:
-                return
-            if answer.status == 204:
-                await self.core.discard(answer)
-                await self.end()
-            else:
-                self._answer = await self.core.checked_stream(answer)
+            if answer is not None:
+                await self.go_on(answer)
         except TollgateError as error:
             self._fail(error)
 
-    async def end(self) -> None:
-        """The server has no more: 204. Whether that is success, the message tells."""
+    async def go_on(self, answer: Answer) -> None:
+        """With a stream; or the server has no more, 204: whether that is success, the message tells."""
+        if answer.status != 204:
+            self._answer = await self.core.checked_stream(answer)
+            return
+        self._answer = None
+        await self.core.discard(answer)
         status = (await self.read_message()).get("status")
         if status == "completed" or (status == "cancelled" and self._is_cancelled):
             self.is_over = True
