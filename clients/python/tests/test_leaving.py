@@ -60,6 +60,12 @@ class Leaving(unittest.TestCase):
             transport.client(answer).messages.resume("sess_1", "msg_1")
         self.assertTrue(self.body.is_closed)
 
+    def test_one_that_is_forgotten_is_closed_with_its_client(self) -> None:
+        self.gate.chat.completions.create(**QUESTION)
+        gc.collect()
+        self.gate.close()
+        self.assertTrue(self.body.is_closed)
+
     def test_next_does_not_leave(self) -> None:
         stream = self.gate.chat.completions.create(**QUESTION)
         self.assertEqual([next(stream).text, next(stream).text], ["a", "b"])

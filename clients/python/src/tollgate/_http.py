@@ -84,9 +84,7 @@ class BlockingIo:
         self._sleep = time.sleep
 
     async def send(self, out: Outgoing) -> Answer:
-        while self._forgotten:
-            with suppress(IndexError):
-                self._forgotten.popleft()._response.close()
+        self._close_forgotten()
         try:
             client, request = self._prepared(out)
             response = client.send(request, stream=True, auth=_NO_AUTH, follow_redirects=False)
@@ -126,10 +124,16 @@ class BlockingIo:
         self._sleep(seconds)
 
     def end(self) -> None:
+        self._close_forgotten()
         if self._is_own:
             self._client.close()
             if self._uploads is not None:
                 self._uploads.close()
+
+    def _close_forgotten(self) -> None:
+        while self._forgotten:
+            with suppress(IndexError):
+                self._forgotten.popleft()._response.close()
 
     def _prepared(self, out: Outgoing) -> tuple[httpx.Client, httpx.Request]:
         if not isinstance(out.body, Multipart):
