@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use serde_json::Value;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Sleep, sleep};
 
 use crate::api_error::ApiError;
 use crate::completion::Chunk;
@@ -30,14 +30,14 @@ pub(crate) enum Stop {
 pub(crate) struct Bytestream {
     body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Pin<Box<Sleep>>,
     /// The timer belongs to an earlier wait.
     stale: bool,
 }
 
 impl Bytestream {
     pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Self {
-        Self { body: Box::pin(response.bytes_stream()), idle, timer: None, stale: true }
+        Self { body: Box::pin(response.bytes_stream()), idle, timer: Box::pin(sleep(idle)), stale: true }
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
@@ -46,12 +46,11 @@ impl Bytestream {
             return Poll::Ready(next.map(|bytes| bytes.map_err(Error::of_http)));
         }
         // Bytes that are there already cost no timer.
-        let until = || Instant::now() + self.idle;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until())));
         if std::mem::take(&mut self.stale) {
-            timer.as_mut().reset(Instant::now() + self.idle);
+            // Made anew: to reset it, one would have to know its end, and an endless one has none.
+            self.timer.set(sleep(self.idle));
         }
-        ready!(timer.as_mut().poll(cx));
+        ready!(self.timer.as_mut().poll(cx));
         Poll::Ready(Some(Err(idle(self.idle))))
     }
 
