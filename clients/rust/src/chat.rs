@@ -43,7 +43,7 @@ impl Chat {
             let response = client.inner.send(&request).await?;
             Ok(ChatStream {
                 request_id: request_id(response.headers()),
-                events: Some(Events::new(response, client.inner.idle_timeout(&request))?),
+                events: Some(Events::new(response, client.inner.idle_timeout(request.settings))?),
                 transcript: Transcript::default(),
                 key: client.inner.key.clone(),
             })

@@ -4,13 +4,12 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use reqwest::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
+use reqwest::header::{HeaderMap, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -92,7 +91,7 @@ impl fmt::Debug for Content {
 #[must_use = "a download is read by next(), write_to() or bytes()"]
 pub struct Download {
     client: Client,
-    request: Arc<Request>,
+    request: Request,
     state: State,
     position: u64,
     total: Option<u64>,
@@ -111,8 +110,8 @@ impl Download {
     fn new(client: Client, request: Request, response: Response, start: u64, progress: Progress) -> Self {
         let headers = response.headers().clone();
         let total = total_of(&response);
-        let state = State::Reading(Bytestream::new(response, client.inner.idle_timeout(&request)));
-        Self { request: Arc::new(request), state, position: start, total, headers, attempts: 0, progress, client }
+        let state = State::Reading(Bytestream::new(response, client.inner.idle_timeout(request.settings)));
+        Self { client, request, state, position: start, total, headers, attempts: 0, progress }
     }
 
     /// As the gateway found it.
@@ -174,7 +173,7 @@ impl Download {
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
-            let lost = match &mut self.state {
+            let went_on = match &mut self.state {
                 State::Over => return Poll::Ready(None),
                 State::Reading(bytes) => match ready!(bytes.poll_next(cx)) {
                     Some(Ok(piece)) => {
@@ -196,7 +195,7 @@ impl Download {
                     Err(failure) => self.resume(&failure.error.to_string(), failure.wait),
                 },
             };
-            if let Err(error) = lost {
+            if let Err(error) = went_on {
                 self.state = State::Over;
                 return Poll::Ready(Some(Err(error)));
             }
@@ -205,7 +204,7 @@ impl Download {
 
     fn go_on(&mut self, response: Response) -> Result<()> {
         check_start(&response, self.position, self.etag())?;
-        self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(&self.request)));
+        self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(self.request.settings)));
         Ok(())
     }
 
@@ -218,9 +217,7 @@ impl Download {
         if self.attempts == MAX_ATTEMPTS {
             return incomplete("and could not be continued");
         }
-        let mut request = Request::get(self.request.url.clone());
-        request.headers = self.request.headers.clone();
-        request = Request { accept: "*/*", follows_redirects: true, settings: self.request.settings, ..request };
+        let mut request = self.request.clone();
         from(&mut request, self.position, Some(&etag))?;
         let wait = wait_before(self.attempts, wait);
         let client = self.client.clone();
@@ -238,11 +235,9 @@ fn from(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     if start == 0 {
         return Ok(());
     }
-    request
-        .headers
-        .insert(RANGE, HeaderValue::from_str(&format!("bytes={start}-")).unwrap_or(HeaderValue::from_static("")));
+    let bad = |_| Error::Config("an ETag is visible ASCII".into());
+    request.headers.insert(RANGE, format!("bytes={start}-").parse().map_err(bad)?);
     if let Some(etag) = etag {
-        let bad = |_| Error::Config("an ETag is visible ASCII".into());
         request.headers.insert(IF_RANGE, etag.parse().map_err(bad)?);
     }
     Ok(())
@@ -259,12 +254,12 @@ fn total_of(response: &Response) -> Option<u64> {
 
 /// The whole file instead of its rest means that it is another one, and so does another tag.
 fn check_start(response: &Response, start: u64, etag: Option<String>) -> Result<()> {
-    match text_of(response.headers(), "content-encoding") {
-        Some(coding) if !coding.eq_ignore_ascii_case("identity") => {
-            return Err(Error::protocol(format!("the file came packed ({coding}), which was not asked for")));
-        }
-        _ if start == 0 => return Ok(()),
-        _ => {}
+    let coding = text_of(response.headers(), "content-encoding");
+    if let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(Error::protocol(format!("the file came packed ({coding}), which was not asked for")));
+    }
+    if start == 0 {
+        return Ok(());
     }
     let range = text_of(response.headers(), "content-range").unwrap_or_default();
     let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);

@@ -1,5 +1,9 @@
 // The files of sessions: uploaded, downloaded, described, listed, deleted.
 
+use std::sync::Arc;
+
+use reqwest::Method;
+
 use crate::call::Call;
 use crate::client::Client;
 use crate::download::Content;
@@ -19,8 +23,8 @@ impl Files {
     pub fn upload(&self, session_id: impl AsRef<str>, upload: Upload) -> Call<FileObject> {
         let url = self.client.inner.address.api(&["files", "upload"]);
         let request = url.map(|url| Request {
-            body: Body::Upload(upload.of_session(session_id.as_ref())),
-            ..Request::new(reqwest::Method::POST, url)
+            body: Body::Upload(Arc::new(upload.of_session(session_id.as_ref()))),
+            ..Request::new(Method::POST, url)
         });
         Call::json(&self.client, request)
     }

@@ -102,7 +102,7 @@ impl MessageStream {
     }
 
     fn events(&self, response: Response) -> Result<Events> {
-        Events::new(response, self.settings.idle_timeout.unwrap_or(self.messages.client.inner.idle_timeout))
+        Events::new(response, self.messages.client.inner.idle_timeout(self.settings))
     }
 
     /// The next chunk; `None` when the answer is complete. Can be dropped and called again.

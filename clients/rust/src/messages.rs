@@ -1,6 +1,6 @@
 // The messages of one session: sent, read, listed, cancelled, and streams of them found again.
 
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,8 @@ impl Messages {
     /// `POST …/messages`: says something, and streams the answer.
     pub fn create(&self, message: Message) -> Call<MessageStream> {
         let messages = self.clone();
-        Call::new(&self.client, self.post(message, true), |client, request| async move {
+        let request = self.post(message, true).map(Request::for_events);
+        Call::new(&self.client, request, |client, request| async move {
             let response = client.inner.send(&request).await?;
             MessageStream::new(messages, request.settings, response)
         })
@@ -37,19 +38,17 @@ impl Messages {
 
     /// `GET …/messages/ID`; one in progress as far as it has come.
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<ChatMessage> {
-        Call::json(&self.client, self.get(&[id.as_ref()]))
+        Call::json(&self.client, self.url(&["messages", id.as_ref()]).map(Request::get))
     }
 
     /// `GET …/messages`: the oldest first.
     pub fn list(&self) -> List<ChatMessage> {
-        let path = ["chat", "sessions", &self.session_id, "messages"];
-        List::new(&self.client, self.client.inner.address.api(&path))
+        List::new(&self.client, self.url(&["messages"]))
     }
 
     /// `POST …/messages/ID/cancel`: stops it, whoever reads it. Answers the message as it ended.
     pub fn cancel(&self, id: impl AsRef<str>) -> Call<ChatMessage> {
-        let path = ["chat", "sessions", &self.session_id, "messages", id.as_ref(), "cancel"];
-        let url = self.client.inner.address.api(&path);
+        let url = self.url(&["messages", id.as_ref(), "cancel"]);
         Call::json(&self.client, url.map(|url| Request::new(Method::POST, url)))
     }
 
@@ -69,8 +68,7 @@ impl Messages {
     /// `GET …/stream`: the stream of the answer that is being generated; `None` where none is.
     pub fn active(&self) -> Call<Option<MessageStream>> {
         let messages = self.clone();
-        let url = self.client.inner.address.api(&["chat", "sessions", &self.session_id, "stream"]);
-        let request = url.map(|url| Request::get(url).for_events());
+        let request = self.url(&["stream"]).map(|url| Request::get(url).for_events());
         Call::new(&self.client, request, |client, request| async move {
             let response = client.inner.send(&request).await?;
             match response.status() {
@@ -81,7 +79,7 @@ impl Messages {
     }
 
     pub(crate) fn stream_request(&self, id: &str, last_event_id: Option<&str>) -> Result<Request> {
-        let mut request = self.get(&[id, "stream"])?.for_events();
+        let mut request = Request::get(self.url(&["messages", id, "stream"])?).for_events();
         if let Some(last) = last_event_id {
             let bad = |_| Error::Config("an event id is visible ASCII".into());
             request.headers.insert("last-event-id", last.parse().map_err(bad)?);
@@ -89,15 +87,13 @@ impl Messages {
         Ok(request)
     }
 
-    fn get(&self, rest: &[&str]) -> Result<Request> {
-        let path = [&["chat", "sessions", &self.session_id, "messages"], rest].concat();
-        Ok(Request::get(self.client.inner.address.api(&path)?))
+    fn url(&self, rest: &[&str]) -> Result<Url> {
+        let path = [&["chat", "sessions", &self.session_id], rest].concat();
+        self.client.inner.address.api(&path)
     }
 
     fn post(&self, message: Message, stream: bool) -> Result<Request> {
-        let url = self.client.inner.address.api(&["chat", "sessions", &self.session_id, "messages"])?;
-        let request = Request::post(url, &message.param("stream", stream))?;
-        Ok(if stream { request.for_events() } else { request })
+        Request::post(self.url(&["messages"])?, &message.param("stream", stream))
     }
 }
 

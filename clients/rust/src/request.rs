@@ -1,5 +1,6 @@
 // One logical call, as often as it has to be sent: what goes out, and what may differ from the client's settings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::retry::fresh_key;
 use crate::upload::Upload;
 
+#[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
@@ -34,10 +36,11 @@ pub(crate) struct Settings {
     pub(crate) answer_timeout: Option<Duration>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Body {
     None,
     Json(Bytes),
-    Upload(Upload),
+    Upload(Arc<Upload>),
 }
 
 impl Request {

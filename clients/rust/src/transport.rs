@@ -15,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::client::Inner;
 use crate::error::{Error, Result};
 use crate::events::{Bytestream, idle};
-use crate::request::{Body, Request};
+use crate::request::{Body, Request, Settings};
 use crate::retry::{asked_wait, is_worth_retrying, wait_before};
 use crate::upload::Sending;
 
@@ -82,12 +82,12 @@ impl Inner {
     /// The answer's whole body.
     pub(crate) async fn body(&self, request: &Request) -> Result<Vec<u8>> {
         let response = self.send(request).await?;
-        let bytes = Bytestream::new(response, self.idle_timeout(request));
+        let bytes = Bytestream::new(response, self.idle_timeout(request.settings));
         read(bytes, MAX_JSON).await?.ok_or_else(|| Error::protocol("the answer is larger than 64 MiB"))
     }
 
-    pub(crate) fn idle_timeout(&self, request: &Request) -> Duration {
-        request.settings.idle_timeout.unwrap_or(self.idle_timeout)
+    pub(crate) fn idle_timeout(&self, settings: Settings) -> Duration {
+        settings.idle_timeout.unwrap_or(self.idle_timeout)
     }
 
     pub(crate) async fn attempt(&self, request: &Request) -> Result<Response, Failure> {
@@ -132,7 +132,7 @@ impl Inner {
         let limit = if request.is_slow {
             request.settings.answer_timeout.unwrap_or(self.answer_timeout)
         } else {
-            self.idle_timeout(request)
+            self.idle_timeout(request.settings)
         };
         let answer = within(http.send(), limit, sending.as_ref()).await;
         if let Some(error) = sending.as_ref().and_then(Sending::source_error) {
@@ -183,9 +183,9 @@ impl Inner {
     async fn refusal(&self, request: &Request, response: Response) -> Failure {
         let status = response.status();
         let headers = response.headers().clone();
-        let bytes = Bytestream::new(response, self.idle_timeout(request));
+        let bytes = Bytestream::new(response, self.idle_timeout(request.settings));
         // A body that breaks, that comes in drops or is no JSON leaves the status to tell.
-        let reading = tokio::time::timeout(self.idle_timeout(request), read(bytes, MAX_ERROR));
+        let reading = tokio::time::timeout(self.idle_timeout(request.settings), read(bytes, MAX_ERROR));
         let body = reading.await.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let mut error = ApiError::from_json(&body).without_secret(&self.key);
