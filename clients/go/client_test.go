@@ -277,6 +277,41 @@ func TestAClientOfTheCallersKeepsItsPolicyToItself(t *testing.T) {
 	}
 }
 
+func TestADownloadThatBreaksOffIsNotAtItsEnd(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		connection, out, _ := w.(http.Hijacker).Hijack()
+		defer connection.Close()
+		_, _ = out.WriteString("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nConnection: close\r\n\r\nhe")
+		_ = out.Flush()
+	})
+	file, err := client.Files.Content(context.Background(), "file_1", tollgate.ContentParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(file)
+	if string(data) != "he" || !errors.Is(err, tollgate.ErrIncompleteStream) || errors.Is(err, io.EOF) {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+func TestAnyGoroutineMayCloseADownload(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	file, err := client.Files.Content(context.Background(), "file_1", tollgate.ContentParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { _ = file.Close() })
+	_, err = file.Read(make([]byte, 1))
+	if !errors.Is(err, tollgate.ErrTollgate) || errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestHeadersAreNotForStrangers(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Secret")+r.Header.Get("Authorization") != "" || r.Header.Get("Range") == "" {

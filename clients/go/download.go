@@ -165,6 +165,9 @@ func (d *Download) resume(cause error) error {
 	if d.ctx.Err() != nil {
 		return d.ended()
 	}
+	if cause == io.EOF {
+		cause = io.ErrUnexpectedEOF // else errors.Is takes the error for the end
+	}
 	if d.ETag == "" || strings.HasPrefix(d.ETag, "W/") {
 		return &IncompleteStreamError{Message: "the download broke off; without an ETag it can't go on", Err: cause}
 	}
