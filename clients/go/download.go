@@ -4,7 +4,6 @@ package tollgate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -149,6 +148,9 @@ func (d *Download) Read(into []byte) (int, error) {
 		default:
 			d.err = d.resume(err)
 		}
+		if d.err != io.EOF && context.Cause(d.ctx) == errClosed {
+			d.err = errDownloadClosed
+		}
 	}
 	return 0, d.err
 }
@@ -163,7 +165,7 @@ func (d *Download) Close() error {
 func (d *Download) resume(cause error) error {
 	_ = d.body.Close()
 	if d.ctx.Err() != nil {
-		return d.ended()
+		return ended(d.ctx)
 	}
 	if cause == io.EOF {
 		cause = io.ErrUnexpectedEOF // else errors.Is takes the error for the end
@@ -171,30 +173,9 @@ func (d *Download) resume(cause error) error {
 	if d.ETag == "" || strings.HasPrefix(d.ETag, "W/") {
 		return &IncompleteStreamError{Message: "the download broke off; without an ETag it can't go on", Err: cause}
 	}
-	settings := d.core.settings.with(d.options)
-	for d.tries < resumes {
-		if err := pause(d.ctx, cause, d.tries); err != nil {
-			return d.ended()
-		}
-		d.tries++
-		a, err := d.core.attempt(d.ctx, d.request(), settings)
-		if err == nil {
-			return d.use(a)
-		}
-		if d.ctx.Err() != nil {
-			return d.ended()
-		}
-		if !mayRepeat(err, false) {
-			return err
-		}
-		cause = err
+	a, err := d.core.resume(d.ctx, d.request(), &d.tries, cause)
+	if err != nil {
+		return err
 	}
-	return &IncompleteStreamError{Message: "the download broke off and could not go on", Err: cause}
-}
-
-func (d *Download) ended() error {
-	if errors.Is(context.Cause(d.ctx), errClosed) {
-		return errDownloadClosed
-	}
-	return ended(d.ctx)
+	return d.use(a)
 }

@@ -10,8 +10,6 @@ import (
 	"net/http"
 )
 
-const resumes = 5 // attempts without a new chunk between them
-
 // MessageStream is an answer that is generated in a session, as it comes. Leaving it does not stop the generation: see
 // Cancel. It has to be read to its end or closed.
 type MessageStream struct {
@@ -114,23 +112,15 @@ func (s *MessageStream) resume(cause error) error {
 	if s.lastNumber != s.seen {
 		s.seen, s.tries = s.lastNumber, 0
 	}
-	settings := s.core.settings.with(s.options)
-	for s.tries < resumes {
-		err := pause(s.ctx, cause, s.tries)
-		if err != nil {
-			return err
-		}
-		s.tries++
-		var a *answer
-		if a, err = s.core.attempt(s.ctx, s.resumption(s.MessageID()), settings); err == nil {
-			return s.resumed(a)
-		}
-		if !mayRepeat(err, false) {
-			return s.partial(err)
-		}
-		cause = err
+	a, err := s.core.resume(s.ctx, s.resumption(s.MessageID()), &s.tries, cause)
+	switch {
+	case err != nil:
+		return s.partial(err)
+	case a.status == http.StatusNoContent: // there is nothing more
+		a.body.settle()
+		return s.settled()
 	}
-	return s.incomplete("the stream ended before its end, and could not be resumed", cause)
+	return s.partial(s.use(a))
 }
 
 func (s *MessageStream) resumption(messageID string) *request {
@@ -140,15 +130,6 @@ func (s *MessageStream) resumption(messageID string) *request {
 		r.header.Set("Last-Event-ID", id)
 	}
 	return r
-}
-
-// resumed goes on with the answer; 204 has nothing more.
-func (s *MessageStream) resumed(a *answer) error {
-	if a.status == http.StatusNoContent {
-		a.body.settle()
-		return s.settled()
-	}
-	return s.partial(s.use(a))
 }
 
 // settled reads the message of a stream that has nothing more: only one that is complete is a success.

@@ -1,4 +1,4 @@
-// Whether an attempt is made again, and when.
+// Whether an attempt is made again, and when; of a call, and of an answer that broke off.
 
 package tollgate
 
@@ -14,7 +14,10 @@ import (
 	"github.com/tollgate/tollgate-go/internal/pace"
 )
 
-const longestWait = 60 * time.Second
+const (
+	longestWait = 60 * time.Second
+	mostResumes = 5
+)
 
 // isPassing reports whether the same request may be answered otherwise later.
 func (e *APIError) isPassing() bool {
@@ -45,6 +48,23 @@ func mayRepeat(err error, paidEachTime bool) bool {
 		return failure.headless && (failure.unmade || !paidEachTime)
 	}
 	return false
+}
+
+// resume makes attempts to go on with an answer that broke off; tries counts those since it last came on.
+func (c *core) resume(ctx context.Context, r *request, tries *int, cause error) (*answer, error) {
+	s := c.settings.with(r.options)
+	for *tries < mostResumes {
+		if err := pause(ctx, cause, *tries); err != nil {
+			return nil, err
+		}
+		*tries++
+		a, err := c.attempt(ctx, r, s)
+		if err == nil || !mayRepeat(err, false) {
+			return a, err
+		}
+		cause = err
+	}
+	return nil, &IncompleteStreamError{Message: "it broke off, and could not be resumed", Err: cause}
 }
 
 // pause waits before attempt n+1: as long as the server says, else longer each time, by chance, so that clients that were

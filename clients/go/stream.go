@@ -30,7 +30,7 @@ type stream struct {
 	close  context.CancelCauseFunc
 	answer *answer
 	events *events
-	// broken is told why the connection ended. It has opened another where it gives no error; io.EOF: all is here.
+	// broken is told why the connection ended, if anything says so. It has opened another where it gives no error; io.EOF: all is here.
 	broken  func(cause error) error
 	isLoose bool  // an event without an id came: from where to go on is not known
 	end     error // io.EOF: as it should; else the error that ended it; nil: not yet
@@ -151,6 +151,9 @@ func (s *stream) step() (Chunk, bool, error) {
 	case err != nil:
 		_ = s.answer.body.Close()
 		s.answer = nil
+		if err == io.EOF {
+			err = nil // says nothing more than that it ended
+		}
 		return Chunk{}, false, s.broken(err)
 	case len(e.id) == 0:
 		s.isLoose = true
@@ -253,19 +256,20 @@ func (s *stream) add(text string) {
 
 // incomplete is the error of a stream whose end never came.
 func (s *stream) incomplete(message string, cause error) error {
-	if cause == io.EOF {
-		cause = nil
-	}
 	return &IncompleteStreamError{Message: message, PartialText: s.PartialText(), Err: cause}
 }
 
 // partial adds the text that came to an error that is met while a stream is resumed.
 func (s *stream) partial(err error) error {
+	var incomplete *IncompleteStreamError
 	var refusal *APIError
 	var other *Error
-	if errors.As(err, &refusal) {
+	switch {
+	case errors.As(err, &incomplete): // before what it wraps
+		incomplete.PartialText = s.PartialText()
+	case errors.As(err, &refusal):
 		refusal.PartialText = s.PartialText()
-	} else if errors.As(err, &other) {
+	case errors.As(err, &other):
 		other.PartialText = s.PartialText()
 	}
 	return err
