@@ -5,7 +5,6 @@ use reqwest::Url;
 
 use crate::error::{Error, Result};
 
-#[derive(Debug, Clone)]
 pub(crate) struct Address {
     /// Its path ends without a slash and without `/v1`.
     root: Url,

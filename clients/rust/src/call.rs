@@ -1,14 +1,13 @@
 // A call that was set up and is sent when it is awaited.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use crate::client::{BoxFuture, Client};
 use crate::error::Result;
-use crate::request::{Request, Settings, settings};
+use crate::request::{Request, settings};
 
 type Run<T> = Box<dyn FnOnce(Client, Request) -> BoxFuture<Result<T>> + Send>;
 

@@ -2,7 +2,6 @@
 // faces.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,6 +249,7 @@ fn build_http(
             .build()
     };
     let is_ours = given.is_none();
+    // A machine without root certificates can talk to a gateway that needs none.
     let http = finish(given.unwrap_or_default()).or_else(|error| {
         if is_ours && is_plain { finish(reqwest::Client::builder().tls_certs_only([])) } else { Err(error) }
     });

@@ -2,7 +2,6 @@
 // is still the same file.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::disposition::filename;
 use crate::error::{Error, Result};
 use crate::events::Bytestream;
 use crate::progress::Progress;
-use crate::request::{Request, Settings, settings};
+use crate::request::{Request, settings};
 use crate::retry::wait_before;
 use crate::transport::{Again, Failure, text_of};
 

@@ -1,7 +1,6 @@
 // One answer's body as events, pulled: what the reader does not ask for stays with the server. A body that gives no
 // byte for the idle time-out counts as lost. Says what each event means, not what to do about it.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;

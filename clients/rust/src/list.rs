@@ -2,11 +2,9 @@
 // last item of one has been taken.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use std::vec;
 
 use futures_core::Stream;
@@ -16,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{BoxFuture, Client};
 use crate::error::{Error, Result};
-use crate::request::{Request, Settings, settings};
+use crate::request::{Request, settings};
 
 /// Which end of a list comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

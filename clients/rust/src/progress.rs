@@ -1,7 +1,6 @@
 // A caller's function that is told how far something has come. What it is told only rises, whatever is sent or read
 // again.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Default)]
@@ -23,11 +22,5 @@ impl Progress {
             reported.highest = bytes;
             (reported.report)(bytes);
         }
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Progress")
     }
 }

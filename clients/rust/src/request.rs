@@ -134,11 +134,11 @@ macro_rules! settings {
             }
 
             /// How long nothing may come or go.
-            pub fn idle_timeout(self, timeout: Duration) -> Self {
+            pub fn idle_timeout(self, timeout: std::time::Duration) -> Self {
                 self.set(|settings| settings.idle_timeout = Some(timeout))
             }
 
-            fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+            fn set(mut self, set: impl FnOnce(&mut $crate::request::Settings)) -> Self {
                 if let Ok(request) = &mut self.request {
                     set(&mut request.settings);
                 }

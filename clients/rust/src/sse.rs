@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes};
 
 /// Of one event's data.
-pub(crate) const MAX_EVENT: usize = 8 << 20;
+const MAX_EVENT: usize = 8 << 20;
 /// Of a line besides the data in it. A comment or a name may not be longer than an event either.
 const MAX_LINE: usize = MAX_EVENT + 64;
 /// Room for an unfinished line that is kept between events.

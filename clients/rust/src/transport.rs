@@ -1,6 +1,7 @@
 // Sends a request until it is answered, or until another attempt is of no use or not allowed. Here alone the key goes
 // out, to the base URL's origin alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{
@@ -113,7 +114,7 @@ impl Inner {
         }
     }
 
-    async fn exchange(&self, request: &Request, url: &Url) -> Result<(Response, Option<Sending>), Failure> {
+    async fn exchange(&self, request: &Request, url: &Url) -> Result<(Response, Option<Arc<Sending>>), Failure> {
         let mut http = self.http.request(request.method.clone(), url.clone()).headers(self.headers_for(request, url)?);
         let mut sending = None;
         match &request.body {
@@ -134,8 +135,8 @@ impl Inner {
         } else {
             self.idle_timeout(request.settings)
         };
-        let answer = within(http.send(), limit, sending.as_ref()).await;
-        if let Some(error) = sending.as_ref().and_then(Sending::source_error) {
+        let answer = within(http.send(), limit, sending.as_deref()).await;
+        if let Some(error) = sending.as_deref().and_then(Sending::source_error) {
             return Err(Error::Io(error).into());
         }
         match answer {

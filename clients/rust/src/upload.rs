@@ -139,11 +139,11 @@ impl Upload {
         let boundary = format!("tollgate-{}", fresh_key());
         let head = Bytes::from(self.head(&boundary)?);
         let tail = Bytes::from(format!("\r\n--{boundary}--\r\n"));
-        let state = Arc::new(State::default());
+        let sending = Arc::new(Sending::default());
         Ok(Form {
             content_type: format!("multipart/form-data; boundary={boundary}"),
             length: length.map(|length| length + (head.len() + tail.len()) as u64),
-            sending: Sending(Arc::clone(&state)),
+            sending: Arc::clone(&sending),
             body: reqwest::Body::wrap_stream(Pieces {
                 head: Some(head),
                 content,
@@ -151,7 +151,7 @@ impl Upload {
                 buffer: BytesMut::new(),
                 tail: Some(tail),
                 progress: self.progress.clone(),
-                state,
+                sending,
             }),
         })
     }
@@ -185,14 +185,12 @@ pub(crate) struct Form {
     pub(crate) content_type: String,
     pub(crate) length: Option<u64>,
     pub(crate) body: reqwest::Body,
-    pub(crate) sending: Sending,
+    pub(crate) sending: Arc<Sending>,
 }
 
 /// What the one who waits for the answer sees of the body, and may do to it.
-pub(crate) struct Sending(Arc<State>);
-
 #[derive(Default)]
-struct State {
+pub(crate) struct Sending {
     sent: AtomicU64,
     is_stopped: AtomicBool,
     source_error: Mutex<Option<io::Error>>,
@@ -200,17 +198,17 @@ struct State {
 
 impl Sending {
     pub(crate) fn sent(&self) -> u64 {
-        self.0.sent.load(Ordering::Relaxed)
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// The rest is not wanted: the answer came before it.
     pub(crate) fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
     }
 
     /// Why the source could not be read, if that is what failed.
     pub(crate) fn source_error(&self) -> Option<io::Error> {
-        self.0.source_error.lock().ok()?.take()
+        self.source_error.lock().ok()?.take()
     }
 }
 
@@ -229,7 +227,7 @@ struct Pieces {
     buffer: BytesMut,
     tail: Option<Bytes>,
     progress: Progress,
-    state: Arc<State>,
+    sending: Arc<Sending>,
 }
 
 impl Pieces {
@@ -266,7 +264,7 @@ impl Stream for Pieces {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.state.is_stopped.load(Ordering::Relaxed) {
+        if self.sending.is_stopped.load(Ordering::Relaxed) {
             return Poll::Ready(Some(Err(io::Error::other("the answer came before the whole file was sent"))));
         }
         if let Some(head) = self.head.take() {
@@ -276,13 +274,13 @@ impl Stream for Pieces {
             Ok(piece) if piece.is_empty() => Poll::Ready(self.tail.take().map(Ok)),
             Ok(piece) => {
                 let size = piece.len() as u64;
-                let sent = self.state.sent.fetch_add(size, Ordering::Relaxed) + size;
+                let sent = self.sending.sent.fetch_add(size, Ordering::Relaxed) + size;
                 self.progress.report(sent);
                 Poll::Ready(Some(Ok(piece)))
             }
             Err(error) => {
                 let told = io::Error::new(error.kind(), error.to_string());
-                if let Ok(mut slot) = self.state.source_error.lock() {
+                if let Ok(mut slot) = self.sending.source_error.lock() {
                     *slot = Some(error);
                 }
                 Poll::Ready(Some(Err(told)))
