@@ -57,14 +57,12 @@ class Chunk:
 
     @property
     def choices(self) -> Sequence[ChunkChoice]:
-        made: Sequence[ChunkChoice] = each_of(ChunkChoice)(self.raw.get("choices"))
-        return made
+        return each_of(ChunkChoice)(self.raw.get("choices"))
 
     @property
     def usage(self) -> TokenUsage | None:
         """In one of the last chunks, where it is asked for."""
-        made: TokenUsage | None = one_of(TokenUsage)(self.raw.get("usage"))
-        return made
+        return one_of(TokenUsage)(self.raw.get("usage"))
 
 
 def text_of(raw: Mapping[str, Any]) -> str:

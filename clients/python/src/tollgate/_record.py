@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,12 +30,15 @@ class Record:
         return made
 
 
-def one_of(kind: type[Record]) -> Callable[[Any], Any]:
+R = TypeVar("R", bound=Record)
+
+
+def one_of(kind: type[R]) -> Callable[[Any], R | None]:
     return lambda value: kind.of(value) if isinstance(value, dict) else None
 
 
-def each_of(kind: type[Record]) -> Callable[[Any], Sequence[Any]]:
-    def made(value: Any) -> Sequence[Any]:
+def each_of(kind: type[R]) -> Callable[[Any], Sequence[R]]:
+    def made(value: Any) -> Sequence[R]:
         items = value if isinstance(value, list) else []
         return [kind.of(item) for item in items if isinstance(item, dict)]
 
