@@ -168,8 +168,7 @@ class Messages(Resource[M]):
         self, session_id: str, **params: Unpack[ListParams]
     ) -> Either[Page[Message], AsyncList[Message]]:
         """Oldest first."""
-        path = _path(session_id)
-        return listed(self._core, path, params, Message.of)
+        return listed(self._core, _path(session_id), params, Message.of)
 
 
 def _path(session_id: str, *more: str) -> tuple[str, ...]:

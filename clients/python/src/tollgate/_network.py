@@ -116,7 +116,7 @@ def trace_early_answer(event: str, info: Mapping[str, Any]) -> None:
 
 
 def _is_readable_first(plain: socket.socket, timeout: float | None) -> bool:
-    """When something can be done with it."""
+    """Waits until it can be read or written. True: something came."""
     with selectors.DefaultSelector() as selector:
         selector.register(plain, selectors.EVENT_READ | selectors.EVENT_WRITE)
         ready = selector.select(timeout)

@@ -40,8 +40,8 @@ class _Listing(Generic[T]):
         """What reads the next page."""
         data = raw["data"]
         query = dict(self.call.query)
-        side = "before" if query.get("before") and not query.get("after") else "after"
-        name, at = ("first_id", 0) if side == "before" else ("last_id", -1)
+        is_before = query.get("before") and not query.get("after")
+        side, name, at = ("before", "first_id", 0) if is_before else ("after", "last_id", -1)
         cursor = raw.get(name) or (data[at].get("id") if isinstance(data[at], dict) else None)
         if not isinstance(cursor, str) or not cursor or cursor == query.get(side):
             raise TollgateError("The list has more, but does not say where it goes on.")
@@ -134,6 +134,5 @@ def listed(
 ) -> Either[Page[T], AsyncList[T]]:
     query, options = divided(params)
     listing = _Listing(core, Call("GET", path, query=query, options=options), item)
-    if not core.is_blocking:
-        return cast("Either[Page[T], AsyncList[T]]", AsyncList(listing))
-    return cast("Either[Page[T], AsyncList[T]]", Page(listing, completed(listing.read())))
+    made = Page(listing, completed(listing.read())) if core.is_blocking else AsyncList(listing)
+    return cast("Either[Page[T], AsyncList[T]]", made)

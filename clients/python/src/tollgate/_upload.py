@@ -155,13 +155,11 @@ def content_of(file: Uploadable) -> Content:
     if hasattr(file, "read"):
         return _of_file(cast("BinaryIO", file))
     if isinstance(file, AsyncIterable):
-        source = file
         is_once = isinstance(file, AsyncIterator)
-        return Content(lambda: source.__aiter__(), is_rewindable=not is_once, is_async=True)
+        return Content(file.__aiter__, is_rewindable=not is_once, is_async=True)
     if isinstance(file, Iterable):
-        again = file
         is_once = isinstance(file, Iterator)
-        return Content(lambda: iter(again), is_rewindable=not is_once, blocks=True)
+        return Content(file.__iter__, is_rewindable=not is_once, blocks=True)
     raise TypeError("file is a path, bytes, a binary file, or something that gives bytes.")
 
 
