@@ -108,7 +108,7 @@ func options(told line) []tollgate.ClientOption {
 
 // show writes a value in each way in which a user could.
 func (d *driver) show(value any) {
-	d.saw.Shown = append(d.saw.Shown, fmt.Sprint(value), fmt.Sprintf("%v\n%+v\n%#v\n%s\n%q", value, value, value, value, value))
+	d.saw.Shown = append(d.saw.Shown, fmt.Sprintf("%v\n%+v\n%#v\n%s\n%q", value, value, value, value, value))
 	if text, err := json.Marshal(value); err == nil {
 		d.saw.Shown = append(d.saw.Shown, string(text))
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -244,5 +243,3 @@ func memory() (any, error) {
 	}
 	return map[string]any{"rss": size("VmRSS"), "peak": size("VmHWM")}, nil
 }
-
-var errUnknown = errors.New("the driver does not know this op")

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash"
 	"iter"
 
@@ -49,7 +50,7 @@ func (d *driver) stream(s step) (any, error) {
 		}
 		return d.readMessage(s, opened, err)
 	}
-	return nil, errUnknown
+	return nil, fmt.Errorf("the driver does not know %q", s.Op)
 }
 
 func (d *driver) readMessage(s step, opened *tollgate.MessageStream, err error) (any, error) {

@@ -2,13 +2,12 @@
 //
 //	go run ./internal/pack FOLDER VERSION
 //
-// What a proxy would leave out of a repository is left out here: tests stay, as proxies keep them.
+// All of the folder goes in, tests too, as proxies have it.
 package main
 
 import (
 	"archive/zip"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"log"
 	"os"
@@ -45,16 +44,7 @@ func pack(folder, version string) error {
 			return err
 		}
 	}
-	archive := filepath.Join(to, version+".zip")
-	if err := write(archive, module+"@"+version+"/"); err != nil {
-		return err
-	}
-	size, err := os.Stat(archive)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s@%s: %d bytes\n", module, version, size.Size())
-	return nil
+	return write(filepath.Join(to, version+".zip"), module+"@"+version+"/")
 }
 
 func write(archive, prefix string) error {
