@@ -86,7 +86,7 @@ func Text(text string, fileIDs ...string) MessageParams {
 func (s *MessagesService) Create(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*MessageStream, error) {
 	r := newTurn(sessionID, params, true, options)
 	r.accept = eventStream
-	stream := s.core.newMessageStream(ctx, sessionID, options)
+	stream := s.newStream(ctx, sessionID, options)
 	if _, err := stream.open(r); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *MessagesService) Cancel(ctx context.Context, sessionID, messageID strin
 // already, then what is generated meanwhile. Errors: [ErrNotFound], also where the stream is no longer kept
 // (stream_expired: the message is).
 func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, lastEventID string, options ...CallOption) (*MessageStream, error) {
-	stream := s.core.newMessageStream(ctx, sessionID, options)
+	stream := s.newStream(ctx, sessionID, options)
 	stream.messageID = messageID
 	if lastEventID != "" {
 		stream.isNew([]byte(lastEventID))
@@ -141,7 +141,7 @@ func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, last
 // Active reads the stream of the message that the session generates now, from its start. Where none is generated it gives
 // no stream, and false.
 func (s *MessagesService) Active(ctx context.Context, sessionID string, options ...CallOption) (*MessageStream, bool, error) {
-	stream := s.core.newMessageStream(ctx, sessionID, options)
+	stream := s.newStream(ctx, sessionID, options)
 	r := newRequest(options, http.MethodGet, "/api/chat/sessions/{}/stream", sessionID)
 	r.accept = eventStream
 	isThere, err := stream.open(r)

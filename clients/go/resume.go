@@ -14,6 +14,7 @@ import (
 // Cancel. It has to be read to its end or closed.
 type MessageStream struct {
 	stream
+	messages      *MessagesService
 	sessionID     string
 	userMessageID string
 	messageID     string // guarded by stream.mu
@@ -23,11 +24,11 @@ type MessageStream struct {
 	options       []CallOption
 }
 
-func (c *core) newMessageStream(ctx context.Context, sessionID string, options []CallOption) *MessageStream {
-	s := &MessageStream{sessionID: sessionID, options: options}
-	s.init(ctx, c)
-	s.broken = s.resume
-	return s
+func (s *MessagesService) newStream(ctx context.Context, sessionID string, options []CallOption) *MessageStream {
+	stream := &MessageStream{messages: s, sessionID: sessionID, options: options}
+	stream.init(ctx, s.core)
+	stream.broken = stream.resume
+	return stream
 }
 
 // open makes the first request; false: the server has nothing to be read (204).
@@ -76,7 +77,7 @@ func (s *MessageStream) LastEventID() string {
 // after what had been generated until then. Any goroutine may call it.
 func (s *MessageStream) Cancel(ctx context.Context, options ...CallOption) (*Message, error) {
 	s.setCancelled(true)
-	message, err := (&MessagesService{s.core}).Cancel(ctx, s.sessionID, s.MessageID(), options...)
+	message, err := s.messages.Cancel(ctx, s.sessionID, s.MessageID(), options...)
 	var refusal *APIError
 	if errors.As(err, &refusal) {
 		s.setCancelled(false)
@@ -98,7 +99,7 @@ func (s *MessageStream) FinalMessage(ctx context.Context, options ...CallOption)
 			return nil, err
 		}
 	}
-	return (&MessagesService{s.core}).Retrieve(ctx, s.sessionID, s.MessageID(), options...)
+	return s.messages.Retrieve(ctx, s.sessionID, s.MessageID(), options...)
 }
 
 // resume opens the stream again behind the last event.
@@ -134,7 +135,7 @@ func (s *MessageStream) resumption(messageID string) *request {
 
 // settled reads the message of a stream that has nothing more: only one that is complete is a success.
 func (s *MessageStream) settled() error {
-	message, err := (&MessagesService{s.core}).Retrieve(s.ctx, s.sessionID, s.MessageID(), s.options...)
+	message, err := s.messages.Retrieve(s.ctx, s.sessionID, s.MessageID(), s.options...)
 	if err != nil {
 		return s.partial(err)
 	}
