@@ -151,9 +151,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 	if req.Body, err = open(); err != nil {
 		return nil, err
 	}
-	if req.ContentLength = r.body.size(); req.ContentLength == 0 {
-		req.Body = http.NoBody
-	}
+	req.ContentLength = r.body.size()
 	if !r.body.once() {
 		req.GetBody = open
 	}

@@ -107,10 +107,10 @@ func isVisible(text string) bool {
 }
 
 func parseBase(text string) (*url.URL, error) {
-	if strings.TrimSpace(text) == "" {
+	if text = strings.TrimSpace(text); text == "" {
 		return nil, &Error{Message: "no base URL: use WithBaseURL, or set TOLLGATE_BASE_URL"}
 	}
-	base, err := url.Parse(strings.TrimSpace(text))
+	base, err := url.Parse(text)
 	if err != nil {
 		return nil, &Error{Message: "the base URL can't be read"}
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 var (
@@ -120,23 +119,23 @@ func (f *form) leave() {
 // formReader is read by a goroutine of the transport, at times after the call has returned.
 type formReader struct {
 	from   io.Reader
-	isLeft atomic.Bool
 	mu     sync.Mutex
+	isLeft bool
 }
 
 func (r *formReader) Read(into []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isLeft.Load() {
+	if r.isLeft {
 		return 0, errLeft
 	}
 	return r.from.Read(into)
 }
 
 func (r *formReader) Close() error {
-	r.isLeft.Store(true)
 	r.mu.Lock() // until a read that runs has ended
 	defer r.mu.Unlock()
+	r.isLeft = true
 	return nil
 }
 

@@ -124,7 +124,7 @@ func (w *watch) failure(err error) error {
 // ended is the error of a context that is done, and why.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(cause, err) {
+	if errors.Is(cause, err) {
 		return fmt.Errorf("tollgate: %w", cause)
 	}
 	return fmt.Errorf("tollgate: %w: %w", err, cause)

@@ -85,9 +85,6 @@ func marshal(value any) ([]byte, error) {
 // textOf gives a string's text, nothing for null, and anything else as it is written.
 func textOf(raw json.RawMessage) string {
 	var text string
-	if len(raw) == 0 || string(raw) == "null" {
-		return ""
-	}
 	if json.Unmarshal(raw, &text) != nil {
 		return string(raw)
 	}
