@@ -50,9 +50,7 @@ class Reader(Source[Chunk]):
         self.user_message_id: str | None = headers.get("x-user-message-id")
         self.last_event_id = last_event_id
         self._messages = messages
-        self._options = {
-            name: value for name, value in (options or {}).items() if name != "idempotency_key"
-        }
+        self._options = options or {}
         self._number = _number_of(last_event_id)
         self._text = bytearray()
         self._parser = Parser()
