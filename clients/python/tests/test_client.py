@@ -18,7 +18,6 @@ from transport import DONE, event
 
 from tollgate import (
     APIError,
-    AsyncTollgate,
     Chunk,
     IncompleteStreamError,
     RateLimitError,
@@ -99,9 +98,7 @@ class AsyncUploads(unittest.IsolatedAsyncioTestCase):
             self.assertIn(b"hello", await request.aread())
             return httpx.Response(201, json=FILE)
 
-        http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        gate = AsyncTollgate("tg_live_secret", "http://gate.test", http_client=http_client)
-        await gate.files.upload(Slow(b"hello"), session_id="sess_1")
+        await transport.async_client(answer).files.upload(Slow(b"hello"), session_id="sess_1")
         self.assertTrue(threads)
         self.assertNotIn(threading.get_ident(), threads)
 

@@ -96,8 +96,7 @@ class Interrupted(unittest.IsolatedAsyncioTestCase):
             sent.append(await request.aread())
             return httpx.Response(200, json={})
 
-        http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        gate = AsyncTollgate("tg_live_secret", "http://gate.test", http_client=http_client)
+        gate = transport.async_client(answer)
         await gate.files.upload([b"first", b"", b"second"], session_id="sess_1")
         self.assertIn(b"firstsecond", sent[0])
 

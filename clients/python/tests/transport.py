@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 import httpx
@@ -11,6 +11,7 @@ import httpx
 from tollgate import AsyncTollgate, Tollgate
 
 Handler = Callable[[httpx.Request], httpx.Response]
+AsyncHandler = Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
@@ -56,6 +57,6 @@ def client(handler: Handler, **options: Any) -> Tollgate:
     return made
 
 
-def async_client(handler: Handler) -> AsyncTollgate:
+def async_client(handler: Handler | AsyncHandler) -> AsyncTollgate:
     http_client = httpx.AsyncClient(transport=httpx.MockTransport(handler))
     return AsyncTollgate("tg_live_secret", "http://gate.test", http_client=http_client)
