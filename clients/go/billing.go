@@ -73,7 +73,7 @@ func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*B
 
 // Transactions has what changed the balance, the newest first unless told otherwise.
 func (s *BillingService) Transactions(ctx context.Context, params ListParams, options ...CallOption) *List[Transaction] {
-	return newList[Transaction](ctx, s.core, params.query(), options, "/api/billing/transactions")
+	return newList[Transaction](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/transactions"), params.query())
 }
 
 // Usage has sums for charts, the oldest first.
@@ -87,5 +87,5 @@ func (s *BillingService) Usage(ctx context.Context, params UsageParams, options 
 	}
 	set(query, "bucket", params.Bucket)
 	set(query, "group_by", params.GroupBy)
-	return newList[UsageBucket](ctx, s.core, query, options, "/api/billing/usage")
+	return newList[UsageBucket](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/usage"), query)
 }

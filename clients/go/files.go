@@ -90,7 +90,7 @@ func (s *FilesService) Retrieve(ctx context.Context, fileID string, options ...C
 func (s *FilesService) List(ctx context.Context, params FileListParams, options ...CallOption) *List[File] {
 	query := params.query()
 	set(query, "session_id", params.SessionID)
-	return newList[File](ctx, s.core, query, options, "/api/files")
+	return newList[File](ctx, s.core, newRequest(options, http.MethodGet, "/api/files"), query)
 }
 
 // Delete deletes a file. Error: [ErrNotFound].

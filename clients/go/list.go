@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
-	"net/http"
 	"net/url"
 	"strconv"
 )
@@ -53,8 +52,7 @@ type List[T any] struct {
 	request request // for the first page
 }
 
-func newList[T any](ctx context.Context, core *core, query url.Values, options []CallOption, path string, ids ...string) *List[T] {
-	r := newRequest(options, http.MethodGet, path, ids...)
+func newList[T any](ctx context.Context, core *core, r *request, query url.Values) *List[T] {
 	r.query = query
 	return &List[T]{core: core, ctx: ctx, request: *r}
 }

@@ -114,7 +114,7 @@ func (s *MessagesService) Retrieve(ctx context.Context, sessionID, messageID str
 
 // List has the messages of a session, the oldest first unless told otherwise.
 func (s *MessagesService) List(ctx context.Context, sessionID string, params ListParams, options ...CallOption) *List[Message] {
-	return newList[Message](ctx, s.core, params.query(), options, "/api/chat/sessions/{}/messages", sessionID)
+	return newList[Message](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions/{}/messages", sessionID), params.query())
 }
 
 // Cancel stops a message that is generated, wherever it is read, and gives it as it ended; one that has ended is left as
@@ -130,7 +130,7 @@ func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, last
 	stream := s.newStream(ctx, sessionID, options)
 	stream.messageID = messageID
 	if lastEventID != "" {
-		stream.isNew([]byte(lastEventID))
+		stream.advance([]byte(lastEventID))
 	}
 	if _, err := stream.open(stream.resumption(messageID)); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type Model struct {
 
 // List has the models.
 func (s *ModelsService) List(ctx context.Context, options ...CallOption) *List[Model] {
-	return newList[Model](ctx, s.core, nil, options, "/v1/models")
+	return newList[Model](ctx, s.core, newRequest(options, http.MethodGet, "/v1/models"), nil)
 }
 
 // Retrieve gives a model. Error: [ErrNotFound].

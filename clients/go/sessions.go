@@ -74,5 +74,5 @@ func (s *SessionsService) Delete(ctx context.Context, sessionID string, options 
 
 // List has the sessions, the newest first unless told otherwise.
 func (s *SessionsService) List(ctx context.Context, params ListParams, options ...CallOption) *List[Session] {
-	return newList[Session](ctx, s.core, params.query(), options, "/api/chat/sessions")
+	return newList[Session](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions"), params.query())
 }

@@ -30,7 +30,8 @@ type stream struct {
 	close  context.CancelCauseFunc
 	answer *answer
 	events *events
-	// broken is told why the connection ended, if anything says so. It has opened another where it gives no error; io.EOF: all is here.
+	// broken is told why the connection ended, if anything says so. It has opened another where it gives no error;
+	// io.EOF: all is here.
 	broken  func(cause error) error
 	isLoose bool  // an event without an id came: from where to go on is not known
 	end     error // io.EOF: as it should; else the error that ended it; nil: not yet
@@ -157,7 +158,7 @@ func (s *stream) step() (Chunk, bool, error) {
 		return Chunk{}, false, s.broken(err)
 	case len(e.id) == 0:
 		s.isLoose = true
-	case !s.isNew(e.id):
+	case !s.advance(e.id):
 		return Chunk{}, false, nil
 	}
 	if string(bytes.TrimSpace(e.data)) == "[DONE]" {
@@ -166,8 +167,8 @@ func (s *stream) step() (Chunk, bool, error) {
 	return s.read(e.data)
 }
 
-// isNew notes an event's id. What was seen before a resume is not given again.
-func (s *stream) isNew(id []byte) bool {
+// advance notes an event's id; false: it came before a resume already, and is not given again.
+func (s *stream) advance(id []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number, ok := numberOf(id); ok {
