@@ -18,7 +18,7 @@ use crate::transport::request_id;
 
 /// Chat Completions. From [`Client::chat`].
 ///
-/// A failed call is tried again only where it can't have arrived: it would be paid twice.
+/// When its connection fails, a call is tried again only where it can't have arrived: it would be paid twice.
 #[derive(Debug, Clone)]
 pub struct Chat {
     pub(crate) client: Client,

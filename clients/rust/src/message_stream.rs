@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::events::{Events, Said, Stop, Transcript, understand};
 use crate::messages::Messages;
 use crate::request::Settings;
-use crate::resume::{Resumed, go_on, how_it_ended};
+use crate::resume::{Resumed, ask_for_rest, how_it_ended};
 use crate::retry::wait_before;
 use crate::sse::Event;
 use crate::transport::{Again, Failure, request_id, text_of};
@@ -105,7 +105,8 @@ impl MessageStream {
         Events::new(response, self.messages.client.inner.idle_timeout(self.settings))
     }
 
-    /// The next chunk; `None` when the answer is complete. Can be dropped and called again.
+    /// The next chunk; `None` when the answer is complete, or [`cancel`](Self::cancel) stopped it. Can be dropped and
+    /// called again.
     pub async fn next(&mut self) -> Option<Result<Chunk>> {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
@@ -252,7 +253,7 @@ impl MessageStream {
         }
         let wait = wait_before(self.attempts, wait);
         let last = self.last_event_id.as_deref();
-        self.state = match go_on(&self.messages, self.settings, &id, last, wait) {
+        self.state = match ask_for_rest(&self.messages, self.settings, &id, last, wait) {
             Ok(resuming) => State::Resuming(resuming),
             Err(error) => return Step::Over(Some(error)),
         };

@@ -19,7 +19,7 @@ pub(crate) enum Resumed {
 }
 
 /// Waits, then asks for what is behind `last_event_id`.
-pub(crate) fn go_on(
+pub(crate) fn ask_for_rest(
     messages: &Messages,
     settings: Settings,
     id: &str,
