@@ -2,7 +2,6 @@
 // about. The API key is in none of them.
 
 use std::error::Error as StdError;
-use std::fmt;
 
 use reqwest::StatusCode;
 
@@ -81,7 +80,8 @@ pub enum Error {
 }
 
 /// What is known of a stream or a download that was cut off.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 #[non_exhaustive]
 pub struct IncompleteStream {
     /// Why it was not continued.
@@ -227,11 +227,3 @@ fn chain(error: &dyn StdError) -> String {
     }
     text
 }
-
-impl fmt::Display for IncompleteStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl StdError for IncompleteStream {}

@@ -88,12 +88,8 @@ impl Request {
         }
     }
 
-    pub(crate) fn asks(&self, name: &str) -> bool {
-        self.url.query_pairs().any(|(other, _)| other == name)
-    }
-
-    pub(crate) fn has_query(&self, name: &str, value: &str) -> bool {
-        self.url.query_pairs().any(|(other, other_value)| other == name && other_value == value)
+    pub(crate) fn query(&self, name: &str) -> Option<String> {
+        self.url.query_pairs().find_map(|(other, value)| (other == name).then(|| value.into_owned()))
     }
 
     pub(crate) fn set_query(&mut self, name: &str, value: &str) {
