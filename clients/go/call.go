@@ -185,9 +185,11 @@ func (c *core) sign(head http.Header, s *settings, isOnce bool) {
 func (c *core) refusal(a *answer) error {
 	defer a.body.Close()
 	w := a.body.watch
+	limit := longestTelling
 	if w.idle > 0 {
-		defer time.AfterFunc(min(w.idle, longestTelling), w.end).Stop()
+		limit = min(w.idle, limit)
 	}
+	defer time.AfterFunc(limit, w.end).Stop()
 	data, _ := io.ReadAll(io.LimitReader(a.body, longestRefusal))
 	if w.parent.Err() != nil {
 		return ended(w.parent)

@@ -79,7 +79,7 @@ func (d *Download) begin(a *answer) error {
 	}
 	d.ContentType = a.head.Get("Content-Type")
 	d.ETag = a.head.Get("ETag")
-	d.RequestID = a.head.Get("X-Request-Id")
+	d.RequestID = d.core.redact(a.head.Get("X-Request-Id"))
 	if _, words, err := mime.ParseMediaType(a.head.Get("Content-Disposition")); err == nil {
 		name := words["filename"]
 		d.Filename = name[strings.LastIndexAny(name, `/\`)+1:]
