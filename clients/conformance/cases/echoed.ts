@@ -3,15 +3,27 @@
 import { each, key, one } from '../case.ts'
 import type { Case, Step } from '../case.ts'
 import type { Answer } from '../server.ts'
-import { errorBody, session } from '../transcript.ts'
-import { chat } from './steps.ts'
+import { block, errorBody, plainStream, session, sessionStream } from '../transcript.ts'
+import { chat, send } from './steps.ts'
 
 const content: Step = { op: 'files.content', id: 'file_1' }
+
+const broken = block('{"error":{"message":"CUDA out of memory"}}', 0)
 
 const echoes: readonly (readonly [Step, Answer])[] = [
   [chat, { status: 403, headers: { 'x-request-id': key }, json: {} }],
   [chat, { status: 403, headers: { 'x-request-id': `Bearer ${key}` } }],
   [chat, { headers: { 'content-type': `text/${key}` }, body: ['Hi'] }],
+  [chat, plainStream([broken], { headers: { 'x-request-id': key } })],
+  [send, sessionStream([broken], { headers: { 'x-request-id': `for ${key}` } })],
+  [
+    content,
+    {
+      headers: { 'x-request-id': key, etag: '"1"', 'content-length': '9' },
+      body: ['Hi'],
+      end: 'fin',
+    },
+  ],
   [content, { headers: { 'content-encoding': key }, body: ['Hi'] }],
   [content, { status: 302, headers: { location: `ftp://${key}/` } }],
 ]

@@ -11,6 +11,8 @@ import type { OnProgress } from './upload.ts'
 
 interface DownloadSetup {
   readonly start: number
+  /** Of the part that is there already. */
+  readonly etag: string | undefined
   /** Asks for the file from this byte on, if it still is the one with this tag. One attempt. */
   readonly reopen: (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
   readonly onProgress?: OnProgress | undefined
@@ -45,7 +47,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     // Where the bytes came packed, it is not theirs.
     this.etag = headers.has('content-encoding') ? null : headers.get('etag')
     this.size = sizeOf(attempt)
-    ensureAt(attempt, setup.start)
+    ensureAt(attempt, setup.start, setup.etag)
   }
 
   /** Bytes of the file so far, those before `start` included: where to continue. */

@@ -166,7 +166,7 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
     ...told,
     message: told.message ?? `The server answered with status ${status}.`,
     status,
-    requestId: textOf(headers.get('x-request-id')) ?? told.requestId,
+    requestId: headerOf(headers, 'x-request-id') ?? told.requestId,
     retryAfter,
     isRetriable: said === 'true' || (said !== 'false' && isRetriable),
   }
@@ -230,9 +230,14 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
+/** As it may be shown. */
+export function headerOf(headers: Headers, name: string): string | null {
+  return textOf(headers.get(name))
+}
+
 /** Some backends have numbers as codes, and some servers repeat what they were sent. */
 function textOf(value: unknown): string | null {
-  if (typeof value === 'string') return value.replace(/tg_live_\w+/g, '***') || null
+  if (typeof value === 'string') return value.replace(/tg_live_\w+/gi, '***') || null
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : null
 }
 

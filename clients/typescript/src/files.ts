@@ -104,6 +104,7 @@ export class Files {
     const attempt = await open({ start, etag })
     return new Download(attempt, {
       start,
+      etag: start > 0 ? etag : undefined,
       onProgress,
       signal: rest.signal,
       reopen: (from, tag, signal) => open({ start: from, etag: tag }, { signal, maxRetries: 0 }),

@@ -6,7 +6,13 @@
 import type { Attempt } from './attempt.ts'
 import { chunkOf } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
-import { ConnectionError, IncompleteStreamError, TollgateError, errorOfEvent } from './errors.ts'
+import {
+  ConnectionError,
+  IncompleteStreamError,
+  TollgateError,
+  errorOfEvent,
+  headerOf,
+} from './errors.ts'
 import type { APIError } from './errors.ts'
 import { EventReader } from './events.ts'
 import type { StreamEvent } from './events.ts'
@@ -32,7 +38,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
   /** @internal */
   constructor(attempt: Attempt) {
     this.#attempt = attempt
-    this.#requestId = attempt.response.headers.get('x-request-id')
+    this.#requestId = headerOf(attempt.response.headers, 'x-request-id')
     ensureEvents(attempt)
   }
 
@@ -155,7 +161,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     if (this.#isClosed) return next.close()
     ensureEvents(next)
     this.#reader = new EventReader()
-    this.#requestId = next.response.headers.get('x-request-id') ?? this.#requestId
+    this.#requestId = headerOf(next.response.headers, 'x-request-id') ?? this.#requestId
   }
 }
 
@@ -175,7 +181,7 @@ async function readFrom(attempt: Attempt): Promise<Read> {
 
 /** 204 has none, and needs none. */
 function ensureEvents(attempt: Attempt): void {
-  const type = attempt.response.headers.get('content-type')?.toLowerCase() ?? ''
+  const type = headerOf(attempt.response.headers, 'content-type')?.toLowerCase() ?? ''
   if (attempt.response.status === 204 || type.startsWith('text/event-stream')) return
   attempt.close()
   throw new TollgateError(`The answer is no stream of events but ${type || 'of no type'}.`)
