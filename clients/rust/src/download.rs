@@ -68,9 +68,9 @@ impl IntoFuture for Content {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut request = self.request?;
-            from(&mut request, self.start, self.etag.as_deref())?;
+            set_start(&mut request, self.start, self.etag.as_deref())?;
             let response = self.client.inner.send(&request).await?;
-            check_start(&response, self.start, None)?;
+            check_start(&response, self.start, self.etag)?;
             Ok(Download::new(self.client, request, response, self.start, self.progress))
         })
     }
@@ -145,7 +145,8 @@ impl Download {
         std::future::poll_fn(|cx| self.poll_piece(cx)).await
     }
 
-    /// Writes what is left of it, such as to a `tokio::fs::File`. Answers how many bytes that were.
+    /// Writes what is left of it, such as to a `tokio::fs::File`. Answers how many bytes that were. Where it fails or
+    /// is dropped, less may be written than [`Download::position`] says: what was written tells where to go on.
     ///
     /// # Errors
     /// As of the pieces, and [`Error::Io`] where writing fails.
@@ -217,7 +218,7 @@ impl Download {
             return incomplete("and could not be continued");
         }
         let mut request = self.request.clone();
-        from(&mut request, self.position, Some(&etag))?;
+        set_start(&mut request, self.position, Some(&etag))?;
         let wait = wait_before(self.attempts, wait);
         let client = self.client.clone();
         self.attempts += 1;
@@ -230,7 +231,7 @@ impl Download {
 }
 
 /// From the first byte on there is nothing to ask for, and nothing to have changed.
-fn from(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
+fn set_start(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     if start == 0 {
         return Ok(());
     }
