@@ -19,25 +19,21 @@ const wanted = ['Cargo.toml', 'Cargo.lock', 'LICENSE', 'README.md', 'CHANGELOG.m
 
 export async function checkPackage(gate: Gate): Promise<void> {
   await makeProject()
-  const [first] = await blocks()
-  assert.match(first ?? '', /async fn main/)
-  await build({ first: first ?? '' })
+  const [first = ''] = await blocks()
+  assert.match(first, /async fn main/)
+  await build({ first })
   assert.match(await said('first', gate), /\w+[^]*\ncompleted, \d+ tokens/)
 }
 
 export async function checkExamples(gate: Gate): Promise<void> {
   await makeProject()
   const [, ...others] = await blocks()
-  const examples: Record<string, string> = {}
+  const programs: Record<string, string> = {}
   for (const name of await readdir(join(folder, crate, 'examples'))) {
     const text = await readFile(join(folder, crate, 'examples', name), 'utf8')
-    examples[`example_${name.replace(/\.rs$/, '')}`] = text
+    programs[`example_${name.replace(/\.rs$/, '')}`] = text
   }
-  const names = others.map((_, i) => `readme_${i + 1}`)
-  const programs = {
-    ...examples,
-    ...Object.fromEntries(others.map((text, i) => [names[i], whole(text)])),
-  }
+  for (const [i, text] of others.entries()) programs[`readme_${i + 1}`] = whole(text)
   await build(programs)
   for (const name of Object.keys(programs)) {
     assert.notEqual(await said(name, gate), '', `${name} says nothing`)
@@ -46,15 +42,8 @@ export async function checkExamples(gate: Gate): Promise<void> {
 
 /** Packed from what lies here, committed or not. */
 async function makeProject(): Promise<void> {
-  await cargo([
-    'package',
-    '--locked',
-    '--quiet',
-    '--allow-dirty',
-    '--no-verify',
-    '--package',
-    'tollgate',
-  ])
+  const words = ['package', '--locked', '--quiet', '--package', 'tollgate']
+  await cargo([...words, '--allow-dirty', '--no-verify'])
   await rm(join(folder, crate), { recursive: true, force: true })
   await mkdir(join(project, 'src/bin'), { recursive: true })
   // As if written now: an archive's own times are all the same, and cargo looks at nothing else.
