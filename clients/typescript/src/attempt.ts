@@ -87,6 +87,11 @@ export class Attempt {
     return true
   }
 
+  /** The signal's reason where that has ended it. */
+  throwIfClosed(): void {
+    this.#abort.signal.throwIfAborted()
+  }
+
   /** The next piece; undefined: the end. Waits no longer than the idle time-out. */
   async read(): Promise<Uint8Array | undefined> {
     const { body } = this.response
@@ -95,7 +100,7 @@ export class Attempt {
       return undefined
     }
     const { signal } = this.#abort
-    signal.throwIfAborted()
+    this.throwIfClosed()
     this.#reader ??= body.getReader()
     this.#wait(this.#idle)
     try {

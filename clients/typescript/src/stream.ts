@@ -118,6 +118,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
           }
           yield taken
           if (this.#isClosed) return undefined
+          this.#attempt?.throwIfClosed()
         }
       }
     } catch (error) {

@@ -83,3 +83,19 @@ test('… and a stream that asks how its message ended', { timeout: 10_000 }, as
   await assert.rejects(stream.finalMessage(), reason)
   assert.equal(getEventListeners(signal, 'abort').length, 0)
 })
+
+test('what came in one piece ends with the signal, too', { timeout: 10_000 }, async () => {
+  const headers = { 'content-type': 'text/event-stream' }
+  const gate = gateOf([['data: {}\n\n'.repeat(9), { headers }]])
+  const signals = new AbortController()
+  const { signal } = signals
+  const body = { model: 'm', messages: [], stream: true } as const
+  const stream = await gate.chat.completions.create(body, { signal })
+  const reason = new Error('enough')
+  let came = 0
+  const read = async () => {
+    for await (const _chunk of stream) if (++came === 2) signals.abort(reason)
+  }
+  await assert.rejects(read(), reason)
+  assert.equal(came, 2)
+})
