@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use serde_json::Value;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::api_error::ApiError;
 use crate::completion::Chunk;
@@ -46,8 +46,10 @@ impl Bytestream {
         }
         // Bytes that are there already cost no timer.
         if std::mem::take(&mut self.stale) {
-            // Made anew: to reset it, one would have to know its end, and an endless one has none.
-            self.timer.set(sleep(self.idle));
+            // To put it off costs no lock, a new one would. An endless one has no end to put off.
+            if let Some(end) = Instant::now().checked_add(self.idle) {
+                self.timer.as_mut().reset(end);
+            }
         }
         ready!(self.timer.as_mut().poll(cx));
         Poll::Ready(Some(Err(idle(self.idle))))
