@@ -141,12 +141,7 @@ impl Inner {
         }
         match answer {
             Some(Ok(mut response)) => {
-                // Ids and types of a server that sends back what it got end in errors.
-                for value in response.headers_mut().values_mut() {
-                    if String::from_utf8_lossy(value.as_bytes()).contains(&self.key) {
-                        *value = HeaderValue::from_static("***");
-                    }
-                }
+                self.hide_key(response.headers_mut());
                 Ok((response, sending))
             }
             Some(Err(error)) => {
@@ -178,6 +173,15 @@ impl Inner {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         Ok(headers)
+    }
+
+    /// Ids and types of a server that sends back what it got end in errors.
+    fn hide_key(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            if String::from_utf8_lossy(value.as_bytes()).contains(&self.key) {
+                *value = HeaderValue::from_static("***");
+            }
+        }
     }
 
     /// What an answer that is no 2xx means.
