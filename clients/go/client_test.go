@@ -46,6 +46,28 @@ func startStream(w http.ResponseWriter, chunks int) {
 	w.(http.Flusher).Flush()
 }
 
+func TestACancelledContextEndsWhatHasCome(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) { startStream(w, 100) })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stream, err := client.Chat.Completions.Stream(ctx, tollgate.ChatParams{Model: "demo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := 0
+	for _, err = range stream.All() {
+		if err != nil {
+			break
+		}
+		if came++; came == 2 {
+			cancel()
+		}
+	}
+	if came != 2 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d chunks, then %v", came, err)
+	}
+}
+
 func TestNoFormatShowsTheKey(t *testing.T) {
 	option := tollgate.WithAPIKey(key)
 	client, err := tollgate.NewClient(option, tollgate.WithBaseURL("http://gate.test"), tollgate.WithHeader("X-Secret", key))

@@ -112,8 +112,8 @@ func (s *stream) RequestID() string {
 // next gives the next chunk; io.EOF: there is none, and the stream is whole or closed.
 func (s *stream) next() (Chunk, error) {
 	for s.end == nil {
-		if context.Cause(s.ctx) == errClosed {
-			s.finish(io.EOF) // with what is in the buffer still
+		if s.ctx.Err() != nil { // though there is more in the buffer
+			s.finish(ended(s.ctx))
 			break
 		}
 		chunk, isChunk, err := s.step()
