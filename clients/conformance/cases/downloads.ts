@@ -45,6 +45,17 @@ function range(from: number, to: number): Answer {
   return part(from, to - from, { status: 206, headers })
 }
 
+/** The head of an answer without a length: it ends with its connection. */
+function unmeasured(start: number): string {
+  return [
+    'HTTP/1.1 206 Partial Content',
+    `content-range: bytes ${start}-${content.length - 1}/${content.length}`,
+    `etag: ${etag}`,
+    'connection: close',
+    '\r\n',
+  ].join('\r\n')
+}
+
 export const downloads: readonly Case[] = [
   one('a download, whole, with its type and name', {
     answers: [part(0)],
@@ -106,6 +117,11 @@ export const downloads: readonly Case[] = [
     steps: [{ ...download, start: 100_000, etag: '"old"' }],
     saw: [{ error: { class: 'IncompleteStreamError' } }],
   }),
+  one('an earlier download does not go on in another file', {
+    answers: [part(100_000, content.length, { headers: { etag: '"2"' } })],
+    steps: [{ ...download, start: 100_000, etag }],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+  }),
   one('a file that is not there', {
     answers: [refuse({ status: 404, type: 'not_found_error', code: 'file_not_found' })],
     steps: [download],
@@ -129,6 +145,16 @@ export const downloads: readonly Case[] = [
     steps: [download],
     saw: [{ ok: { bytes: content.length, sha256: hashOf(content) } }],
     sent: Array.from({ length: 9 }, () => ({})),
+  }),
+  one('a part that ends with its connection, before its end, is no whole one', {
+    answers: [
+      part(0, 50_000, { end: 'fin' }),
+      { raw: [unmeasured(50_000), content.subarray(50_000, 80_000)], end: 'fin' },
+      part(80_000),
+    ],
+    steps: [download],
+    saw: [{ ok: whole }],
+    sent: [{}, { headers: { range: 'bytes=50000-' } }, { headers: { range: 'bytes=80000-' } }],
   }),
   one('a download that comes packed is unpacked, or refused', {
     answers: [
