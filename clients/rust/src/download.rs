@@ -258,16 +258,17 @@ fn check_start(response: &Response, start: u64, etag: Option<String>) -> Result<
     if let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Error::protocol(format!("the file came packed ({coding}), which was not asked for")));
     }
-    if start == 0 {
+    let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
+    if start == 0 && !is_part {
         return Ok(());
     }
     let range = text_of(response.headers(), "content-range").unwrap_or_default();
     let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
     let is_same = etag.zip(text_of(response.headers(), "etag")).is_none_or(|(before, now)| before == now);
-    if response.status() == StatusCode::PARTIAL_CONTENT && is_rest == Some(&start.to_string()) && is_same {
+    if is_part && is_rest == Some(&start.to_string()) && is_same {
         Ok(())
     } else {
-        Err(Error::incomplete("the download can't be continued: the file has changed"))
+        Err(Error::incomplete("what came is not the rest of the same file: it has changed, or another part was sent"))
     }
 }
 
