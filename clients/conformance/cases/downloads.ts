@@ -169,6 +169,12 @@ export const downloads: readonly Case[] = [
       assert.ok(step?.ok?.sha256 === hashOf(content) || step?.error, JSON.stringify(step))
     },
   }),
+  one('a part that nobody asked for is no file', {
+    answers: [range(100, 200), range(100, content.length)],
+    steps: [download],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+    sent: [{}],
+  }),
   one('the middle of something else is not taken for the rest', {
     answers: [part(0, 100, { end: 'fin' }), range(90, content.length)],
     steps: [download],

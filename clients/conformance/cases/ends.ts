@@ -19,7 +19,7 @@ import {
   texts,
   whole,
 } from '../transcript.ts'
-import { chat, resumed, send } from './steps.ts'
+import { chat, idle, resumed, send } from './steps.ts'
 
 export const ends: readonly Case[] = [
   each('a chat can’t be read on, and says so', ['whole', 'fin', 'reset'] as const, (end) => ({
@@ -38,7 +38,7 @@ export const ends: readonly Case[] = [
     },
   })),
   one('a chat that stays idle is incomplete', {
-    client: { idle_timeout_ms: 300 },
+    client: idle,
     answers: [plainStream(plain().slice(0, 2), { end: 'open' })],
     steps: [chat],
     saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],

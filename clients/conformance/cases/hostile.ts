@@ -16,7 +16,7 @@ import {
   talk,
   texts,
 } from '../transcript.ts'
-import { chat, list, mebibyte, models, send } from './steps.ts'
+import { chat, idle, list, mebibyte, models, send } from './steps.ts'
 
 const balance: Step = { op: 'billing.balance' }
 const json = { 'content-type': 'application/json' }
@@ -121,8 +121,8 @@ export const hostile: readonly Case[] = [
       { op: 'messages.send', session_id: session, content: 'Hi' },
     ],
     (step) => ({
-      client: { idle_timeout_ms: 300 },
-      answers: [{ raw: [{ pauseMs: 900 }, head, '{"id":"x"}'] }],
+      client: idle,
+      answers: [{ raw: [{ pauseMs: 3000 }, head, '{"id":"x"}'] }],
       steps: [step],
       saw: [{ ok: { id: 'x' } }],
       sent: [{}],
@@ -161,7 +161,7 @@ export const hostile: readonly Case[] = [
     ],
   }),
   one('a refusal that comes in drops is told before its end', {
-    client: { max_retries: 0, idle_timeout_ms: 500 },
+    client: { max_retries: 0, ...idle },
     answers: [
       {
         status: 402,

@@ -18,7 +18,7 @@ import {
   talk,
   texts,
 } from '../transcript.ts'
-import { resumed, send } from './steps.ts'
+import { idle, resumed, send } from './steps.ts'
 
 const bytes = Buffer.from(talk().join(''))
 const gone = { status: 410, type: 'gone_error', code: 'stream_expired' }
@@ -109,7 +109,7 @@ export const resume: readonly Case[] = [
     saw: [{ ok: { chunks: texts } }],
   }),
   one('a connection that stays idle is left, and read on', {
-    client: { idle_timeout_ms: 300 },
+    client: idle,
     answers: [sessionStream(talk().slice(0, 2), { end: 'open' }), sessionStream(rest(1))],
     steps: [send],
     saw: [{ ok: { chunks: texts } }],

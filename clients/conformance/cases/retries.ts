@@ -18,7 +18,7 @@ import {
   texts,
 } from '../transcript.ts'
 import type { Refusal } from '../transcript.ts'
-import { chat, list, models, send } from './steps.ts'
+import { chat, idle, list, models, send } from './steps.ts'
 
 const create: Step = { op: 'sessions.create', params: { title: 'T' } }
 const upload: Step = { op: 'files.upload', session_id: session, filename: 'a.txt', text: 'hello' }
@@ -147,7 +147,7 @@ export const retries: readonly Case[] = [
     sent: [{}, {}],
   }),
   one('an answer that does not come in time is asked for again', {
-    client: { idle_timeout_ms: 300 },
+    client: idle,
     answers: [{ drop: 'open' }, models],
     steps: [list],
     saw: [{ ok: [] }],

@@ -19,6 +19,8 @@ export const chat: Step = {
 export const list: Step = { op: 'models.list' }
 /** To `list`. */
 export const models: Answer = { json: { object: 'list', data: [] } }
+/** For what comes in time even where two cores have five clients at work. */
+export const idle = { idle_timeout_ms: 2000 }
 export const mebibyte = 1_048_576
 
 /** Cut behind two of its texts; `answers`: to what is asked then. */

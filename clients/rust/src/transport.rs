@@ -24,6 +24,8 @@ const AGENT: &str = concat!("tollgate-rust/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_JSON: usize = 64 << 20;
 const MAX_ERROR: usize = 1 << 20;
+/// A refusal is read for no longer, drop by drop or not.
+const MAX_ERROR_TIME: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 5;
 
 /// An attempt that got no good answer.
@@ -188,9 +190,11 @@ impl Inner {
     async fn refusal(&self, request: &Request, response: Response) -> Failure {
         let status = response.status();
         let headers = response.headers().clone();
-        let bytes = Bytestream::new(response, self.idle_timeout(request.settings));
+        let idle = self.idle_timeout(request.settings);
+        let bytes = Bytestream::new(response, idle);
+        let limit = idle.min(MAX_ERROR_TIME);
         // A body that breaks, that comes in drops or is no JSON leaves the status to tell.
-        let reading = tokio::time::timeout(self.idle_timeout(request.settings), read(bytes, MAX_ERROR));
+        let reading = tokio::time::timeout(limit, read(bytes, MAX_ERROR));
         let body = reading.await.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let mut error = ApiError::from_json(&body).without_secret(&self.key);

@@ -20,6 +20,7 @@ from ._settings import Settings
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
 _DISCARD_SECONDS = 3.0
+_REFUSAL_SECONDS = 10.0
 _MOST_HOPS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -130,7 +131,7 @@ class Core:
                 return answer
             location = answer.headers.get("location")
             if not (call.may_redirect and answer.status in _REDIRECTS and location):
-                raise await self._refusal(answer, out.timeouts.idle)
+                raise await self._refusal(answer, min(out.timeouts.idle, _REFUSAL_SECONDS))
             await self.io.close(answer)
             if hops == _MOST_HOPS:
                 raise APIError("There are too many redirects.", status=answer.status)

@@ -83,11 +83,14 @@ class Fetcher(Source[bytes]):
 
 
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) -> Answer:
-    """Anything but the rest from this byte on is another file's, or the whole one."""
+    """What begins with another byte, or is another file's, is not put behind what is there."""
     await core.unpacked(answer)
     is_same = not etag or answer.headers.get("etag", etag) == etag
-    said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))
-    if answer.status == 206 and said and int(said[1]) == start and is_same:
+    first = 0
+    if answer.status == 206:
+        said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))
+        first = int(said[1]) if said else -1
+    if first == start and is_same:
         return answer
     await core.io.close(answer)
     raise IncompleteStreamError("The file has changed, or the server can't go on in its middle.")
@@ -100,7 +103,7 @@ async def fetch(
     if start and etag:
         headers["if-range"] = etag
     answer = await core.open(replace(call, headers=headers))
-    await (begins_at(core, answer, start, etag) if start else core.unpacked(answer))
+    await begins_at(core, answer, start, etag if start else None)
     fetcher = Fetcher(core, call, answer, start=start, on_progress=on_progress)
     made = Download(fetcher) if core.is_blocking else AsyncDownload(fetcher)
     return cast("Either[Download, AsyncDownload]", made)
