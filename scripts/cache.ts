@@ -1,8 +1,11 @@
 // What is made once and kept between runs: packages of other languages, programs built of sources.
 
 import { createHash } from 'node:crypto'
-import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+
+/** What was not used for so long is thrown away when something new is made. */
+const keptMs = 7 * 86_400_000
 
 export function cacheFolder(): string {
   const home = process.env.XDG_CACHE_HOME
@@ -24,23 +27,37 @@ export async function ensureMade(
   make: (folder: string) => Promise<unknown>,
 ): Promise<string> {
   const folder = join(cacheFolder(), name)
-  if (await isThere(folder)) return folder
+  if (await touch(folder)) return folder
   await mkdir(cacheFolder(), { recursive: true })
   const fresh = await mkdtemp(`${folder}-`)
   try {
     await make(fresh)
     await rename(fresh, folder).catch(async (error: unknown) => {
-      if (!(await isThere(folder))) throw error
+      if (!(await touch(folder))) throw error
     })
   } finally {
     await rm(fresh, { recursive: true, force: true })
   }
+  await prune()
   return folder
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return access(path).then(
+/** As used now. false: it is not there. */
+async function touch(path: string): Promise<boolean> {
+  const now = new Date()
+  return utimes(path, now, now).then(
     () => true,
     () => false,
   )
+}
+
+/** Of what has a fingerprint in its name, whole or not. */
+async function prune(): Promise<void> {
+  const names = (await readdir(cacheFolder())).filter((name) => /-[0-9a-f]{12}\b/.test(name))
+  for (const name of names) {
+    const path = join(cacheFolder(), name)
+    // Another run may have been quicker.
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }))
+    if (Date.now() - mtimeMs > keptMs) await rm(path, { recursive: true, force: true })
+  }
 }
