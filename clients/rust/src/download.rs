@@ -204,6 +204,8 @@ impl Download {
 
     fn go_on(&mut self, response: Response) -> Result<()> {
         check_start(&response, self.position, self.etag())?;
+        // Where an answer has no length, nothing else tells a part from the whole.
+        self.total = self.total.or_else(|| total_of(&response));
         self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(self.request.settings)));
         Ok(())
     }
