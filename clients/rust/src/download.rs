@@ -48,9 +48,9 @@ impl Content {
         self
     }
 
-    /// Continues an earlier download only if it is still the same file: [`Download::etag`] of it.
+    /// Continues an earlier download only if it is still the same file: [`Download::etag`] of it. An empty one is none.
     pub fn etag(mut self, etag: impl Into<String>) -> Self {
-        self.etag = Some(etag.into());
+        self.etag = Some(etag.into()).filter(|etag| !etag.is_empty());
         self
     }
 
@@ -127,7 +127,7 @@ impl Download {
 
     /// Names this content: with it, a later download can continue this one.
     pub fn etag(&self) -> Option<String> {
-        text_of(&self.headers, "etag")
+        tag_of(&self.headers)
     }
 
     /// Bytes of the whole file, where the gateway says so.
@@ -232,7 +232,7 @@ impl Download {
     }
 }
 
-/// From the first byte on there is nothing to ask for, and nothing to have changed.
+/// From the first byte on there is nothing to ask for.
 fn set_start(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     if start == 0 {
         return Ok(());
@@ -243,6 +243,11 @@ fn set_start(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()
         request.headers.insert(IF_RANGE, etag.parse().map_err(bad)?);
     }
     Ok(())
+}
+
+/// An empty one is none.
+fn tag_of(headers: &HeaderMap) -> Option<String> {
+    text_of(headers, "etag").filter(|etag| !etag.is_empty())
 }
 
 /// Of the whole file.
@@ -261,13 +266,11 @@ fn check_start(response: &Response, start: u64, etag: Option<String>) -> Result<
         return Err(Error::protocol(format!("the file came packed ({coding}), which was not asked for")));
     }
     let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
-    if start == 0 && !is_part {
-        return Ok(());
-    }
     let range = text_of(response.headers(), "content-range").unwrap_or_default();
-    let is_rest = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
-    let is_same = etag.zip(text_of(response.headers(), "etag")).is_none_or(|(before, now)| before == now);
-    if is_part && is_rest == Some(&start.to_string()) && is_same {
+    let first = range.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(first, _)| first);
+    let is_rest = if is_part { first == Some(&start.to_string()) } else { start == 0 };
+    let is_same = etag.zip(tag_of(response.headers())).is_none_or(|(before, now)| before == now);
+    if is_rest && is_same {
         Ok(())
     } else {
         Err(Error::incomplete("what came is not the rest of the same file: it has changed, or another part was sent"))
