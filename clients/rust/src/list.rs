@@ -81,7 +81,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
                 let is_backwards = request.query("before").is_some() && request.query("after").is_none();
                 let (side, id) = if is_backwards { ("before", &came.first_id) } else { ("after", &came.last_id) };
                 // A list that goes on nowhere would look whole, one that goes on where it was would never end.
-                let id = id.as_ref().filter(|&id| request.query(side).as_ref() != Some(id));
+                let id = id.as_ref().filter(|&id| !id.is_empty() && request.query(side).as_ref() != Some(id));
                 let lost = || Error::protocol("the list has more, but does not say where it goes on");
                 request.set_query(side, id.ok_or_else(lost)?);
                 Some(Self { client: self.client, request: Ok(request), item: PhantomData })
