@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
+use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -71,16 +72,15 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Refuses an answer that says that it is something else: a page of a proxy is no empty stream.
+    /// Refuses an answer that does not say that it is a stream: a page of a proxy is no empty one.
     pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Result<Self, Error> {
-        match text_of(response.headers(), "content-type") {
-            Some(other) if !other.trim_start().to_ascii_lowercase().starts_with("text/event-stream") => {
-                Err(Error::protocol(format!("the answer is no stream of events, but {other}")))
-            }
-            _ => {
-                Ok(Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() })
-            }
+        let status = response.status();
+        let came = text_of(response.headers(), "content-type").unwrap_or_else(|| "no content type".into());
+        let is_stream = came.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+        if status != StatusCode::OK || !is_stream {
+            return Err(Error::protocol(format!("the answer is no stream of events, but {status} with {came}")));
         }
+        Ok(Self { bytes: Bytestream::new(response, idle), pending: Bytes::new(), decoder: Decoder::default() })
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, Stop>> {
