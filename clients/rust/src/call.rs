@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{BoxFuture, Client};
 use crate::error::Result;
-use crate::request::{Request, settings};
+use crate::request::{Request, Settings, settings};
 
 type Run<T> = Box<dyn FnOnce(Client, Request) -> BoxFuture<Result<T>> + Send>;
 
@@ -46,6 +46,10 @@ impl<T> Call<T> {
             }
         }
         self
+    }
+
+    pub(crate) fn with(self, settings: Settings) -> Self {
+        self.set(|own| *own = settings)
     }
 
     /// How long to wait for the first byte of an answer that is generated, but not streamed.

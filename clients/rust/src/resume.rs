@@ -41,10 +41,7 @@ pub(crate) fn ask_for_rest(
 
 /// What the gateway keeps of a message that has no more to stream.
 pub(crate) fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> BoxFuture<Resumed> {
-    let mut call = messages.retrieve(id);
-    if let Some(idle) = settings.idle_timeout {
-        call = call.idle_timeout(idle);
-    }
+    let call = messages.retrieve(id).with(settings);
     Box::pin(async move {
         match call.await {
             Ok(message) => Resumed::Ended(message.status),

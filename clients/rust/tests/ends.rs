@@ -1,0 +1,37 @@
+//! How streams end: what only a call's own settings, or a stream without a name, can show.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc;
+
+use tollgate::{Client, Error};
+
+/// One answer a connection, in order, then none. Each request that came is told.
+fn server<const N: usize>(answers: [&'static str; N]) -> (Client, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = socket.read(&mut request).unwrap();
+            let line = String::from_utf8_lossy(&request[..length]).lines().next().map(str::to_owned);
+            tell.send(line.unwrap_or_default()).unwrap();
+            socket.write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+        }
+    });
+    (Client::builder().api_key("tg_live_secret").base_url(url).build().unwrap(), told)
+}
+
+#[tokio::test]
+async fn a_message_that_is_read_for_its_end_is_tried_as_often_as_its_stream() {
+    let busy = "503 Busy\r\nconnection: close\r\nretry-after-ms: 1\r\ncontent-length: 0\r\n\r\n";
+    let ended = "204 No Content\r\nconnection: close\r\n\r\n";
+    let (client, told) = server([ended, busy, busy]);
+    let mut stream = client.messages("sess_1").resume("msg_1", None).max_retries(0).await.unwrap();
+    let end = stream.next().await.unwrap();
+    assert!(matches!(end, Err(Error::Server(error)) if error.partial_text.as_deref() == Some("")));
+    let told: Vec<_> = told.try_iter().collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+}
