@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Response, StatusCode};
 
 use crate::client::BoxFuture;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::messages::Messages;
 use crate::request::{Request, Settings};
 use crate::transport::Failure;
@@ -45,6 +45,11 @@ pub(crate) fn how_it_ended(messages: &Messages, settings: Settings, id: &str) ->
     Box::pin(async move {
         match call.await {
             Ok(message) => Resumed::Ended(message.status),
+            // Whether the text is whole is what nobody could tell.
+            Err(error @ (Error::Connection { .. } | Error::Timeout { .. })) => {
+                let what = format!("the stream has ended, and its message could not be read: {error}");
+                Resumed::Failed(Error::incomplete(what).into())
+            }
             Err(error) => Resumed::Failed(error.into()),
         }
     })
