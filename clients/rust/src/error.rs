@@ -139,6 +139,14 @@ impl Error {
         }
     }
 
+    /// Whether its call was refused, or never sent.
+    pub(crate) fn did_nothing(&self) -> bool {
+        match self.api() {
+            Some(answer) => answer.status < Some(500),
+            None => matches!(self, Self::Config(_)),
+        }
+    }
+
     /// What a stream knows besides: the text so far, and the id of its first request.
     pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
         let (partial, id) = if let Self::IncompleteStream(error) = &mut self {

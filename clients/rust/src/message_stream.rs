@@ -5,7 +5,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct MessageStream {
     attempts: u32,
     /// Then a resume could not tell what was given already.
     has_unnumbered: bool,
-    was_cancelled: Arc<AtomicBool>,
+    own_cancels: Arc<AtomicU32>,
 }
 
 enum State {
@@ -97,7 +97,7 @@ impl MessageStream {
             transcript: Transcript::default(),
             attempts: 0,
             has_unnumbered: false,
-            was_cancelled: Arc::default(),
+            own_cancels: Arc::default(),
         }
     }
 
@@ -142,14 +142,14 @@ impl MessageStream {
     /// # Errors
     /// As of [`Messages::cancel`].
     pub fn cancel(&self) -> impl Future<Output = Result<ChatMessage>> + Send + 'static {
-        let (messages, was_cancelled) = (self.messages.clone(), Arc::clone(&self.was_cancelled));
+        let (messages, cancels) = (self.messages.clone(), Arc::clone(&self.own_cancels));
         let id = self.message_id.clone().unwrap_or_default();
         async move {
-            let before = was_cancelled.swap(true, Ordering::Relaxed);
+            cancels.fetch_add(1, Ordering::Relaxed);
             let answer = messages.cancel(id).await;
-            // Refused, it stopped nothing. An answer that was lost may have.
-            if answer.as_ref().is_err_and(|error| error.api().is_some_and(|told| told.status < Some(500))) {
-                was_cancelled.store(before, Ordering::Relaxed);
+            // An answer that was lost may have stopped it.
+            if answer.as_ref().is_err_and(Error::did_nothing) {
+                cancels.fetch_sub(1, Ordering::Relaxed);
             }
             answer
         }
@@ -237,7 +237,7 @@ impl MessageStream {
     }
 
     fn failed(&self, error: ApiError) -> Option<Error> {
-        let is_own = error.code.as_deref() == Some("message_cancelled") && self.was_cancelled.load(Ordering::Relaxed);
+        let is_own = error.code.as_deref() == Some("message_cancelled") && self.own_cancels.load(Ordering::Relaxed) > 0;
         (!is_own).then(|| Error::of_kind(error.without_secret(&self.messages.client.inner.key)))
     }
 
@@ -265,7 +265,7 @@ impl MessageStream {
     fn judge(&self, status: &MessageStatus) -> Option<Error> {
         match status {
             MessageStatus::Completed => None,
-            MessageStatus::Cancelled if self.was_cancelled.load(Ordering::Relaxed) => None,
+            MessageStatus::Cancelled if self.own_cancels.load(Ordering::Relaxed) > 0 => None,
             _ => Some(Error::incomplete(format!("the stream has ended, and the message is {status}"))),
         }
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use tollgate::{Client, Error};
+use tollgate::{Client, Error, Message};
 
 /// One answer a connection, in order, then none. Each request that came is told.
 fn server<const N: usize>(answers: [&'static str; N]) -> (Client, mpsc::Receiver<String>) {
@@ -34,4 +34,17 @@ async fn a_message_that_is_read_for_its_end_is_tried_as_often_as_its_stream() {
     assert!(matches!(end, Err(Error::Server(error)) if error.partial_text.as_deref() == Some("")));
     let told: Vec<_> = told.try_iter().collect();
     assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_cancel_that_could_not_be_sent_makes_no_cancel_of_somebody_else_the_own() {
+    let nameless = concat!(
+        "200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n",
+        "data: {\"error\":{\"type\":\"conflict_error\",\"code\":\"message_cancelled\"}}\n\n",
+    );
+    let (client, _told) = server([nameless]);
+    let mut stream = client.messages("sess_1").create(Message::text("Hi")).await.unwrap();
+    assert!(matches!(stream.cancel().await, Err(Error::Config(_))));
+    let end = stream.next().await;
+    assert!(matches!(end, Some(Err(Error::Conflict(_)))), "{end:?}");
 }
