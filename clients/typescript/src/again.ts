@@ -28,7 +28,9 @@ export class Again {
     this.#left.abort(reason)
   }
 
+  /** The signal's reason, or the reader's: whatever that is, it is no failure of an attempt. */
   throwIfLeft(): void {
+    this.#given?.throwIfAborted()
     this.#left.signal.throwIfAborted()
   }
 
@@ -43,6 +45,7 @@ export class Again {
           return (await open(signal)).obey(this.#given)
         })
       } catch (error) {
+        this.throwIfLeft()
         if (!isPassing(error)) throw error
         cause = error
       }

@@ -51,8 +51,8 @@ export class Attempt {
   static async start(sending: Sending, init: (attempt: Attempt) => RequestInit): Promise<Attempt> {
     const attempt = new Attempt(sending)
     try {
-      attempt.#response = await attempt.#open(sending, init(attempt))
-      if (!attempt.#response.body) attempt.#release()
+      await attempt.#open(sending, init(attempt))
+      if (!attempt.response.body) attempt.#release()
       return attempt
     } catch (error) {
       attempt.close()
@@ -124,9 +124,7 @@ export class Attempt {
     this.#release()
     this.#rest()
     this.#abort.abort(reason)
-    const cancelled = this.#reader ? this.#reader.cancel() : this.#response?.body?.cancel()
-    // Whoever reads is told by the signal.
-    cancelled?.catch(() => undefined)
+    this.#cancel()
   }
 
   /** Reads what little may be left, then closes. Returns at once. */
@@ -148,7 +146,7 @@ export class Attempt {
     drain().then(end, end)
   }
 
-  async #open({ url, send, connectMs }: Sending, init: RequestInit): Promise<Response> {
+  async #open({ url, send, connectMs }: Sending, init: RequestInit): Promise<void> {
     const { signal } = this.#abort
     let isReached: boolean | undefined
     const watcher = {
@@ -165,13 +163,22 @@ export class Attempt {
     const dispatcher = send ? undefined : dispatcherFor(watcher)
     try {
       // Looked up at each call: what takes the place of the global one, in tests say, is meant.
-      return await (send ?? fetch)(url, { ...init, ...dispatcher, signal })
+      this.#response = await (send ?? fetch)(url, { ...init, ...dispatcher, signal })
+      // One of the caller's may know no signals.
+      if (signal.aborted) this.#cancel()
+      signal.throwIfAborted()
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (isRefusedRedirect(cause)) throw errorOfRedirect()
       isReached ??= !isRefusal(cause)
       throw new ConnectionError(`The connection failed${codeOf(cause)}.`, { cause, isReached })
     }
+  }
+
+  #cancel(): void {
+    const cancelled = this.#reader ? this.#reader.cancel() : this.#response?.body?.cancel()
+    // Whoever reads is told by the signal.
+    cancelled?.catch(() => undefined)
   }
 
   #wait({ ms, what, isReached }: Wait): void {

@@ -28,12 +28,11 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   readonly etag: string | null
   /** Its first byte's place in the file. */
   readonly start: number
-  /** Of the whole file, in bytes; null where the server doesn't say. */
-  readonly size: number | null
   readonly #setup: DownloadSetup
   readonly #again: Again
   #attempt: Attempt
   #at: number
+  #size: number | null
 
   /** @internal */
   constructor(attempt: Attempt, setup: DownloadSetup) {
@@ -46,8 +45,13 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     this.filename = filenameOf(headers.get('content-disposition') ?? '')
     // Where the bytes came packed, it is not theirs.
     this.etag = headers.has('content-encoding') ? null : headers.get('etag')
-    this.size = sizeOf(attempt)
+    this.#size = sizeOf(attempt)
     ensureAt(attempt, setup.start, setup.etag)
+  }
+
+  /** Of the whole file, in bytes; null where the server has not said. */
+  get size(): number | null {
+    return this.#size
   }
 
   /** Bytes of the file so far, those before `start` included: where to continue. */
@@ -59,9 +63,9 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     const { onProgress } = this.#setup
     try {
       for (;;) {
-        this.#again.throwIfLeft()
         const piece = await this.#read()
         if (!piece) return undefined
+        this.#again.throwIfLeft()
         this.#again.progress()
         this.#at += piece.length
         onProgress?.(this.#at, this.size ?? undefined)
@@ -115,6 +119,9 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
       }
       if (this.#at === this.size) return undefined
       this.#attempt = await this.#goOn(lost)
+      this.#size ??= sizeOf(this.#attempt)
+      // Closed while it was on its way.
+      this.#again.throwIfLeft()
     }
   }
 
@@ -136,7 +143,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
 /** What isn't the rest of the same file is not taken for it. `etag`: that of what came before. */
 function ensureAt(attempt: Attempt, start: number, etag?: string): void {
   const { status, headers } = attempt.response
-  const isSame = etag === undefined || (headers.get('etag') ?? etag) === etag
+  const isSame = !etag || (headers.get('etag') ?? etag) === etag
   const isRest = status === 206 ? rangeOf(attempt)?.first === start : start === 0
   if (isSame && isRest) return
   attempt.close()

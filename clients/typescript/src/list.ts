@@ -79,7 +79,7 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
   #cursorOf({ first_id, last_id, data }: Page<T>): string | undefined {
     const item = this.#isBackward ? data[0] : data.at(-1)
     const id = this.#isBackward ? first_id : last_id
-    return id ?? (item as { readonly id?: string } | undefined)?.id
+    return id || (item as { readonly id?: string } | undefined)?.id || undefined
   }
 }
 

@@ -3,8 +3,7 @@
 
 import { Again } from './again.ts'
 import type { Attempt } from './attempt.ts'
-import { APIError, IncompleteStreamError } from './errors.ts'
-import type { ConnectionError } from './errors.ts'
+import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
 import type { StreamEvent } from './events.ts'
 import type { Message } from './messages.ts'
 import { ChatStream } from './stream.ts'
@@ -80,8 +79,9 @@ export class MessageStream extends ChatStream {
       return await this.#cancelled
     } catch (error) {
       this.#cancelled = undefined
-      // One whose answer was lost may have stopped it all the same.
-      if (error instanceof APIError) this.#isCancelled = false
+      // One that failed, or whose answer was lost, may have stopped it all the same.
+      const isRefused = error instanceof APIError && (error.status ?? 500) < 500
+      if (isRefused) this.#isCancelled = false
       throw error
     }
   }
@@ -135,12 +135,22 @@ export class MessageStream extends ChatStream {
 
   /** The server has no more events. */
   async #ensureComplete(): Promise<null> {
-    const retrieve = (signal: AbortSignal) => this.#calls.retrieve(this.#known(), signal)
-    const { status } = await this.#again.during(retrieve)
+    const status = await this.#status()
     if (status === 'completed' || (this.#isCancelled && status === 'cancelled')) return null
     throw new IncompleteStreamError(
       `The message ended as ${status}. Retrieve it to see what it has.`,
     )
+  }
+
+  async #status(): Promise<Message['status']> {
+    const retrieve = (signal: AbortSignal) => this.#calls.retrieve(this.#known(), signal)
+    try {
+      return (await this.#again.during(retrieve)).status
+    } catch (cause) {
+      this.#again.throwIfLeft()
+      if (!(cause instanceof ConnectionError)) throw cause
+      throw new IncompleteStreamError('How the message ended could not be read.', { cause })
+    }
   }
 
   #known(): string {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
-import { Tollgate } from '../src/tollgate.ts'
+import { ConnectionError, Tollgate } from '../src/tollgate.ts'
 
 const encoder = new TextEncoder()
 
@@ -99,3 +99,84 @@ test('what came in one piece ends with the signal, too', { timeout: 10_000 }, as
   await assert.rejects(read(), reason)
   assert.equal(came, 2)
 })
+
+test('a signal’s reason is told, whatever it is', { timeout: 10_000 }, async () => {
+  const lost = await new Tollgate({
+    apiKey: 'k',
+    baseURL: 'http://gate.test',
+    fetch: refuse,
+  }).models
+    .retrieve('m', { maxRetries: 0 })
+    .catch((error: unknown) => error)
+  assert.ok(lost instanceof ConnectionError)
+  const headers = { 'content-type': 'text/event-stream', 'x-message-id': 'm' }
+  const gate = gateOf([
+    ['id: m:0\ndata: {}\n\n', { headers }],
+    ['', { headers }],
+    ['', { headers }],
+  ])
+  const signals = new AbortController()
+  const { signal } = signals
+  const stream = await gate.messages.create('s', { content: 'Hi' }, { signal })
+  const read = async () => {
+    for await (const _chunk of stream) setTimeout(() => signals.abort(lost), 10)
+  }
+  await assert.rejects(read(), (error) => error === lost)
+})
+
+test('closing a stream that waits ends its loop', { timeout: 10_000 }, async () => {
+  let asked = 0
+  const fetch = async () => {
+    asked += 1
+    const headers = { 'content-type': 'text/event-stream', 'retry-after': '60' }
+    if (asked === 1) return new Response('id: m:0\ndata: {}\n\n', { headers })
+    setTimeout(() => stream.close(), 10)
+    return new Response('', { status: 503, headers })
+  }
+  const gate = new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+  const stream = await gate.messages.create('s', { content: 'Hi' })
+  let came = 0
+  for await (const _chunk of stream) came += 1
+  assert.deepEqual([came, asked], [1, 2])
+})
+
+test(
+  'a download that is closed as its rest arrives gives none of it',
+  { timeout: 10_000 },
+  async () => {
+    // Each in another of the turns in which the answer is on its way to whoever asked.
+    await Promise.all(Array.from({ length: 20 }, (_, turns) => assertClosed(turns)))
+  },
+)
+
+async function assertClosed(turns: number): Promise<void> {
+  let isClosed = false
+  let atClose = -1
+  const rest = new ReadableStream({
+    start: (controller) => controller.enqueue(encoder.encode('world')),
+    cancel: () => void (isClosed = true),
+  })
+  let asked = 0
+  const fetch = async () => {
+    asked += 1
+    const first = { etag: '"e"', 'content-length': '10' }
+    if (asked === 1) return new Response('hello', { headers: first })
+    void closeAfter(turns)
+    const headers = { etag: '"e"', 'content-range': 'bytes 5-9/10' }
+    return new Response(rest, { status: 206, headers })
+  }
+  const closeAfter = async (left: number) => {
+    for (let turn = 0; turn < left; turn++) await undefined
+    download.close()
+    atClose = download.position
+  }
+  const gate = new Tollgate({ apiKey: 'k', baseURL: 'http://gate.test', fetch })
+  const download = await gate.files.content('f')
+  await assert.rejects(download.bytes(), /closed already/)
+  assert.equal(download.position, atClose, `after ${turns} turns`)
+  assert.ok(isClosed)
+}
+
+function refuse(): Promise<Response> {
+  return Promise.reject(new TypeError('fetch failed'))
+}
