@@ -166,7 +166,7 @@ async function assertClosed(turns: number): Promise<void> {
     return new Response(rest, { status: 206, headers })
   }
   const closeAfter = async (left: number) => {
-    for (let turn = 0; turn < left; turn++) await undefined
+    for (let turn = 0; turn < left; turn++) await Promise.resolve()
     download.close()
     atClose = download.position
   }
