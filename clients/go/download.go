@@ -14,7 +14,7 @@ import (
 // ContentParams choose what of a file is downloaded. All fields may be left out.
 type ContentParams struct {
 	Start int64  // the first byte wanted: how many there are from an earlier download
-	ETag  string // of that download; the file must still be the same
+	ETag  string // of that download: with Start, the file must still be the same
 	// OnProgress is told where the download is, in bytes from the file's beginning, and how many the file has (-1: not
 	// known). Read calls it.
 	OnProgress func(at, total int64)
@@ -48,7 +48,10 @@ var errDownloadClosed = &Error{Message: "the download is closed"}
 // it is not the file that ETag says.
 func (s *FilesService) Content(ctx context.Context, fileID string, params ContentParams, options ...CallOption) (*Download, error) {
 	d := &Download{core: s.core, fileID: fileID, options: options, tell: params.OnProgress}
-	d.at, d.ETag = max(params.Start, 0), params.ETag
+	d.Size = -1
+	if params.Start > 0 {
+		d.at, d.ETag = params.Start, params.ETag
+	}
 	d.ctx, d.close = context.WithCancelCause(ctx)
 	a, err := s.core.call(d.ctx, d.request())
 	if err == nil {
@@ -84,19 +87,13 @@ func (d *Download) begin(a *answer) error {
 		name := words["filename"]
 		d.Filename = name[strings.LastIndexAny(name, `/\`)+1:]
 	}
-	d.Size = -1
-	if _, size := rangeOf(a); size >= 0 {
-		d.Size = size
-	} else if a.length >= 0 {
-		d.Size = d.at + a.length
-	}
 	return nil
 }
 
 // rangeOf says what of a file an answer has: from which byte on, and the file's size; -1: it does not say.
 func rangeOf(a *answer) (from, size int64) {
 	if a.status != http.StatusPartialContent {
-		return 0, -1
+		return 0, a.length
 	}
 	var to int64
 	switch n, _ := fmt.Sscanf(a.head.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &size); n {
@@ -114,13 +111,16 @@ func (d *Download) use(a *answer) error {
 		_ = a.body.Close()
 		return &Error{Message: "the file came packed, which was not asked for"}
 	}
-	from, _ := rangeOf(a)
+	from, size := rangeOf(a)
 	tag := a.head.Get("ETag")
-	if from != d.at || d.at > 0 && d.ETag != "" && tag != "" && tag != d.ETag {
+	if from != d.at || d.ETag != "" && tag != "" && tag != d.ETag {
 		_ = a.body.Close()
 		return &IncompleteStreamError{Message: fmt.Sprintf("the download can't go on at byte %d: the file has changed", d.at)}
 	}
 	d.body = a.body
+	if d.Size < 0 {
+		d.Size = size
+	}
 	return nil
 }
 
@@ -171,7 +171,7 @@ func (d *Download) resume(cause error) error {
 		cause = io.ErrUnexpectedEOF // else errors.Is takes the error for the end
 	}
 	if d.ETag == "" || strings.HasPrefix(d.ETag, "W/") {
-		return &IncompleteStreamError{Message: "the download broke off; without an ETag it can't go on", Err: cause}
+		return &IncompleteStreamError{Message: "the download broke off; without a strong ETag it can't go on", Err: cause}
 	}
 	a, err := d.core.resume(d.ctx, d.request(), &d.tries, cause)
 	if err != nil {

@@ -76,19 +76,27 @@ func (s *MessageStream) LastEventID() string {
 // Cancel stops the generation and gives the message as it ended. The loop over the stream then ends without an error,
 // after what had been generated until then. Any goroutine may call it.
 func (s *MessageStream) Cancel(ctx context.Context, options ...CallOption) (*Message, error) {
-	s.setCancelled(true)
-	message, err := s.messages.Cancel(ctx, s.sessionID, s.MessageID(), options...)
+	id := s.MessageID()
+	if id == "" {
+		return nil, &Error{Message: "the stream has not named its message yet"}
+	}
+	before := s.setCancelled(true)
+	message, err := s.messages.Cancel(ctx, s.sessionID, id, options...)
 	var refusal *APIError
-	if errors.As(err, &refusal) {
-		s.setCancelled(false)
+	// One that failed, or whose answer was lost, may have stopped it all the same.
+	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
+		s.setCancelled(before)
 	}
 	return message, err
 }
 
-func (s *MessageStream) setCancelled(is bool) {
+// setCancelled gives what it was before.
+func (s *MessageStream) setCancelled(is bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.isCancelled
 	s.isCancelled = is
+	return before
 }
 
 // FinalMessage reads what is left of the stream and then the message: its status, usage and cost. Where reading fails, it
@@ -136,6 +144,10 @@ func (s *MessageStream) resumption(messageID string) *request {
 // settled reads the message of a stream that has nothing more: only one that is complete is a success.
 func (s *MessageStream) settled() error {
 	message, err := s.messages.Retrieve(s.ctx, s.sessionID, s.MessageID(), s.options...)
+	var lost *ConnectionError
+	if errors.As(err, &lost) {
+		return s.incomplete("how the message ended could not be read", err)
+	}
 	if err != nil {
 		return s.partial(err)
 	}

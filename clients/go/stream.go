@@ -68,7 +68,7 @@ func (s *stream) use(a *answer) error {
 // closes the stream. What has been given is not given again: a second range goes on where the first one ended.
 //
 // The error is an [*APIError] when the server ended the answer with one, an [*IncompleteStreamError] when its end never
-// came, an [*Error] when what came is no stream of chunks, or the context's.
+// came, an [*Error] when what came is no stream of chunks, or the context's. A stream that is closed ends without one.
 func (s *stream) All() iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for {

@@ -1,6 +1,7 @@
 // What the README says is tried as a stranger would: the module installed from its archive into an empty one, the first
 // program there, every other block and the examples against a real gateway.
 
+import assert from 'node:assert/strict'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -53,7 +54,9 @@ export async function checkExamples(gate: Gate): Promise<void> {
     await writeFile(join(cwd, 'go.mod'), lines.join('\n'))
     await outputOf('go', ['run', '.'], { cwd, env })
   })
-  for (const name of await readdir(join(home, 'examples'))) {
+  const examples = await readdir(join(home, 'examples'))
+  assert.notEqual(examples.length, 0)
+  for (const name of examples) {
     const printed = await outputOf('go', ['run', `./examples/${name}`], { env })
     if (printed === '') throw new Error(`examples/${name} printed nothing`)
   }
