@@ -115,8 +115,8 @@ impl From<Map<String, Value>> for ChatRequest {
 /// An answer while it is generated: its chunks, one after another. Dropping it closes the connection.
 ///
 /// # Errors
-/// An item is an error where the gateway sent one, or [`Error::IncompleteStream`] where the stream was cut off; both
-/// with the text so far. Nothing comes behind it.
+/// An item is an error where the gateway sent one or what is no stream, or [`Error::IncompleteStream`] where the stream
+/// was cut off; each with the text so far. Nothing comes behind it.
 #[must_use = "a stream is read by next()"]
 pub struct ChatStream {
     events: Option<Events>,

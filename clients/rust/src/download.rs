@@ -86,7 +86,7 @@ impl fmt::Debug for Content {
 ///
 /// # Errors
 /// A piece is an error where the file has changed or could not be continued ([`Error::IncompleteStream`]), or the
-/// gateway refuses the rest. Nothing comes behind it.
+/// gateway refuses the rest or sends it packed ([`Error::Protocol`]). Nothing comes behind it.
 #[must_use = "a download is read by next(), write_to() or bytes()"]
 pub struct Download {
     client: Client,
@@ -130,7 +130,7 @@ impl Download {
         tag_of(&self.headers)
     }
 
-    /// Bytes of the whole file, where the gateway says so.
+    /// Bytes of the whole file, once the gateway has said so.
     pub fn total(&self) -> Option<u64> {
         self.total
     }

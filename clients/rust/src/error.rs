@@ -58,13 +58,13 @@ pub enum Error {
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
-    /// A stream or a download ended before its end, and could not be continued.
+    /// A stream or a download ended before its end and could not be continued, or nobody could tell how it ended.
     #[error(transparent)]
     IncompleteStream(Box<IncompleteStream>),
     /// The client or the call was not set up rightly: no key, a bad base URL, an empty id.
     #[error("{0}")]
     Config(String),
-    /// What came is not what the API sends: an event that is no JSON, an event over 8 MiB.
+    /// What came is not what the API sends: an answer that is no stream, an event that is no JSON or over 8 MiB.
     #[error("{message}")]
     Protocol {
         /// What is not as it should be.

@@ -34,8 +34,8 @@ const MAX_ATTEMPTS: u32 = 5;
 /// Dropping it closes the connection, and the answer goes on at the gateway; [`MessageStream::cancel`] stops it.
 ///
 /// # Errors
-/// An item is an error where the gateway sent one, or [`Error::IncompleteStream`] where the stream could not be
-/// resumed; both with the text so far. Nothing comes behind it.
+/// An item is an error where the gateway sent one or what is no stream, or [`Error::IncompleteStream`] where the stream
+/// could not be resumed, or its message is not complete; each with the text so far. Nothing comes behind it.
 #[must_use = "a stream is read by next()"]
 pub struct MessageStream {
     messages: Messages,
@@ -140,7 +140,7 @@ impl MessageStream {
     /// borrow the stream: it can run while the stream is read.
     ///
     /// # Errors
-    /// As of [`Messages::cancel`].
+    /// As of [`Messages::cancel`]; [`Error::Config`] as long as the stream has named no message.
     pub fn cancel(&self) -> impl Future<Output = Result<ChatMessage>> + Send + 'static {
         let (messages, cancels) = (self.messages.clone(), Arc::clone(&self.own_cancels));
         let id = self.message_id.clone().unwrap_or_default();
@@ -255,7 +255,7 @@ impl MessageStream {
         let last = self.last_event_id.as_deref();
         self.state = match ask_for_rest(&self.messages, self.settings, &id, last, wait) {
             Ok(resuming) => State::Resuming(resuming),
-            Err(error) => return Step::Over(Some(error)),
+            Err(error) => return incomplete(&format!("and can't be resumed: {error}")),
         };
         self.attempts += 1;
         Step::On

@@ -1,4 +1,4 @@
-//! How streams end: what only a call's own settings, or a stream without a name, can show.
+//! How streams end, where the cases of all clients do not reach.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -47,4 +47,18 @@ async fn a_cancel_that_could_not_be_sent_makes_no_cancel_of_somebody_else_the_ow
     assert!(matches!(stream.cancel().await, Err(Error::Config(_))));
     let end = stream.next().await;
     assert!(matches!(end, Some(Err(Error::Conflict(_)))), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_place_that_no_header_can_carry_leaves_the_stream_incomplete() {
+    let cut = concat!(
+        "200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n",
+        "id: \u{1}:1\ndata: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\n",
+    );
+    let (client, _told) = server([cut]);
+    let mut stream = client.messages("sess_1").create(Message::text("Hi")).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap().text(), "Hello");
+    let end = stream.next().await.unwrap().unwrap_err();
+    assert!(matches!(end, Error::IncompleteStream(_)), "{end:?}");
+    assert_eq!(end.partial_text(), Some("Hello"));
 }
