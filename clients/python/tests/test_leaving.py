@@ -132,6 +132,18 @@ class AsyncLeaving(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(await reading, ["a"])
         self.assertEqual(asked, ["POST"])
 
+    async def test_a_download_that_is_closed_by_another_task_is_no_short_file(self) -> None:
+        silent = Silent(b"hello")
+        head = {"content-length": "10", "etag": '"e"'}
+        gate = transport.async_client(lambda _: httpx.Response(200, headers=head, stream=silent))
+        download = await gate.files.content("file_1")
+        reading = asyncio.create_task(download.read())
+        while not download.position:
+            await asyncio.sleep(0)
+        await download.close()
+        with self.assertRaisesRegex(TollgateError, "closed before its end"):
+            await reading
+
 
 class Nothing(Body):
     def __iter__(self) -> Iterator[bytes]:

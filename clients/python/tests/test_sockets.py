@@ -10,8 +10,9 @@ import unittest
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from unittest import mock
 
-from tollgate import AsyncTollgate, BadRequestError, Tollgate
+from tollgate import AsyncTollgate, BadRequestError, InsufficientBalanceError, Tollgate
 
 ERROR = {"error": {"message": "too large", "code": "file_too_large"}}
 BODY = json.dumps(ERROR).encode()
@@ -60,6 +61,35 @@ class EarlyRefusals(unittest.IsolatedAsyncioTestCase):
             with self.assertRaisesRegex(BadRequestError, "too large"):
                 await asyncio.to_thread(upload, headers)
         self.is_told.set()
+
+
+REFUSAL = b"HTTP/1.1 402 No\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"
+
+
+class SilentRefusals(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        server = await asyncio.start_server(self.answer, "127.0.0.1", 0)
+        self.addAsyncCleanup(server.wait_closed)
+        self.addCleanup(server.close)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        seconds = mock.patch("tollgate._core._REFUSAL_SECONDS", 0.2)
+        seconds.start()
+        self.addCleanup(seconds.stop)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(REFUSAL)
+        await reader.read()
+        writer.close()
+
+    async def test_one_that_never_ends_is_told_before_the_idle_timeout(self) -> None:
+        with Tollgate("tg_live_secret", self.url, idle_timeout=20) as gate:
+            reading = asyncio.to_thread(gate.billing.balance)
+            with self.assertRaises(InsufficientBalanceError):
+                await asyncio.wait_for(reading, 10)
+        async with AsyncTollgate("tg_live_secret", self.url, idle_timeout=20) as other:
+            with self.assertRaises(InsufficientBalanceError):
+                await asyncio.wait_for(other.billing.balance(), 10)
 
 
 class Streams(unittest.IsolatedAsyncioTestCase):

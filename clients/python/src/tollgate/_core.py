@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import urljoin, urlsplit
@@ -182,14 +183,15 @@ class Core:
     ) -> str | None:
         """None where it is larger than `most` bytes, or takes longer."""
         body = bytearray()
-        start = time.monotonic()
-        while True:
-            piece = await self.io.read(answer)
-            if not piece:
-                return body.decode("utf-8", "replace")
-            body += piece
-            if len(body) > most or (seconds is not None and time.monotonic() - start > seconds):
-                return None
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        with nullcontext() if seconds is None else answer.hurried(seconds):
+            while True:
+                piece = await self.io.read(answer)
+                if not piece:
+                    return body.decode("utf-8", "replace")
+                body += piece
+                if len(body) > most or time.monotonic() > end:
+                    return None
 
 
 def _origin(url: str) -> tuple[str, str, int]:

@@ -44,7 +44,8 @@ class Fetcher(Source[bytes]):
         return piece or None
 
     async def more(self) -> bool:
-        if self.is_over or self.is_closed:
+        self.ensure_not_left()
+        if self.is_over:
             await self._drop()
             return False
         cause: TollgateError | None = None
@@ -80,6 +81,8 @@ class Fetcher(Source[bytes]):
         answer = await self._ask_again(replace(self._call, headers=headers), cause)
         if answer is not None:
             self._answer = await begins_at(self.core, answer, self.position, self.etag)
+            if self.size is None:
+                self.size = _size_of(answer)
 
 
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) -> Answer:

@@ -46,6 +46,10 @@ class Answer:
         # By a KeyboardInterrupt or a CancelledError: after it, what is read would look like the end.
         self._is_cut = False
 
+    def hurried(self, seconds: float) -> AbstractContextManager[bool]:
+        """Within it the body is waited for only so long, in all. False where that can't be."""
+        return hurried(self._response.extensions, seconds)
+
     def check(self) -> None:
         if self._is_cut:
             raise ConnectionError("The answer was lost when reading it was interrupted.")
@@ -110,7 +114,7 @@ class BlockingIo:
         answer._response.close()
 
     async def finish(self, answer: Answer) -> None:
-        with suppress(TollgateError), _hurried(answer) as is_hurried:
+        with suppress(TollgateError), answer.hurried(_END_SECONDS) as is_hurried:
             if is_hurried:
                 await self.read(answer)
         answer._response.close()
@@ -183,7 +187,7 @@ class AsyncIo:
         await answer._response.aclose()
 
     async def finish(self, answer: Answer) -> None:
-        with suppress(TollgateError), _hurried(answer) as is_hurried:
+        with suppress(TollgateError), answer.hurried(_END_SECONDS) as is_hurried:
             if is_hurried:
                 await self.read(answer)
         await answer._response.aclose()
@@ -237,10 +241,6 @@ def _request(client: httpx.Client | httpx.AsyncClient, out: Outgoing, body: Any)
     # Not by the client: its default headers and cookies are for the gateway.
     extensions = {"timeout": timeout.as_dict()}
     return httpx.Request(out.method, out.url, headers=dict(out.headers), extensions=extensions)
-
-
-def _hurried(answer: Answer) -> AbstractContextManager[bool]:
-    return hurried(answer._response.extensions, _END_SECONDS)
 
 
 def _move_on(request: httpx.Request, out: Outgoing) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ._errors import TollgateError
 from ._modes import completed
 from ._source import Source
 
@@ -24,7 +23,8 @@ class BlockingLoop(Generic[T]):
         raise NotImplementedError
 
     def __iter__(self) -> Generator[T, None, None]:
-        source = _unleft(self._source)
+        source = self._source
+        source.ensure_not_left()
         try:
             while True:
                 part = source.pop()
@@ -36,7 +36,8 @@ class BlockingLoop(Generic[T]):
             completed(source.close())
 
     def __next__(self) -> T:
-        source = _unleft(self._source)
+        source = self._source
+        source.ensure_not_left()
         while True:
             part = source.pop()
             if part is not None:
@@ -71,7 +72,8 @@ class AsyncLoop(Generic[T]):
         raise NotImplementedError
 
     async def __aiter__(self) -> AsyncGenerator[T, None]:
-        source = _unleft(self._source)
+        source = self._source
+        source.ensure_not_left()
         try:
             while True:
                 part = source.pop()
@@ -83,7 +85,8 @@ class AsyncLoop(Generic[T]):
             await source.close()
 
     async def __anext__(self) -> T:
-        source = _unleft(self._source)
+        source = self._source
+        source.ensure_not_left()
         while True:
             part = source.pop()
             if part is not None:
@@ -109,10 +112,3 @@ class AsyncLoop(Generic[T]):
     def __del__(self) -> None:
         with suppress(Exception):
             self._source.forget()
-
-
-def _unleft(source: Source[T]) -> Source[T]:
-    if source.is_left:
-        # An empty loop would look like an empty answer.
-        raise TollgateError("This was closed before its end. Ask for it again to read on.")
-    return source

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import selectors
 import socket
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -15,23 +18,41 @@ from httpcore import ReadTimeout, WriteError, WriteTimeout
 _MADE = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 _LOOK_BYTES = 65_536
 _LOOK_SECONDS = 0.001
+# Of 0 a socket makes another error.
+_SHORTEST_SECONDS = 0.001
 # What a socket that can be written to takes without waiting.
 _WRITE_BYTES = 16_384
 
 
 @contextmanager
 def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
-    """Within it an answer's body is waited for only so long, whatever the time-out is. False where that can't be."""
+    """Within it an answer's body is waited for only so long in all, whatever the time-out is. False where that can't be."""
     network = _own_stream(extensions)
     if network is None:
         yield False
         return
-    read = network.read
-    network.read = lambda max_bytes, timeout=None: read(max_bytes, seconds)
+    read, me, end = network.read, _current(), time.monotonic() + seconds
+
+    def hurried_read(max_bytes: int, timeout: float | None = None) -> Any:
+        # A connection whose answer was read whole may be another call's already.
+        if _current() == me:
+            timeout = max(end - time.monotonic(), _SHORTEST_SECONDS)
+        return read(max_bytes, timeout)
+
+    network.read = hurried_read
     try:
         yield True
     finally:
-        del network.read
+        if network.read is hurried_read:
+            del network.read
+
+
+def _current() -> object:
+    """The task, or where there is none the thread, that runs this."""
+    try:
+        return asyncio.current_task() or threading.get_ident()
+    except RuntimeError:
+        return threading.get_ident()
 
 
 def interrupt(extensions: Mapping[str, Any]) -> None:

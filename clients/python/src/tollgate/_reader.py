@@ -158,12 +158,14 @@ class Reader(Source[Chunk]):
         return await self.core.read_json(Call(method, path, options=self._options))
 
     async def cancel(self) -> dict[str, Any]:
-        self._is_cancelled = True
+        before = self._is_cancelled
+        self._is_cancelled = self._path() is not None
         try:
             return await self.read_message("POST", "cancel")
         except APIError as error:
-            # Refused, it stopped nothing. An answer that was lost may have.
-            self._is_cancelled = error.status is None or error.status >= 500
+            # Refused, it stopped nothing. One that failed, or whose answer was lost, may have.
+            if error.status is not None and error.status < 500:
+                self._is_cancelled = before
             raise
 
     def _path(self, *more: str) -> tuple[str, ...] | None:
@@ -218,7 +220,8 @@ class Reader(Source[Chunk]):
             if answer is not None:
                 await self.go_on(answer)
         except TollgateError as error:
-            self._fail(error)
+            if not self.is_closed:
+                self._fail(error)
 
     async def go_on(self, answer: Answer) -> None:
         """With a stream; or the server has no more, 204: whether that is success, the message tells."""
@@ -227,7 +230,12 @@ class Reader(Source[Chunk]):
             return
         self._answer = None
         await self.core.discard(answer)
-        status = (await self.read_message()).get("status")
+        if self.is_closed:
+            return
+        try:
+            status = (await self.read_message()).get("status")
+        except ConnectionError as error:
+            raise IncompleteStreamError("How the message ended could not be read.") from error
         if status == "completed" or (status == "cancelled" and self._is_cancelled):
             self.is_over = True
         else:

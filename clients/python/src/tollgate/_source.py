@@ -39,6 +39,11 @@ class Source(Generic[T]):
         """Closed before its end."""
         return self.is_closed and not self.is_over
 
+    def ensure_not_left(self) -> None:
+        if self.is_left:
+            # An empty loop would look like an empty answer.
+            raise TollgateError("This was closed before its end. Ask for it again to read on.")
+
     async def close(self) -> None:
         self.is_closed = True
         await self._drop()
