@@ -7,6 +7,8 @@ import {
   errorBody,
   messageObject,
   messagePath,
+  overloaded,
+  refuse,
   rest,
   sessionStream,
   streamPath,
@@ -44,6 +46,25 @@ export const cancels: readonly Case[] = [
     ],
     steps: [{ ...send, during: [cancel] }],
     saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ConnectionError' } }] } }],
+  }),
+  one('a cancel that the server failed at may have come', {
+    client: { max_retries: 0 },
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      { on: cancelPath, ...refuse(overloaded) },
+    ],
+    steps: [{ ...send, during: [cancel] }],
+    saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ServerError' } }] } }],
+  }),
+  one('a second cancel takes nothing back', {
+    client: { max_retries: 0 },
+    answers: [
+      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
+      { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
+    ],
+    steps: [{ ...send, during: [cancel, cancel] }],
+    saw: [{ ok: { chunks: ['Hello', ', '] } }],
   }),
   one('a cancel that is refused stopped nothing', {
     client: { max_retries: 0 },

@@ -156,6 +156,38 @@ export const downloads: readonly Case[] = [
     saw: [{ ok: whole }],
     sent: [{}, { headers: { range: 'bytes=50000-' } }, { headers: { range: 'bytes=80000-' } }],
   }),
+  one('a download that is cut before its first byte begins anew', {
+    answers: [part(0, 0, { end: 'fin' }), part(0)],
+    steps: [download],
+    saw: [{ ok: whole }],
+  }),
+  one('a download that begins anew is not of another file', {
+    answers: [part(0, 0, { end: 'fin' }), part(0, content.length, { headers: { etag: '"2"' } })],
+    steps: [download],
+    saw: [{ error: { class: 'IncompleteStreamError' } }],
+  }),
+  one('a tag of which there is nothing yet is none', {
+    answers: [part(0)],
+    steps: [{ ...download, etag: '"old"' }],
+    saw: [{ ok: whole }],
+    sent: [{ headers: { 'if-range': undefined } }],
+  }),
+  one('an empty tag is none', {
+    answers: [part(100_000)],
+    steps: [{ ...download, start: 100_000, etag: '' }],
+    saw: [{ ok: { bytes: content.length - 100_000 } }],
+    sent: [{ headers: { 'if-range': undefined } }],
+  }),
+  one('the size that only the rest tells counts', {
+    answers: [
+      { headers: head, body: [content.subarray(0, 50_000)], end: 'fin' },
+      { raw: [unmeasured(50_000), content.subarray(50_000, 80_000)], end: 'fin' },
+      part(80_000),
+    ],
+    steps: [download],
+    saw: [{ ok: whole }],
+    sent: [{}, {}, {}],
+  }),
   one('a download that comes packed is unpacked, or refused', {
     answers: [
       {

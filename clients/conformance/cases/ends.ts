@@ -116,6 +116,19 @@ export const ends: readonly Case[] = [
     ),
     saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
   }),
+  one('204 on a message that somebody else cancelled is no success', {
+    ...resumed(
+      { status: 204 },
+      { on: `GET ${messagePath}`, json: messageObject({ status: 'cancelled' }) },
+    ),
+    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
+  }),
+  one('204 on a message that can’t be read is no success', {
+    // Some HTTP libraries ask once more by themselves.
+    ...resumed({ status: 204 }, { drop: 'reset' }, { drop: 'reset' }),
+    client: { max_retries: 0 },
+    saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
+  }),
   one('an error that comes after a resume', {
     ...resumed(
       sessionStream([...rest(1).slice(0, 1), terminal('upstream_error', 'upstream_incomplete', 3)]),

@@ -227,10 +227,14 @@ export const hostile: readonly Case[] = [
   }),
   each(
     'a list that has more and does not say where is no whole list',
-    [[sessionObject('sess_0')], [{ object: 'chat.session' }]],
-    (data: readonly Json[]) => ({
+    [
+      { data: [sessionObject('sess_0')] },
+      { data: [sessionObject('sess_0')], last_id: '' },
+      { data: [{ object: 'chat.session' }] },
+    ],
+    (told: Json) => ({
       answers: [
-        { json: { object: 'list', data, has_more: true } },
+        { json: { object: 'list', ...told, has_more: true } },
         page([sessionObject('sess_1')], false),
       ],
       steps: [{ op: 'sessions.list', params: {} }],

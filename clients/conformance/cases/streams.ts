@@ -175,9 +175,9 @@ export const streams: readonly Case[] = [
   ),
   each(
     'an answer that is no stream is no empty stream',
-    ['text/html', 'application/json'],
-    (type) => ({
-      answers: [{ headers: { 'content-type': type }, body: ['<html>{"object":"x"}</html>'] }],
+    [{ 'content-type': 'text/html' }, { 'content-type': 'application/json' }, {}],
+    (headers: Readonly<Record<string, string>>) => ({
+      answers: [{ headers, body: ['<html>{"object":"x"}</html>'] }],
       steps: [chat],
       saw: [{ error: { class: 'TollgateError' } }],
       sent: [{}],

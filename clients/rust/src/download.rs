@@ -70,7 +70,9 @@ impl IntoFuture for Content {
             let mut request = self.request?;
             set_start(&mut request, self.start, self.etag.as_deref())?;
             let response = self.client.inner.send(&request).await?;
-            check_start(&response, self.start, self.etag)?;
+            // Where there is nothing yet, nothing can have changed.
+            let etag = self.etag.filter(|_| self.start > 0);
+            check_start(&response, self.start, etag)?;
             Ok(Download::new(self.client, request, response, self.start, self.progress))
         })
     }
