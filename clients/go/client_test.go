@@ -68,6 +68,26 @@ func TestACancelledContextEndsWhatHasCome(t *testing.T) {
 	}
 }
 
+func TestACancelThatWasNeverSentIsNone(t *testing.T) {
+	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"error\":{\"type\":\"cancelled_error\",\"code\":\"message_cancelled\"}}\n\n")
+	})
+	stream, err := client.Messages.Create(context.Background(), "sess_1", tollgate.Text("Hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Cancel(context.Background()); !errors.Is(err, tollgate.ErrTollgate) {
+		t.Errorf("a stream that has no name was cancelled: %v", err)
+	}
+	for _, err = range stream.All() {
+	}
+	var refusal *tollgate.APIError
+	if !errors.As(err, &refusal) || refusal.Code != "message_cancelled" {
+		t.Errorf("somebody else's cancel: %v", err)
+	}
+}
+
 func TestNoFormatShowsTheKey(t *testing.T) {
 	option := tollgate.WithAPIKey(key)
 	client, err := tollgate.NewClient(option, tollgate.WithBaseURL("http://gate.test"), tollgate.WithHeader("X-Secret", key))
