@@ -18,18 +18,25 @@ import { send } from './steps.ts'
 
 const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const cancelPath = `POST ${messagePath}/cancel`
+/** Ends as one that is cancelled when a second request has come. */
+const stopped = sessionStream([
+  ...talk().slice(0, 1),
+  { requests: 2 },
+  ...talk().slice(1, 2),
+  cancelled,
+])
 
 export const cancels: readonly Case[] = [
   one('cancel is the server’s: the loop goes on to the end, which is no error', {
     answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      stopped,
       { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
       {
         on: `GET ${messagePath}`,
         json: messageObject({ status: 'cancelled', content: 'Hello, ' }),
       },
     ],
-    steps: [{ ...send, final: true, during: [{ after: 1, step: { op: 'stream.cancel' } }] }],
+    steps: [{ ...send, final: true, during: [cancel] }],
     saw: [{ ok: { chunks: ['Hello', ', '], final: { status: 'cancelled', content: 'Hello, ' } } }],
     sent: [{}, { method: 'POST', path: `${messagePath}/cancel` }, { path: messagePath }],
   }),
@@ -40,26 +47,20 @@ export const cancels: readonly Case[] = [
   }),
   one('a cancel whose answer is lost may have come: the end it brings is no error', {
     client: { max_retries: 0 },
-    answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
-      { on: cancelPath, drop: 'reset' },
-    ],
+    answers: [stopped, { on: cancelPath, drop: 'reset' }],
     steps: [{ ...send, during: [cancel] }],
     saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ConnectionError' } }] } }],
   }),
   one('a cancel that the server failed at may have come', {
     client: { max_retries: 0 },
-    answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
-      { on: cancelPath, ...refuse(overloaded) },
-    ],
+    answers: [stopped, { on: cancelPath, ...refuse(overloaded) }],
     steps: [{ ...send, during: [cancel] }],
     saw: [{ ok: { chunks: ['Hello', ', '], during: [{ error: { class: 'ServerError' } }] } }],
   }),
   one('a second cancel takes nothing back', {
     client: { max_retries: 0 },
     answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      stopped,
       { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
       { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
     ],
@@ -69,7 +70,7 @@ export const cancels: readonly Case[] = [
   one('a cancel that is refused stopped nothing', {
     client: { max_retries: 0 },
     answers: [
-      sessionStream([...talk().slice(0, 1), { requests: 2 }, ...talk().slice(1, 2), cancelled]),
+      stopped,
       { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
     ],
     steps: [{ ...send, during: [cancel] }],
