@@ -362,7 +362,7 @@ t.test(
           if (random(4) === 0) forgets.push(await remember(one, one.owned))
           if (random(4) === 0) await forgets[random(forgets.length)]?.()
           if (random(4) === 0) one.recording.wake()
-          if (random(3) === 0) await new Promise((resolve) => setTimeout(resolve, random(300)))
+          if (random(3) === 0) await until(one.isStored(one.recording.log.next))
         }
         const { next } = one.recording.log
         await until(one.isStored(next))
