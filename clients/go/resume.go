@@ -80,23 +80,14 @@ func (s *MessageStream) Cancel(ctx context.Context, options ...CallOption) (*Mes
 	if id == "" {
 		return nil, &Error{Message: "the stream has not named its message yet"}
 	}
-	before := s.setCancelled(true)
+	s.cancels.Add(1)
 	message, err := s.messages.Cancel(ctx, s.sessionID, id, options...)
 	var refusal *APIError
 	// One that failed, or whose answer was lost, may have stopped it all the same.
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
-		s.setCancelled(before)
+		s.cancels.Add(-1)
 	}
 	return message, err
-}
-
-// setCancelled gives what it was before.
-func (s *MessageStream) setCancelled(is bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.isCancelled
-	s.isCancelled = is
-	return before
 }
 
 // FinalMessage reads what is left of the stream and then the message: its status, usage and cost. Where reading fails, it
@@ -151,10 +142,7 @@ func (s *MessageStream) settled() error {
 	if err != nil {
 		return s.partial(err)
 	}
-	s.mu.Lock()
-	isEnd := message.Status == StatusCompleted || message.Status == StatusCancelled && s.isCancelled
-	s.mu.Unlock()
-	if isEnd {
+	if message.Status == StatusCompleted || message.Status == StatusCancelled && s.cancels.Load() > 0 {
 		return io.EOF
 	}
 	return s.incomplete("the message ended as "+s.core.redact(message.Status)+", and the stream has nothing more", nil)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -36,13 +37,15 @@ type stream struct {
 	isLoose bool  // an event without an id came: from where to go on is not known
 	end     error // io.EOF: as it should; else the error that ended it; nil: not yet
 
-	mu          sync.Mutex
-	text        strings.Builder
-	isFull      bool // no more of the text is kept
-	isCancelled bool // by this reader
-	lastID      []byte
-	lastNumber  int64 // -1: none
-	requestID   string
+	// cancels of this reader that may have stopped it.
+	cancels atomic.Int32
+
+	mu         sync.Mutex
+	text       strings.Builder
+	isFull     bool // no more of the text is kept
+	lastID     []byte
+	lastNumber int64 // -1: none
+	requestID  string
 }
 
 func (s *stream) init(ctx context.Context, core *core) {
@@ -229,9 +232,7 @@ func (s *stream) failure(data []byte) error {
 	if e.family = familyOfType[e.Type]; e.family == nil {
 		e.family = ErrAPI
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.Code == "message_cancelled" && s.isCancelled {
+	if e.Code == "message_cancelled" && s.cancels.Load() > 0 {
 		return io.EOF
 	}
 	return e

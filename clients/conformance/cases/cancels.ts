@@ -61,7 +61,7 @@ export const cancels: readonly Case[] = [
     client: { max_retries: 0 },
     answers: [
       stopped,
-      { on: cancelPath, json: messageObject({ status: 'cancelled' }) },
+      { on: cancelPath, ...refuse(overloaded) },
       { on: cancelPath, status: 403, json: errorBody({ type: 'permission_error', code: 'x' }) },
     ],
     steps: [{ ...send, during: [cancel, cancel] }],

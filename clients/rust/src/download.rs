@@ -216,7 +216,7 @@ impl Download {
         let incomplete = |what: &str| Err(Error::incomplete(format!("the download was cut off ({why}) {what}")));
         // A weak one does not promise the same bytes.
         let Some(etag) = self.etag().filter(|etag| etag.starts_with('"')) else {
-            return incomplete("and can't be continued: the answer had no ETag");
+            return incomplete("and can't be continued: the answer had no strong ETag");
         };
         if self.attempts == MAX_ATTEMPTS {
             return incomplete("and could not be continued");

@@ -128,9 +128,12 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   async #goOn(lost: unknown): Promise<Attempt> {
     const { etag } = this
     if (!etag || etag.startsWith('W/')) {
-      throw new IncompleteStreamError('The download broke off, and has no tag to go on with.', {
-        cause: lost,
-      })
+      throw new IncompleteStreamError(
+        'The download broke off, and has no strong tag to go on with.',
+        {
+          cause: lost,
+        },
+      )
     }
     return await this.#again.open(lost, async (signal) => {
       const attempt = await this.#setup.reopen(this.#at, etag, signal)
@@ -143,7 +146,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
 /** What isn't the rest of the same file is not taken for it. `etag`: that of what came before. */
 function ensureAt(attempt: Attempt, start: number, etag?: string): void {
   const { status, headers } = attempt.response
-  const isSame = !etag || (headers.get('etag') ?? etag) === etag
+  const isSame = !etag || (headers.get('etag') || etag) === etag
   const isRest = status === 206 ? rangeOf(attempt)?.first === start : start === 0
   if (isSame && isRest) return
   attempt.close()

@@ -33,7 +33,8 @@ export class MessageStream extends ChatStream {
   #number: number
   /** Without ids nobody knows from where to go on. */
   #hasIds = true
-  #isCancelled = false
+  /** Cancels of this reader that may have stopped it. */
+  #cancels = 0
   #cancelled: Promise<Message> | undefined
 
   /** @internal */
@@ -74,14 +75,14 @@ export class MessageStream extends ChatStream {
    */
   async cancel(): Promise<Message> {
     this.#cancelled ??= this.#calls.cancel(this.#known())
-    this.#isCancelled = true
+    this.#cancels++
     try {
       return await this.#cancelled
     } catch (error) {
       this.#cancelled = undefined
       // One that failed, or whose answer was lost, may have stopped it all the same.
       const isRefused = error instanceof APIError && (error.status ?? 500) < 500
-      if (isRefused) this.#isCancelled = false
+      if (isRefused) this.#cancels--
       throw error
     }
   }
@@ -114,7 +115,7 @@ export class MessageStream extends ChatStream {
 
   /** @internal */
   protected override isWanted({ code }: APIError): boolean {
-    return this.#isCancelled && code === 'message_cancelled'
+    return this.#cancels > 0 && code === 'message_cancelled'
   }
 
   /** @internal */
@@ -136,7 +137,7 @@ export class MessageStream extends ChatStream {
   /** The server has no more events. */
   async #ensureComplete(): Promise<null> {
     const status = await this.#status()
-    if (status === 'completed' || (this.#isCancelled && status === 'cancelled')) return null
+    if (status === 'completed' || (this.#cancels > 0 && status === 'cancelled')) return null
     throw new IncompleteStreamError(
       `The message ended as ${status}. Retrieve it to see what it has.`,
     )

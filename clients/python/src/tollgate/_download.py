@@ -75,7 +75,7 @@ class Fetcher(Source[bytes]):
     async def _go_on(self, cause: TollgateError | None) -> None:
         await self._drop()
         if not self.etag or self.etag.startswith("W/"):
-            words = "The download broke, and has no ETag to go on by."
+            words = "The download broke, and has no strong ETag to go on by."
             raise IncompleteStreamError(words) from cause
         headers = {"range": f"bytes={self.position}-", "if-range": self.etag}
         answer = await self._ask_again(replace(self._call, headers=headers), cause)
@@ -88,7 +88,7 @@ class Fetcher(Source[bytes]):
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) -> Answer:
     """What begins with another byte, or is another file's, is not put behind what is there."""
     await core.unpacked(answer)
-    is_same = not etag or answer.headers.get("etag", etag) == etag
+    is_same = not etag or (answer.headers.get("etag") or etag) == etag
     first = 0
     if answer.status == 206:
         said = re.match(r"\s*bytes (\d+)-", answer.headers.get("content-range", ""))

@@ -55,7 +55,8 @@ class Reader(Source[Chunk]):
         self._text = bytearray()
         self._parser = Parser()
         self._failure: TollgateError | None = None
-        self._is_cancelled = False
+        # Of this reader, that may have stopped it.
+        self._cancels = 0
         self._is_reading = False
         # Then a resume could not tell what was given already.
         self._has_unnumbered = False
@@ -152,21 +153,25 @@ class Reader(Source[Chunk]):
 
     async def read_message(self, method: str = "GET", *more: str) -> dict[str, Any]:
         """The message behind the stream."""
-        path = self._path(*more)
-        if path is None:
-            raise TollgateError("This stream has no message: its answer named none.")
+        path = self._known_path(*more)
         return await self.core.read_json(Call(method, path, options=self._options))
 
     async def cancel(self) -> dict[str, Any]:
-        before = self._is_cancelled
-        self._is_cancelled = self._path() is not None
+        self._known_path()
+        self._cancels += 1
         try:
             return await self.read_message("POST", "cancel")
         except APIError as error:
             # Refused, it stopped nothing. One that failed, or whose answer was lost, may have.
             if error.status is not None and error.status < 500:
-                self._is_cancelled = before
+                self._cancels -= 1
             raise
+
+    def _known_path(self, *more: str) -> tuple[str, ...]:
+        path = self._path(*more)
+        if path is None:
+            raise TollgateError("This stream has no message: its answer named none.")
+        return path
 
     def _path(self, *more: str) -> tuple[str, ...] | None:
         if self._messages is None or not self.message_id:
@@ -198,7 +203,7 @@ class Reader(Source[Chunk]):
 
     def _take_error(self, data: str) -> None:
         error = error_of_event(self.core.parse_error(data, "An event of the stream"))
-        if error.code == "message_cancelled" and self._is_cancelled:
+        if error.code == "message_cancelled" and self._cancels > 0:
             self.is_over = True
         else:
             self._fail(error)
@@ -236,7 +241,7 @@ class Reader(Source[Chunk]):
             status = (await self.read_message()).get("status")
         except ConnectionError as error:
             raise IncompleteStreamError("How the message ended could not be read.") from error
-        if status == "completed" or (status == "cancelled" and self._is_cancelled):
+        if status == "completed" or (status == "cancelled" and self._cancels > 0):
             self.is_over = True
         else:
             words = f"The stream ended early: the message is {status}."
