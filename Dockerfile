@@ -9,13 +9,13 @@
 # journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
 # where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be longer than `drain`.
 
-FROM node:26-slim AS install
+FROM node:24-slim AS install
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The image's own node runs it; the pinned one is an optional dependency.
 RUN npm ci --omit=dev --omit=optional
 
-FROM node:26-slim
+FROM node:24-slim
 ENV NODE_ENV=production
 WORKDIR /app
 RUN install -d -o node -g node -m 0700 /data
