@@ -1,0 +1,154 @@
+// `npm run try:bare`: a Debian 12 with nothing but its base packages, Node 20 and npm, made in a folder; in it, this
+// repository's last commit, README's first command, and a stream. It shows that a fresh clone needs no compiler, no library
+// and no cache of the machine that it was written on. Needs root, Linux, and debootstrap, which it installs on Debian and
+// Ubuntu. Everything it starts ends with it: the machine has process ids of its own.
+
+import { execFile, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { ensureMade, fingerprint } from './cache.ts'
+
+const run = promisify(execFile)
+const root = resolve(import.meta.dirname, '..')
+const suite = 'bookworm'
+const nodePackage = `node-linux-${process.arch === 'arm64' ? 'arm64' : 'x64'}@20.20.2`
+const npmPackage = 'npm@10.9.4'
+/** Where `npm start` may be silent for so long, it hangs. */
+const startMs = 180_000
+
+if (process.platform !== 'linux' || process.getuid?.() !== 0) {
+  throw new Error('try:bare makes a machine in a folder: run it as root on Linux.')
+}
+await using undo = new AsyncDisposableStack()
+const base = await ensureMade(
+  `bare-${fingerprint([suite, nodePackage, npmPackage, process.arch])}`,
+  makeMachine,
+)
+const machine = await mkdtemp(join(tmpdir(), 'tollgate-bare-'))
+undo.defer(() => rm(machine, { recursive: true, force: true }))
+await run('cp', ['-a', `${base}/.`, machine])
+await addRepository(machine)
+
+say('npm ci && npm start')
+const child = enter(machine, 'cd /srv/tollgate && npm ci --no-progress && exec npm start')
+undo.defer(() => ended(child))
+const { url, key } = await started(child)
+const text = await chat(url, key)
+const isGood = text.endsWith('data: [DONE]\n\n') && text.includes('"content"')
+say(isGood ? 'ok: a stream came whole on a bare machine' : `failed: the stream was\n${text}`)
+process.exitCode = isGood ? 0 : 1
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+/** Debian's base packages, Node 20 and npm. */
+async function makeMachine(folder: string): Promise<void> {
+  if (!(await isThere('debootstrap'))) {
+    say('Installing debootstrap (as root, by apt-get) …')
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+    await run('apt-get', ['update'], { env })
+    await run('apt-get', ['install', '-y', '--no-install-recommends', 'debootstrap'], { env })
+  }
+  say(`Making a Debian ${suite} of base packages only …`)
+  const quiet = { maxBuffer: 64 * 1024 * 1024 }
+  await run('debootstrap', ['--variant=minbase', suite, folder], quiet)
+  await unpack(nodePackage, join(folder, 'usr/local'))
+  await unpack(npmPackage, join(folder, 'usr/local/lib/npm'))
+  const cli = '#!/bin/sh\nexec node /usr/local/lib/npm/bin/npm-cli.js "$@"\n'
+  await writeFile(join(folder, 'usr/local/bin/npm'), cli, { mode: 0o755 })
+}
+
+function isThere(program: string): Promise<boolean> {
+  return run('which', [program]).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function unpack(spec: string, into: string): Promise<void> {
+  const work = await mkdtemp(join(tmpdir(), 'tollgate-pack-'))
+  try {
+    const { stdout } = await run('npm', ['pack', '--silent', spec], { cwd: work })
+    await mkdir(into, { recursive: true })
+    await run('tar', ['xzf', join(work, stdout.trim()), '-C', into, '--strip-components=1'])
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+/** The last commit, as a clone has it; on ports that are free; with this machine's way to the network. */
+async function addRepository(machine: string): Promise<void> {
+  const target = join(machine, 'srv/tollgate')
+  await mkdir(target, { recursive: true })
+  const archive = join(machine, 'tmp/tollgate.tar')
+  await run('git', ['-C', root, 'archive', '--output', archive, 'HEAD'])
+  await run('tar', ['xf', archive, '-C', target])
+  const file = join(target, 'gateway.yaml')
+  const yaml = await readFile(file, 'utf8')
+  const free = yaml.replace('listen: 8080', 'listen: 0').replace('127.0.0.1:9090', '127.0.0.1:0')
+  await writeFile(file, free)
+  await copyFile('/etc/resolv.conf', join(machine, 'etc/resolv.conf'))
+  const certificates = process.env.NODE_EXTRA_CA_CERTS
+  if (certificates) await copyFile(certificates, join(machine, 'etc/extra-ca.pem'))
+}
+
+/** A shell command in the machine, with only what a machine has when it is new. */
+function enter(machine: string, command: string): ChildProcess {
+  const env = {
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    HOME: '/root',
+    ...(process.env.NODE_EXTRA_CA_CERTS && { NODE_EXTRA_CA_CERTS: '/etc/extra-ca.pem' }),
+    ...(process.env.npm_config_registry && {
+      npm_config_registry: process.env.npm_config_registry,
+    }),
+  }
+  const mounted = 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/sh -c "$1"'
+  const own = ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', mounted]
+  return spawn('/usr/bin/unshare', [...own, machine, command], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await exited
+}
+
+/** What the first start prints: where it listens, and the demo account's key. */
+async function started(child: ChildProcess): Promise<{ url: string; key: string }> {
+  const timer = setTimeout(() => child.kill('SIGKILL'), startMs)
+  let url: string | undefined
+  if (!child.stdout) throw new Error('no output')
+  for await (const line of createInterface({ input: child.stdout })) {
+    say(`  ${line}`)
+    url ??= /listening on (http:\S+?),/.exec(line)?.[1]
+    const key = /^\s*(tg_live_\w+)\s*$/.exec(line)?.[1]
+    if (!url || !key) continue
+    clearTimeout(timer)
+    child.stdout.resume()
+    return { url, key }
+  }
+  throw new Error('npm start ended, or said no key in time')
+}
+
+async function chat(url: string, key: string): Promise<string> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'demo',
+      stream: true,
+      messages: [{ role: 'user', content: 'Hello!' }],
+    }),
+    signal: AbortSignal.timeout(30_000),
+  })
+  return response.text()
+}
