@@ -13,7 +13,7 @@ FROM node:24-slim AS install
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The image's own node runs it; the pinned one is an optional dependency.
-RUN npm ci --omit=dev --omit=optional
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
 FROM node:24-slim
 ENV NODE_ENV=production
