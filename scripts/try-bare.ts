@@ -16,7 +16,7 @@ const run = promisify(execFile)
 const root = resolve(import.meta.dirname, '..')
 const suite = 'bookworm'
 const nodePackage = `node-linux-${process.arch === 'arm64' ? 'arm64' : 'x64'}@20.20.2`
-const npmPackage = 'npm@10.9.4'
+const npmPackage = 'npm@10.8.2'
 /** Where `npm start` may be silent for so long, it hangs. */
 const startMs = 180_000
 
