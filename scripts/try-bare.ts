@@ -111,7 +111,7 @@ function enter(machine: string, command: string): ChildProcess {
   const own = ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', mounted]
   return spawn('/usr/bin/unshare', [...own, machine, command], {
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'inherit', 'pipe'],
   })
 }
 
@@ -126,14 +126,14 @@ async function ended(child: ChildProcess): Promise<void> {
 async function started(child: ChildProcess): Promise<{ url: string; key: string }> {
   const timer = setTimeout(() => child.kill('SIGKILL'), startMs)
   let url: string | undefined
-  if (!child.stdout) throw new Error('no output')
-  for await (const line of createInterface({ input: child.stdout })) {
+  if (!child.stderr) throw new Error('the machine was started without a pipe')
+  for await (const line of createInterface({ input: child.stderr })) {
     say(`  ${line}`)
     url ??= /listening on (http:\S+?),/.exec(line)?.[1]
     const key = /^\s*(tg_live_\w+)\s*$/.exec(line)?.[1]
     if (!url || !key) continue
     clearTimeout(timer)
-    child.stdout.resume()
+    child.stderr.resume()
     return { url, key }
   }
   throw new Error('npm start ended, or said no key in time')

@@ -78,7 +78,7 @@ log: { level: warn }
 `,
   )
   const child = spawn(process.execPath, [main, 'start', '--config', file], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'inherit', 'pipe'],
   })
   const ended = once(child, 'exit')
   const stop = async () => {
@@ -88,12 +88,12 @@ log: { level: warn }
   return { ...(await addresses(child)), ended, stop }
 }
 
-async function addresses({ stdout }: ChildProcess): Promise<{ url: string; admin: string }> {
-  if (!stdout) throw new Error('the gateway was started without a pipe')
-  for await (const line of createInterface(stdout)) {
+async function addresses({ stderr }: ChildProcess): Promise<{ url: string; admin: string }> {
+  if (!stderr) throw new Error('the gateway was started without a pipe')
+  for await (const line of createInterface(stderr)) {
     const [, url, admin] = /listening on (\S+), admin on (\S+)/.exec(line) ?? []
     if (url && admin) {
-      stdout.pipe(process.stdout)
+      stderr.pipe(process.stderr)
       return { url, admin }
     }
   }

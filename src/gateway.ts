@@ -178,7 +178,10 @@ const archiveEveryMs = 3_600_000
 /** Gauges that are read now and then, and the hourly archive. */
 function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
   const { ledger, metrics, redis, log } = gateway
+  let dropped = 0
   const gauge = setInterval(() => {
+    metrics.logLinesDropped.inc(log.dropped - dropped)
+    dropped = log.dropped
     metrics.holdsOpen.set(ledger.holdsOpen)
     metrics.spoolEntries.set(ledger.spooled)
     metrics.redisUp.set(redis.up ? 1 : 0)

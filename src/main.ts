@@ -16,7 +16,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
+// `tollgate help | head -1`: a reader that has read enough is no error. A gateway that runs loses its log only.
+for (const out of [process.stdout, process.stderr]) {
+  out.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    if (!isStart) process.exit(0)
+  })
+}
+
 const argv = process.argv.slice(2)
+const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
 const io = {
   stdout: process.stdout,
   stderr: process.stderr,
@@ -25,5 +34,4 @@ const io = {
   plugins: async () => (await import('./gateway.ts')).plugins,
 }
 const { run } = await import('./cli/run.ts')
-const isStart = argv[0] === undefined || argv[0].startsWith('--config')
-process.exitCode = await run(isStart ? ['start', ...argv] : argv, io)
+process.exitCode = await run(isStart && argv[0] !== 'start' ? ['start', ...argv] : argv, io)

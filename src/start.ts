@@ -26,20 +26,38 @@ export async function start(file: string, io: Io): Promise<number> {
     return exit.configuration
   }
   const { config, effective } = loaded
-  const { level, format = isTerminal(io.stdout) ? 'pretty' : 'json' } = config.log
+  const isShown = isTerminal(io.stdout)
+  const { level, format = isShown ? 'pretty' : 'json' } = config.log
   const log = createLog({ level, format, secrets: secretsOf(config) })
+  const hangUp = () => {
+    log.warn({}, 'SIGHUP is ignored: restart the gateway to take up a changed configuration')
+  }
+  // A terminal that is closed ends the gateway, as it does other programs.
+  if (!isShown) process.on('SIGHUP', hangUp)
   try {
+    log.info({ version: version(), node: process.versions.node, file }, 'starting')
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
-    await greet(gateway, io.stdout)
+    // Where stdout is no terminal it is the log's alone, a JSON line each.
+    await greet(gateway, isShown ? io.stdout : io.stderr)
     await aborted(io.signal)
+    log.info({ drain_ms: config.drainMs }, 'draining')
     await gateway.close()
+    log.info({}, 'stopped')
     return exit.ok
   } catch (error) {
-    io.stderr.write(`tollgate: ${error instanceof Error ? error.message : String(error)}\n`)
+    io.stderr.write(`tollgate: ${whyNot(error)}\n`)
     return exit.failed
   } finally {
-    log.flush()
+    process.off('SIGHUP', hangUp)
+    await log.close()
   }
+}
+
+function whyNot(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const isTaken = 'code' in error && error.code === 'EADDRINUSE'
+  const hint = 'Another program listens there: stop it, or set another port in gateway.yaml.'
+  return isTaken ? `${error.message}. ${hint}` : error.message
 }
 
 function isTerminal(stream: Out): boolean {
@@ -53,13 +71,15 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
   })
 }
 
-/** Where it listens; and on a machine of one's own, a key to try it with. */
-async function greet(gateway: RunningGateway, stdout: Out): Promise<void> {
+/** Where it listens; and on a machine of one's own, a key to try it with, or how to make one. */
+async function greet(gateway: RunningGateway, out: Out): Promise<void> {
   const { public: front, admin } = gateway.doors
   const url = reachable(front.address)
-  stdout.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)
+  gateway.log.info({ url, admin: reachable(admin.address) }, 'listening')
+  out.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)
   const demo = await ensureDemo(gateway)
-  if (demo) stdout.write(demoText({ ...demo, url, admin: admin.address }))
+  if (demo) out.write(demoText({ ...demo, url, admin: admin.address }))
+  else out.write('tollgate: a key: npm run -s tollgate -- keys create --account ACCOUNT\n')
 }
 
 function reachable(address: string): string {

@@ -9,6 +9,7 @@ import { startBackend } from './fixtures/backend.ts'
 import { endless } from './fixtures/backend-model.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
 import { startRedis } from './fixtures/redis-server.ts'
+import { eventually } from './fixtures/until.ts'
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
@@ -101,7 +102,59 @@ ${yamlFor('http://127.0.0.1:1/v1')}
   const terminal = (folder: string) =>
     logged(t, ['script', '-qefc', `exec ${args(folder).join(' ')}`, '/dev/null'])
   t.match(await terminal('shown'), /^\d\d:\d\d:\d\d info Redis is connected/)
-  const json = { level: 30, msg: 'Redis is connected' }
+  const json = { level: 'info', msg: 'Redis is connected' }
   t.match(JSON.parse(await terminal('asked')), json)
   t.match(JSON.parse(await logged(t, args('piped'))), json)
+})
+
+t.test(
+  'stdout is JSON lines alone where it is no terminal, with a line for each step of a life',
+  async (t) => {
+    const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+    await fetch(`${gateway.adminUrl}/metrics`)
+    t.equal(await gateway.stop(), 0)
+    const said = gateway.stdout.map((line) => JSON.parse(line) as { level: string; msg: string })
+    const steps = said.map(({ msg }) => msg)
+    t.same(steps, ['starting', 'Redis is connected', 'listening', 'draining', 'stopped'])
+  },
+)
+
+t.test('SIGHUP cuts no stream and is answered by a line', async (t) => {
+  const backend = await startBackend(t, endless({ gapMs: 5 }))
+  const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(1_000_000)
+  const leave = new AbortController()
+  const running = await gateway.call('/v1/chat', key, hi, leave.signal)
+  gateway.child.kill('SIGHUP')
+  const line = await eventually(async () => gateway.stdout.find((one) => one.includes('SIGHUP')))
+  t.match(JSON.parse(line), { level: 'warn', msg: /SIGHUP is ignored/ })
+  const reader = running.body?.getReader()
+  t.equal((await reader?.read())?.done, false, 'the stream goes on')
+  leave.abort()
+})
+
+t.test('a log reader that takes nothing does not keep the gateway from ending', async (t) => {
+  const gateway = await spawnGateway(t, { yaml: `${yamlFor('http://127.0.0.1:1/v1')}\n` })
+  gateway.child.stdout?.pause()
+  const long = 'x'.repeat(6000)
+  // Each refusal's line has its client's id: more than the pipe and this process take.
+  const headers = { 'x-client-request-id': long.slice(0, 255), authorization: `Bearer ${long}` }
+  for (let i = 0; i < 20; i++) {
+    await Promise.all(
+      Array.from({ length: 50 }, () => fetch(`${gateway.url}/v1/models`, { headers })),
+    )
+  }
+  const exited = once(gateway.child, 'exit')
+  gateway.child.kill('SIGTERM')
+  t.same(await exited, [0, null])
+})
+
+t.test('a reader that has read enough ends a command without a stack', async (t) => {
+  for (const command of ['help', 'check --print']) {
+    const words = `"${process.execPath}" "${main}" ${command} | true; echo "\${PIPESTATUS[0]}"`
+    const child = spawn('bash', ['-c', words], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const [said, told] = await Promise.all([text(child.stdout), text(child.stderr)])
+    t.equal(told, '', command)
+    t.match(said, /^\d+\n$/)
+  }
 })

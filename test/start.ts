@@ -12,23 +12,23 @@ log: { level: silent }
 `
 const model = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
 
-/** `start` with what it says gathered; `until` sees stdout as it comes. */
+/** `start` with what it says gathered: to people on stderr, since this stdout is no terminal. */
 function startWith(file: string, env: NodeJS.ProcessEnv = {}) {
   const stopping = new AbortController()
   const stdout = new PassThrough()
   const stderr = new PassThrough()
   const { promise: greeted, resolve } = Promise.withResolvers<string>()
   let said = ''
-  stdout.on('data', (chunk: Buffer) => {
+  stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString()
     if (said.includes('listening on')) resolve(said)
   })
-  const told = text(stderr)
+  const told = text(stdout)
   const ended = start(file, { stdout, stderr, env, signal: stopping.signal })
   const finish = async () => {
     const code = await ended
-    stderr.end()
-    return { code, stdout: said, stderr: await told }
+    stdout.end()
+    return { code, stdout: await told, stderr: said }
   }
   return { greeted, stop: () => stopping.abort(), finish }
 }
@@ -81,8 +81,9 @@ t.test('says where it listens, serves, and ends with 0 when told to stop', async
   t.equal((await fetch(`${url}/v1/models`)).status, 401)
   t.equal((await fetch(`${adminUrl}/readyz`)).status, 200)
   t.notMatch(said, /tg_live_/, 'beside a Redis of its own there is no money to hand out')
+  t.match(said, /keys create --account/, 'but it says how a key is made')
   stop()
-  t.match(await finish(), { code: 0, stderr: '' })
+  t.match(await finish(), { code: 0, stdout: '' })
   await t.rejects(fetch(url))
 })
 
@@ -95,4 +96,14 @@ t.test('a second gateway on one data folder says so and stops', async (t) => {
   t.equal(stdout, '')
   t.match(stderr, /^tollgate: another gateway uses the data folder \S+\. Stop it, or set another/)
   t.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200, 'the first one lives on')
+})
+
+t.test('a port that is taken is said with what to do', async (t) => {
+  const first = await startGateway(t, { yaml: model })
+  const taken = `listen: ${new URL(first.url).host}\n`
+  const yaml = `${ports.replace(/listen: .*\n/, taken)}${model}redis: unix://${first.redis.socket}\n`
+  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
+  const { code, stderr } = await startWith(file).finish()
+  t.equal(code, 1)
+  t.match(stderr, /^tollgate: .*EADDRINUSE.*set another port in gateway\.yaml\.\n$/)
 })

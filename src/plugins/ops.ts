@@ -2,9 +2,11 @@
 // log line. First in the list, so that its `done` runs last and knows all.
 
 import { z } from '../config/schema.ts'
+import type { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Answer, Plugin, Route } from '../plugin.ts'
+import { wasRefused } from '../scripts.ts'
 
 const schema = z.strictObject({})
 
@@ -64,7 +66,10 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   metrics.httpDuration.observe({ route: x.route.path }, seconds)
   if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
   if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
-  gateway.log.info(line(x, outcome, seconds), 'request')
+  // What asks every few seconds would bury the rest.
+  const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
+  const isNews = !isProbe || outcome.error !== undefined
+  gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, seconds), 'request')
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
@@ -129,8 +134,13 @@ function line(x: Exchange, outcome: Outcome, seconds: number): object {
     cost: facts.cost,
     ...(outcome.clientLeft ? { client_left: true } : {}),
     ...(error ? { code: error.code, source: error.source } : {}),
-    ...(error?.cause && error.status >= 500 ? { err: error.cause } : {}),
+    ...(error?.cause && isSurprise(error) ? { err: error.cause } : {}),
   }
+}
+
+/** While Redis is away every request is refused for the same reason, which the log has said once. */
+function isSurprise(error: GatewayError): boolean {
+  return error.status >= 500 && (error.code !== 'ledger_unavailable' || wasRefused(error))
 }
 
 /** To the microsecond. */

@@ -1,0 +1,70 @@
+// Where log lines go: gathered, so that a line costs no system call, and written without ever waiting for who reads them.
+// Where the reader takes nothing, or a disk is full, lines are dropped and counted; the exit does not wait for them.
+
+import { createWriteStream, fstatSync } from 'node:fs'
+import { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
+
+/** So much is gathered before it is written; what is there is written every quarter second in any case. */
+const gatheredChars = 32 * 1024
+const flushEveryMs = 250
+/** So much may wait for a slow reader. */
+const waitingBytes = 4 * 1024 * 1024
+/** The exit waits so long for a reader. */
+const closingMs = 500
+
+export interface LogOutput {
+  write(line: string): void
+  /** Lines that were never written. */
+  readonly dropped: number
+  /** Writes what is left, if that can be done soon. Never rejects. */
+  close(): Promise<void>
+}
+
+export function openLogOutput(fd = 1): LogOutput {
+  const out = writableOf(fd)
+  let lines: string[] = []
+  let chars = 0
+  let dropped = 0
+  // A reader that went away, a full disk: the gateway lives on.
+  out.on('error', () => undefined)
+  const flush = () => {
+    if (lines.length === 0) return
+    const count = lines.length
+    const text = lines.join('')
+    lines = []
+    chars = 0
+    if (out.destroyed) dropped += count
+    else out.write(text, (error) => void (dropped += error ? count : 0))
+  }
+  const timer = setInterval(flush, flushEveryMs).unref()
+  return {
+    get dropped() {
+      return dropped
+    },
+    write(line) {
+      if (out.writableLength > waitingBytes) return void dropped++
+      lines.push(line)
+      chars += line.length
+      if (chars >= gatheredChars) flush()
+    },
+    close() {
+      clearInterval(timer)
+      flush()
+      return new Promise<void>((resolve) => {
+        const giveUp = setTimeout(resolve, closingMs)
+        out.end(() => {
+          clearTimeout(giveUp)
+          resolve()
+        })
+      }).then(() => void out.destroy())
+    },
+  }
+}
+
+/** `process.stdout` writes to a pipe synchronously: a reader that stops would stop the gateway. */
+function writableOf(fd: number): Writable {
+  const kind = fstatSync(fd)
+  if (kind.isFIFO() || kind.isSocket()) return new Socket({ fd, readable: false, writable: true })
+  return createWriteStream('', { fd, autoClose: false })
+}

@@ -1,0 +1,64 @@
+import t from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { openSync, readFileSync } from 'node:fs'
+import { openLogOutput } from '../src/log-output.ts'
+
+t.test('what was written stands in the file when it is closed, in its order', async (t) => {
+  const file = `${t.testdir()}/log`
+  const output = openLogOutput(openSync(file, 'w'))
+  for (let i = 0; i < 20_000; i++) output.write(`line ${i}\n`)
+  await output.close()
+  const lines = readFileSync(file, 'utf8').split('\n')
+  t.equal(lines.length, 20_001)
+  t.equal(lines[19_999], 'line 19999')
+  t.equal(output.dropped, 0)
+})
+
+const url = new URL('../src/log-output.ts', import.meta.url)
+
+/** A process that writes so many lines of 1 KiB to its stdout, and tells how many were dropped. */
+function writer(t: { teardown(end: () => void): void }, lines: number) {
+  const script = `
+    const { openLogOutput } = await import(${JSON.stringify(url.href)})
+    const output = openLogOutput()
+    for (let i = 0; i < ${lines}; i++) {
+      output.write('x'.repeat(1023) + '\\n')
+      if (i % 100 === 0) await new Promise(setImmediate)
+    }
+    await output.close()
+    console.error(output.dropped)
+  `
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  return child
+}
+
+t.test('a reader that takes nothing costs lines, not memory, and not the exit', async (t) => {
+  const child = writer(t, 20_000)
+  const told = text(child.stderr)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  t.equal(code, 0)
+  const dropped = Number(await told)
+  t.ok(dropped > 10_000 && dropped < 20_000, `${dropped} dropped`)
+})
+
+t.test('a reader that takes what comes gets every line', async (t) => {
+  const child = writer(t, 3000)
+  const told = text(child.stderr)
+  const got = await text(child.stdout)
+  t.equal(got.length, 3000 * 1024)
+  t.equal(await told, '0\n')
+})
+
+t.test('a reader that has gone costs lines only', async (t) => {
+  const child = writer(t, 3000)
+  child.stdout.destroy()
+  const told = text(child.stderr)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  t.equal(code, 0)
+  t.ok(Number(await told) > 0)
+})
