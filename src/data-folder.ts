@@ -1,13 +1,25 @@
-// The data folder: made private, and home of the admin token. It does not know what else lies in it.
+// The data folder: made private, and home of the admin token. A folder that has something else in it is refused: `data: /tmp`
+// would lock everybody else out of it.
 
 import { randomBytes } from 'node:crypto'
-import { chmod, link, mkdir, open, readFile, rm } from 'node:fs/promises'
+import { chmod, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hasCode } from './errors.ts'
+
+/** What a gateway puts there first; one of them makes the folder a gateway's. */
+const ownNames = new Set(['admin-token', 'bin', 'lock', 'redis', 'spool', 'store'])
+/** What an empty disk has. */
+const emptyDisk = new Set(['lost+found'])
 
 /** The folder and those above it; only its owner may look inside. */
 export async function ensureDataFolder(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o700 })
+  const names = (await readdir(dir)).filter((name) => !emptyDisk.has(name))
+  if (names.length > 0 && !names.some((name) => ownNames.has(name))) {
+    throw new Error(
+      `the data folder ${dir} has other things in it. Set \`data\` to a folder that is empty or not there yet.`,
+    )
+  }
   // One that was there before keeps its mode when it is not ours to change (a mounted volume).
   if (made === undefined) await chmod(dir, 0o700).catch(() => undefined)
 }

@@ -34,3 +34,16 @@ t.test('the admin token: the one given, else one made once, for the owner alone'
   await writeFile(path, '\n')
   await t.rejects(ensureAdminToken(folder, ''), /is empty/)
 })
+
+t.test("a folder with somebody else's things is refused and left as it is", async (t) => {
+  const folder = await tempDir(t)
+  await mkdir(join(folder, 'home'), { mode: 0o755 })
+  await writeFile(join(folder, 'home', 'letter.txt'), '')
+  await t.rejects(ensureDataFolder(join(folder, 'home')), /has other things in it/)
+  t.equal(await mode(join(folder, 'home')), '755')
+  await mkdir(join(folder, 'disk/lost+found'), { recursive: true })
+  await ensureDataFolder(join(folder, 'disk'))
+  await writeFile(join(folder, 'disk', 'admin-token'), 'x')
+  await writeFile(join(folder, 'disk', 'notes.txt'), '')
+  await ensureDataFolder(join(folder, 'disk'))
+})

@@ -8,6 +8,7 @@ import type { Plugin } from '../src/plugin.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { startRedis } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
 
 const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
 const silent = createLog({ level: 'silent', format: 'json', write: () => undefined })
@@ -64,7 +65,7 @@ t.test('plugins are set up in order and closed in reverse', async (t) => {
   const redis = await startRedis(t)
   const seen: string[] = []
   const own = [recorder('one', seen), recorder('two', seen)]
-  const yaml = `${base(redis.socket, t.testdir())}plugins: { one: {}, two: {} }`
+  const yaml = `${base(redis.socket, await tempDir(t))}plugins: { one: {}, two: {} }`
   const config = await configOf(t, yaml, own)
   const options = { effective: {}, log: silent, version: 'test', ownPlugins: own }
   const gateway = await build(config, options)
@@ -79,7 +80,7 @@ t.test('a plugin that refuses the configuration stops the start, and nothing sta
     throw new Error('no such queue')
   }
   const own = [recorder('one', seen), recorder('two', seen, refuse)]
-  const yaml = `${base(redis.socket, t.testdir())}plugins: { one: {}, two: {} }`
+  const yaml = `${base(redis.socket, await tempDir(t))}plugins: { one: {}, two: {} }`
   const config = await configOf(t, yaml, own)
   const options = { effective: {}, log: silent, version: 'test' }
   await t.rejects(build(config, { ...options, ownPlugins: own }), { message: 'no such queue' })
@@ -90,7 +91,7 @@ t.test('a plugin that refuses the configuration stops the start, and nothing sta
 
 t.test('a data folder that is in use is not taken', async (t) => {
   const redis = await startRedis(t)
-  const config = await configOf(t, base(redis.socket, t.testdir()))
+  const config = await configOf(t, base(redis.socket, await tempDir(t)))
   const options = { effective: {}, log: silent, version: 'test' }
   const first = await build(config, options)
   await t.rejects(build(config, options), { message: /another gateway uses the data folder/ })
@@ -131,7 +132,7 @@ t.test('the admin token that it makes itself is never logged either', async (t) 
   const redis = await startRedis(t)
   const lines: string[] = []
   const log = createLog({ level: 'info', format: 'json', write: (line) => lines.push(line) })
-  const config = await configOf(t, base(redis.socket, t.testdir()))
+  const config = await configOf(t, base(redis.socket, await tempDir(t)))
   const gateway = await build(config, { effective: {}, log, version: 'test' })
   const { token } = gateway.config.admin
   t.match(token, /^[\w-]{43}$/)

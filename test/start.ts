@@ -21,7 +21,7 @@ function startWith(file: string, env: NodeJS.ProcessEnv = {}) {
   let said = ''
   stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString()
-    if (said.includes('listening on')) resolve(said)
+    if (/listening on.*\n.*\n/.test(said)) resolve(said)
   })
   const told = text(stdout)
   const ended = start(file, { stdout, stderr, env, signal: stopping.signal })
