@@ -22,18 +22,18 @@ export interface LogOutput {
 }
 
 export function openLogOutput(fd = 1): LogOutput {
-  const out = writableOf(fd)
+  // Opened by the first line: a silent gateway leaves the descriptor alone.
+  let opened: Writable | undefined
   let lines: string[] = []
   let chars = 0
   let dropped = 0
-  // A reader that went away, a full disk: the gateway lives on.
-  out.on('error', () => undefined)
   const flush = () => {
     if (lines.length === 0) return
     const count = lines.length
     const text = lines.join('')
     lines = []
     chars = 0
+    const out = (opened ??= writableOf(fd))
     if (out.destroyed) dropped += count
     else out.write(text, (error) => void (dropped += error ? count : 0))
   }
@@ -43,28 +43,37 @@ export function openLogOutput(fd = 1): LogOutput {
       return dropped
     },
     write(line) {
-      if (out.writableLength > waitingBytes) return void dropped++
+      if (opened && opened.writableLength > waitingBytes) return void dropped++
       lines.push(line)
       chars += line.length
       if (chars >= gatheredChars) flush()
     },
-    close() {
+    async close() {
       clearInterval(timer)
       flush()
-      return new Promise<void>((resolve) => {
-        const giveUp = setTimeout(resolve, closingMs)
-        out.end(() => {
-          clearTimeout(giveUp)
-          resolve()
-        })
-      }).then(() => void out.destroy())
+      if (opened) await ended(opened)
     },
   }
+}
+
+/** Not closed, since the descriptor is the process's; but a reader that takes nothing would keep the process alive. */
+async function ended(out: Writable): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(resolve, closingMs, false)
+  out.write('', () => resolve(true))
+  const isWritten = await promise
+  clearTimeout(timer)
+  if (!isWritten) out.destroy()
+  else if (out instanceof Socket) out.unref()
 }
 
 /** `process.stdout` writes to a pipe synchronously: a reader that stops would stop the gateway. */
 function writableOf(fd: number): Writable {
   const kind = fstatSync(fd)
-  if (kind.isFIFO() || kind.isSocket()) return new Socket({ fd, readable: false, writable: true })
-  return createWriteStream('', { fd, autoClose: false })
+  const isPipe = kind.isFIFO() || kind.isSocket()
+  const out = isPipe
+    ? new Socket({ fd, readable: false, writable: true })
+    : createWriteStream('', { fd, autoClose: false })
+  // A reader that went away, a full disk: the gateway lives on.
+  return out.on('error', () => undefined)
 }

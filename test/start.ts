@@ -100,7 +100,7 @@ t.test('a second gateway on one data folder says so and stops', async (t) => {
 
 t.test('a port that is taken is said with what to do', async (t) => {
   const first = await startGateway(t, { yaml: model })
-  const taken = `listen: ${new URL(first.url).host}\n`
+  const taken = `listen: { host: 127.0.0.1, port: ${new URL(first.url).port} }\n`
   const yaml = `${ports.replace(/listen: .*\n/, taken)}${model}redis: unix://${first.redis.socket}\n`
   const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
   const { code, stderr } = await startWith(file).finish()
