@@ -68,9 +68,9 @@ const forgotten = 'ignore:Cannot determine where:UserWarning'
 /** Any other warning is a failure. */
 async function checkDocs(): Promise<void> {
   await inFolder(async (folder) => {
-    const words = ['-W', 'error', '-W', forgotten, '-m', 'pdoc', '-o', folder, 'tollgate']
+    const words = ['-W', 'error', '-W', forgotten, '-m', 'pdoc', '-o', folder, 'tollgate_gateway']
     await outputOf(await ensureTools(), words)
-    const html = await readFile(join(folder, 'tollgate.html'), 'utf8')
+    const html = await readFile(join(folder, 'tollgate_gateway.html'), 'utf8')
     for (const text of shown) assert.ok(html.includes(text), `the docs do not show: ${text}`)
   })
 }

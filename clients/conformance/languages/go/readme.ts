@@ -9,7 +9,7 @@ import type { Gate } from '../../language.ts'
 import { blocksOf, environmentOf, inFolder } from '../tools.ts'
 import { home, outputOf } from './tools.ts'
 
-const module = 'github.com/tollgate/tollgate-go'
+const module = 'tollgate-gateway.example/clients/go'
 const version = 'v0.1.0'
 
 /** Standard packages that a block may name. */

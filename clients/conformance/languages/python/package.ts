@@ -10,7 +10,7 @@ import { blocksOf, environmentOf, hashOf, inFolder } from '../tools.ts'
 import { ensureTools, home, outputOf } from './tools.ts'
 
 /** What the README says that the others begin with. */
-const before = `from tollgate import Tollgate
+const before = `from tollgate_gateway import Tollgate
 
 gate = Tollgate()
 session = gate.sessions.create()
@@ -22,7 +22,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
   const project = await ensureProject()
   const names = await outputOf('tar', ['-tzf', join(project, 'sdist.tar.gz')])
   const paths = names.split('\n').map((name) => name.replace(/^[^/]*\//, ''))
-  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'src/tollgate/py.typed']) {
+  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'src/tollgate_gateway/py.typed']) {
     assert.ok(paths.includes(path), `${path} is not in the archive`)
   }
   assert.deepEqual(
