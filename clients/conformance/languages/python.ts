@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { cacheFolder } from '../../../scripts/cache.ts'
 import type { Driver, Language } from '../language.ts'
-import { checkExamples, checkPackage } from './python/package.ts'
+import { checkExamples, checkInstall, checkPackage } from './python/package.ts'
 import {
   ensurePyright,
   ensureRuntime,
@@ -30,6 +30,7 @@ export const python: Language = {
     },
     docs: checkDocs,
     package: checkPackage,
+    install: checkInstall,
     examples: checkExamples,
   },
 }

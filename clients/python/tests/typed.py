@@ -28,7 +28,9 @@ async def awaiting(gate: AsyncTollgate) -> None:
     assert_type(await gate.messages.create("s", "Hi"), tollgate_gateway.AsyncMessageStream)
     assert_type(await gate.messages.create("s", "Hi", stream=False), tollgate_gateway.Message)
     assert_type(await gate.messages.active("s"), "tollgate_gateway.AsyncMessageStream | None")
-    assert_type(await gate.sessions.list(limit=3), "tollgate_gateway.AsyncPage[tollgate_gateway.Session]")
+    assert_type(
+        await gate.sessions.list(limit=3), "tollgate_gateway.AsyncPage[tollgate_gateway.Session]"
+    )
     async for session in gate.sessions.list():
         assert_type(session, tollgate_gateway.Session)
     assert_type(await gate.files.content("f"), tollgate_gateway.AsyncDownload)
