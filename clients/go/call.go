@@ -136,7 +136,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 		req.Header.Set("Accept", r.accept)
 		req.Header.Set("Accept-Encoding", "identity") // what is packed is held back, and has another length
 	}
-	req.Header.Set("User-Agent", "tollgate-go/"+Version)
+	req.Header.Set("User-Agent", "tollgate-gateway-go/"+Version)
 	if r.body == nil {
 		return req, nil
 	}

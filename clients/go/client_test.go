@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 const key = "tg_live_secret"

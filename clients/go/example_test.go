@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 func ExampleNewClient() {

@@ -1,3 +1,3 @@
-module github.com/tollgate/tollgate-go
+module tollgate-gateway.example/clients/go
 
 go 1.23

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tollgate/tollgate-go/internal/pace"
+	"tollgate-gateway.example/clients/go/internal/pace"
 )
 
 const (

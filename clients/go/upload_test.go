@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 type brokenReader struct{ io.ReadSeeker }

@@ -57,7 +57,7 @@ export const requests: readonly Case[] = [
         method: 'POST',
         json: { title: 'Ünï – 你好' },
         headers: {
-          'user-agent': /^tollgate-[a-z]+\/\d+\.\d+\.\d+/,
+          'user-agent': /^tollgate-gateway-[a-z]+\/\d+\.\d+\.\d+/,
           'content-type': /^application\/json/,
           accept: /^application\/json/,
         },

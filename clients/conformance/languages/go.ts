@@ -1,7 +1,7 @@
 // The Go client: its driver, built by the go command into the cache, and its own checks.
 
 import type { Language } from '../language.ts'
-import { blocks, checkExamples, checkPackage } from './go/readme.ts'
+import { blocks, checkExamples, checkInstall, checkPackage } from './go/readme.ts'
 import { ensureBuilt, ensureStaticcheck, inHome, outputOf } from './go/tools.ts'
 
 /** The oldest that the client promises. */
@@ -25,6 +25,7 @@ export const go: Language = {
     tests: checkTests,
     docs: checkDocs,
     package: checkPackage,
+    install: checkInstall,
     examples: checkExamples,
   },
 }

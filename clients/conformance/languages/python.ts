@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { cacheFolder } from '../../../scripts/cache.ts'
 import type { Driver, Language } from '../language.ts'
-import { checkExamples, checkPackage } from './python/package.ts'
+import { checkExamples, checkInstall, checkPackage } from './python/package.ts'
 import {
   ensurePyright,
   ensureRuntime,
@@ -30,6 +30,7 @@ export const python: Language = {
     },
     docs: checkDocs,
     package: checkPackage,
+    install: checkInstall,
     examples: checkExamples,
   },
 }
@@ -68,9 +69,9 @@ const forgotten = 'ignore:Cannot determine where:UserWarning'
 /** Any other warning is a failure. */
 async function checkDocs(): Promise<void> {
   await inFolder(async (folder) => {
-    const words = ['-W', 'error', '-W', forgotten, '-m', 'pdoc', '-o', folder, 'tollgate']
+    const words = ['-W', 'error', '-W', forgotten, '-m', 'pdoc', '-o', folder, 'tollgate_gateway']
     await outputOf(await ensureTools(), words)
-    const html = await readFile(join(folder, 'tollgate.html'), 'utf8')
+    const html = await readFile(join(folder, 'tollgate_gateway.html'), 'utf8')
     for (const text of shown) assert.ok(html.includes(text), `the docs do not show: ${text}`)
   })
 }

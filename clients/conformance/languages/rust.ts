@@ -24,11 +24,11 @@ export const rust: Language = {
       await cargo(['fmt', '--all', '--check'])
     },
     tests: async () => {
-      const said = await cargo(['test', '--locked', '--package', 'tollgate'])
+      const said = await cargo(['test', '--locked', '--package', 'tollgate-gateway'])
       assert.match(said, /test result: ok\. [1-9]/)
     },
     docs: async () => {
-      const words = ['doc', '--locked', '--quiet', '--no-deps', '--package', 'tollgate']
+      const words = ['doc', '--locked', '--quiet', '--no-deps', '--package', 'tollgate-gateway']
       await cargo(words, { env: { RUSTDOCFLAGS: '--deny warnings' } })
     },
     package: checkPackage,

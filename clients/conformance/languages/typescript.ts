@@ -6,6 +6,7 @@ import { checkBrowser } from './typescript/browser.ts'
 import { ensureBuilt, inProject, inSources } from './typescript/build.ts'
 import { checkExamples, checkFirstExample } from './typescript/examples.ts'
 import { checkArchive } from './typescript/package.ts'
+import { asStranger } from './install.ts'
 import { outputOf } from './tools.ts'
 
 export const typescript: Language = {
@@ -28,6 +29,11 @@ export const typescript: Language = {
       inProject(async (folder) => {
         await inSources(checkArchive)
         await checkFirstExample(folder, gate)
+      }),
+    install: (gate) =>
+      asStranger('typescript', async ({ cwd, install }) => {
+        await install()
+        await checkFirstExample(cwd, gate)
       }),
     examples: (gate) => inProject((folder) => checkExamples(folder, gate)),
     browser: async () => checkBrowser(await inSources(bundle)),

@@ -12,8 +12,8 @@ from typing import Any
 
 from watched import Json, StreamError, done, loop_over, watch
 
-import tollgate
-from tollgate import AsyncTollgate, Tollgate
+import tollgate_gateway
+from tollgate_gateway import AsyncTollgate, Tollgate
 
 
 class Line:
@@ -53,7 +53,7 @@ class Line:
         fields = ("status", "code", "type", "param", "request_id", "retry_after", "partial_text")
         said = {field: getattr(error, field, None) for field in fields}
         kind = type(error)
-        name = kind.__name__ if issubclass(kind, tollgate.TollgateError) else repr(kind)
+        name = kind.__name__ if issubclass(kind, tollgate_gateway.TollgateError) else repr(kind)
         return {"class": name, "message": str(error), **said}
 
     async def any(self, resource: str, method: str, step: Json) -> Any:
@@ -195,7 +195,7 @@ async def main() -> None:
         try:
             previous = Line(given.get("client", {}), sys.argv[1] == "async")
             said = await answer(previous, given["steps"])
-        except tollgate.TollgateError as error:
+        except tollgate_gateway.TollgateError as error:
             previous, said = None, refused(error)
         print(json.dumps(said), flush=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tollgate import Tollgate, TollgateError
+from tollgate_gateway import Tollgate, TollgateError
 
 
 def main() -> None:

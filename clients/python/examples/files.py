@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tollgate import Tollgate
+from tollgate_gateway import Tollgate
 
 
 def main() -> None:

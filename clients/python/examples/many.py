@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tollgate import AsyncTollgate
+from tollgate_gateway import AsyncTollgate
 
 
 async def converse(gate: AsyncTollgate, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tollgate import Tollgate
+from tollgate_gateway import Tollgate
 
 
 def main() -> None:

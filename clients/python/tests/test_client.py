@@ -16,7 +16,7 @@ import httpx
 import transport
 from transport import DONE, event
 
-from tollgate import (
+from tollgate_gateway import (
     APIError,
     Chunk,
     IncompleteStreamError,

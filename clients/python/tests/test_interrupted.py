@@ -17,7 +17,7 @@ import httpx
 import transport
 from transport import Body, client, event
 
-from tollgate import AsyncTollgate, IncompleteStreamError, Tollgate, TollgateError
+from tollgate_gateway import AsyncTollgate, IncompleteStreamError, Tollgate, TollgateError
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 LIST = b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}'

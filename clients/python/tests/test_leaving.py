@@ -12,7 +12,7 @@ import httpx
 import transport
 from transport import Body, event
 
-from tollgate import AsyncMessageStream, NotFoundError, TollgateError
+from tollgate_gateway import AsyncMessageStream, NotFoundError, TollgateError
 
 QUESTION: dict[str, Any] = {"model": "demo", "messages": [], "stream": True}
 

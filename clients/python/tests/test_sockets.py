@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from tollgate import AsyncTollgate, BadRequestError, InsufficientBalanceError, Tollgate
+from tollgate_gateway import AsyncTollgate, BadRequestError, InsufficientBalanceError, Tollgate
 
 ERROR = {"error": {"message": "too large", "code": "file_too_large"}}
 BODY = json.dumps(ERROR).encode()
@@ -72,7 +72,7 @@ class SilentRefusals(unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(server.wait_closed)
         self.addCleanup(server.close)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        seconds = mock.patch("tollgate._core._REFUSAL_SECONDS", 0.2)
+        seconds = mock.patch("tollgate_gateway._core._REFUSAL_SECONDS", 0.2)
         seconds.start()
         self.addCleanup(seconds.stop)
 

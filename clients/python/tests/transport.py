@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tollgate import AsyncTollgate, Tollgate
+from tollgate_gateway import AsyncTollgate, Tollgate
 
 Handler = Callable[[httpx.Request], httpx.Response]
 AsyncHandler = Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]

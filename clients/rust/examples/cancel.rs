@@ -1,9 +1,9 @@
 //! Stops an answer after its first words: the gateway stops generating, and says what it cost.
 
-use tollgate::{Client, Message, SessionParams};
+use tollgate_gateway::{Client, Message, SessionParams};
 
 #[tokio::main]
-async fn main() -> tollgate::Result<()> {
+async fn main() -> tollgate_gateway::Result<()> {
     let client = Client::from_env()?;
     let session = client.sessions().create(SessionParams::new()).await?;
     let mut stream = client.messages(&session.id).create(Message::text("Tell a long story.")).await?;

@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, Write, stdin, stdout};
 
-use tollgate::{Client, Message, SessionParams};
+use tollgate_gateway::{Client, Message, SessionParams};
 
 #[tokio::main]
-async fn main() -> tollgate::Result<()> {
+async fn main() -> tollgate_gateway::Result<()> {
     let client = Client::from_env()?;
     let session = client.sessions().create(SessionParams::new().instructions("Be brief.")).await?;
     for line in stdin().lock().lines() {

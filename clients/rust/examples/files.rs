@@ -1,9 +1,9 @@
 //! Uploads the file that its argument names, or itself, and downloads it again, showing how far it is.
 
-use tollgate::{Client, SessionParams, Upload};
+use tollgate_gateway::{Client, SessionParams, Upload};
 
 #[tokio::main]
-async fn main() -> tollgate::Result<()> {
+async fn main() -> tollgate_gateway::Result<()> {
     let path = std::env::args().nth(1).map_or_else(std::env::current_exe, |path| Ok(path.into()))?;
     let client = Client::from_env()?;
     let session = client.sessions().create(SessionParams::new()).await?;

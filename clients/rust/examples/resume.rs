@@ -1,9 +1,9 @@
 //! Leaves an answer in the middle, and reads the rest of it as another process could: with three ids and nothing else.
 
-use tollgate::{Client, Message, SessionParams};
+use tollgate_gateway::{Client, Message, SessionParams};
 
 #[tokio::main]
-async fn main() -> tollgate::Result<()> {
+async fn main() -> tollgate_gateway::Result<()> {
     let client = Client::from_env()?;
     let session = client.sessions().create(SessionParams::new()).await?;
     let messages = client.messages(&session.id);

@@ -20,7 +20,7 @@ use crate::request::{Body, Request, Settings};
 use crate::retry::{asked_wait, is_worth_retrying, wait_before};
 use crate::upload::Sending;
 
-const AGENT: &str = concat!("tollgate-rust/", env!("CARGO_PKG_VERSION"));
+const AGENT: &str = concat!("tollgate-gateway-rust/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_JSON: usize = 64 << 20;
 const MAX_ERROR: usize = 1 << 20;

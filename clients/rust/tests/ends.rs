@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use tollgate::{Client, Error, Message};
+use tollgate_gateway::{Client, Error, Message};
 
 /// One answer a connection, in order, then none. Each request that came is told.
 fn server<const N: usize>(answers: [&'static str; N]) -> (Client, mpsc::Receiver<String>) {

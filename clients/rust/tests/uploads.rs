@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 
-use tollgate::{Client, Error, Result, Upload};
+use tollgate_gateway::{Client, Error, Result, Upload};
 
 /// Takes one upload, whatever comes of it.
 fn serve() -> String {

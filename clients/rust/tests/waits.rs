@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tollgate::Client;
+use tollgate_gateway::Client;
 
 #[tokio::test]
 async fn a_time_out_may_be_endless() {

@@ -1,6 +1,6 @@
 // A question and its answer, as it is generated. Nothing is kept: `node examples/chat.ts "Why is the sky blue?"`
 
-import { Tollgate } from 'tollgate'
+import { Tollgate } from 'tollgate-gateway'
 
 const gate = new Tollgate()
 const [model] = (await gate.models.list()).data

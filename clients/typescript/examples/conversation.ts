@@ -1,6 +1,6 @@
 // A conversation of two turns in one session, and what it cost. Ctrl-C stops the model, not only this reader.
 
-import { Tollgate } from 'tollgate'
+import { Tollgate } from 'tollgate-gateway'
 
 const gate = new Tollgate()
 const session = await gate.sessions.create({ instructions: 'Answer in one sentence.' })

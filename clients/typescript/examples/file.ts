@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { openAsBlob } from 'node:fs'
 import { basename } from 'node:path'
-import { Tollgate } from 'tollgate'
+import { Tollgate } from 'tollgate-gateway'
 
 const path = process.argv[2] ?? 'package.json'
 const gate = new Tollgate()

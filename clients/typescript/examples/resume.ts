@@ -1,6 +1,6 @@
 // One process begins to read an answer, another goes on where it stopped: what each of them needs is two ids.
 
-import { Tollgate } from 'tollgate'
+import { Tollgate } from 'tollgate-gateway'
 
 const gate = new Tollgate()
 const session = await gate.sessions.create()

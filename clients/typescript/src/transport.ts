@@ -113,7 +113,7 @@ export class Transport {
       accept: call.isStream ? 'text/event-stream' : 'application/json',
     })
     // Browsers that let it be set ask the server first whether they may send it.
-    if (!isBrowser()) headers.set('user-agent', `tollgate-typescript/${version}`)
+    if (!isBrowser()) headers.set('user-agent', `tollgate-gateway-typescript/${version}`)
     if (call.json) headers.set('content-type', 'application/json')
     if (call.json && call.method === 'POST') {
       headers.set('idempotency-key', ensureKey(options.idempotencyKey ?? randomKey()))

@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Gate } from '../../language.ts'
 import { blocksOf, environmentOf, inFolder } from '../tools.ts'
+import { asStranger } from '../install.ts'
 import { home, outputOf } from './tools.ts'
 
-const module = 'github.com/tollgate/tollgate-go'
+const module = 'tollgate-gateway.example/clients/go'
 const version = 'v0.1.0'
 
 /** Standard packages that a block may name. */
@@ -32,11 +33,25 @@ export async function checkPackage(gate: Gate): Promise<void> {
     await mkdir(cwd)
     await outputOf('go', ['mod', 'init', 'example.com/stranger'], { cwd, env })
     await outputOf('go', ['get', `${module}@${version}`], { cwd, env })
-    const [first = ''] = await blocks()
-    await writeFile(join(cwd, 'main.go'), first)
-    const printed = await outputOf('go', ['run', '.'], { cwd, env })
-    if (printed === '') throw new Error('the first example printed nothing')
+    await checkFirstExample(cwd, env)
   })
+}
+
+/** From a clone, as the README says, with nothing to fetch from. */
+export async function checkInstall(gate: Gate): Promise<void> {
+  await asStranger('go', async ({ cwd, install }) => {
+    const env = { GOPROXY: 'off', ...environmentOf(gate) }
+    await outputOf('go', ['mod', 'init', 'example.com/stranger'], { cwd, env })
+    await install()
+    await checkFirstExample(cwd, env)
+  })
+}
+
+async function checkFirstExample(cwd: string, env: Readonly<Record<string, string>>) {
+  const [first = ''] = await blocks()
+  await writeFile(join(cwd, 'main.go'), first)
+  const printed = await outputOf('go', ['run', '.'], { cwd, env })
+  if (printed === '') throw new Error('the first example printed nothing')
 }
 
 /** Every block but the first, as functions of one program; then each of examples/. */

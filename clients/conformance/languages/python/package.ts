@@ -6,11 +6,12 @@ import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { cacheFolder, ensureMade } from '../../../../scripts/cache.ts'
 import type { Gate } from '../../language.ts'
+import { asStranger } from '../install.ts'
 import { blocksOf, environmentOf, hashOf, inFolder } from '../tools.ts'
 import { ensureTools, home, outputOf } from './tools.ts'
 
 /** What the README says that the others begin with. */
-const before = `from tollgate import Tollgate
+const before = `from tollgate_gateway import Tollgate
 
 gate = Tollgate()
 session = gate.sessions.create()
@@ -22,17 +23,29 @@ export async function checkPackage(gate: Gate): Promise<void> {
   const project = await ensureProject()
   const names = await outputOf('tar', ['-tzf', join(project, 'sdist.tar.gz')])
   const paths = names.split('\n').map((name) => name.replace(/^[^/]*\//, ''))
-  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'src/tollgate/py.typed']) {
+  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'src/tollgate_gateway/py.typed']) {
     assert.ok(paths.includes(path), `${path} is not in the archive`)
   }
   assert.deepEqual(
     paths.filter((path) => unwanted.test(path)),
     [],
   )
+  await inFolder((folder) => checkFirstExample(project, folder, gate))
+}
+
+/** From a clone, as the README says. */
+export async function checkInstall(gate: Gate): Promise<void> {
+  await asStranger('python', async ({ cwd, install }) => {
+    const project = join(cwd, '.venv')
+    await outputOf('python3', ['-m', 'venv', project], { cwd })
+    await install({ PATH: `${join(project, 'bin')}:${process.env.PATH ?? ''}`, PYTHONPATH: '' })
+    await checkFirstExample(project, cwd, gate)
+  })
+}
+
+async function checkFirstExample(project: string, cwd: string, gate: Gate): Promise<void> {
   const [first = ''] = await blocks()
-  const said = await inFolder((folder) =>
-    runIn(project, folder, { name: 'first.py', text: first }, gate),
-  )
+  const said = await runIn(project, cwd, { name: 'first.py', text: first }, gate)
   assert.match(said, /\w+[^]*\ncompleted, \d+ tokens/)
 }
 

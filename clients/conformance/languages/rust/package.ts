@@ -9,7 +9,7 @@ import type { Gate } from '../../language.ts'
 import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 import { cargo, home, target } from './cargo.ts'
 
-const crate = 'tollgate-0.1.0'
+const crate = 'tollgate-gateway-0.1.0'
 /** Always the same one: cargo knows what it has built by where it lies. */
 const folder = join(cacheFolder(), 'rust-package')
 const project = join(folder, 'project')
@@ -42,7 +42,7 @@ export async function checkExamples(gate: Gate): Promise<void> {
 
 /** Packed from what lies here, committed or not. */
 async function makeProject(): Promise<void> {
-  const words = ['package', '--locked', '--quiet', '--package', 'tollgate']
+  const words = ['package', '--locked', '--quiet', '--package', 'tollgate-gateway']
   await cargo([...words, '--allow-dirty', '--no-verify'])
   await rm(join(folder, crate), { recursive: true, force: true })
   await mkdir(join(project, 'src/bin'), { recursive: true })
@@ -60,7 +60,7 @@ async function build(programs: Readonly<Record<string, string>>): Promise<void> 
   const manifest = await readFile(join(home, 'Cargo.toml'), 'utf8')
   const text = [
     '[package]\nname = "stranger"\nversion = "0.0.0"\nedition = "2024"\n',
-    dependencies.replace(/^tollgate = .*$/m, `tollgate = { path = "../${crate}" }`),
+    dependencies.replace(/^tollgate-gateway = .*$/m, `tollgate-gateway = { path = "../${crate}" }`),
     manifest.slice(manifest.indexOf('[profile.dev]')),
   ]
   await rm(join(project, 'src/bin'), { recursive: true, force: true })
@@ -89,9 +89,9 @@ function whole(block: string): string {
 ${block.replace('async fn', 'pub async fn')}}
 
 #[tokio::main]
-async fn main() -> tollgate::Result<()> {
-    let client = tollgate::Client::from_env()?;
-    let session = client.sessions().create(tollgate::SessionParams::new()).await?;
+async fn main() -> tollgate_gateway::Result<()> {
+    let client = tollgate_gateway::Client::from_env()?;
+    let session = client.sessions().create(tollgate_gateway::SessionParams::new()).await?;
     readme::${name}(&client, &session).await
 }
 `

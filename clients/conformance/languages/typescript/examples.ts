@@ -18,7 +18,7 @@ const options = {
   strict: true,
   noEmit: true,
 }
-const page = `import { Tollgate } from 'tollgate'
+const page = `import { Tollgate } from 'tollgate-gateway'
 export const gate = new Tollgate({ apiKey: 'k', baseURL: 'https://gate.example.com' })
 `
 
@@ -60,8 +60,8 @@ async function checkTypes(folder: string): Promise<void> {
 
 function whole(block: string): string {
   const own = /const gate =/.test(block) ? '' : before
-  const known = /import \{[^}]*\bTollgate\b[^}]*\} from 'tollgate'/.test(block)
-  return `${known ? '' : "import { Tollgate } from 'tollgate'\n"}${own}${block}`
+  const known = /import \{[^}]*\bTollgate\b[^}]*\} from 'tollgate-gateway'/.test(block)
+  return `${known ? '' : "import { Tollgate } from 'tollgate-gateway'\n"}${own}${block}`
 }
 
 function blocks(): Promise<readonly string[]> {

@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"strings"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 func main() {

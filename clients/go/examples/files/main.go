@@ -8,7 +8,7 @@ import (
 	"log"
 	"os"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 func main() {

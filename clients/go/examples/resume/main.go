@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 // place is where a reader was. It fits into a cookie, or a row of a database.

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 // The most special first.

@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
-	tollgate "github.com/tollgate/tollgate-go"
-	"github.com/tollgate/tollgate-go/internal/pace"
+	tollgate "tollgate-gateway.example/clients/go"
+	"tollgate-gateway.example/clients/go/internal/pace"
 )
 
 type line struct {

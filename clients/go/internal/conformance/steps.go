@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 type step struct {

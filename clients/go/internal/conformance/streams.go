@@ -10,7 +10,7 @@ import (
 	"hash"
 	"iter"
 
-	tollgate "github.com/tollgate/tollgate-go"
+	tollgate "tollgate-gateway.example/clients/go"
 )
 
 type reading struct {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tollgate::{Client, Result, Upload};
+use tollgate_gateway::{Client, Result, Upload};
 
 use crate::steps::{shown, word};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tollgate::{Client, Error};
+use tollgate_gateway::{Client, Error};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tollgate::{Call, ChatRequest, Client, Error, List, Message, Result, SessionParams};
+use tollgate_gateway::{Call, ChatRequest, Client, Error, List, Message, Result, SessionParams};
 
 use crate::streams::follow;
 use crate::{failed, files};

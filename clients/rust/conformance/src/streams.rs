@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tollgate::{ChatStream, Chunk, Client, Error, MessageStream, Result};
+use tollgate_gateway::{ChatStream, Chunk, Client, Error, MessageStream, Result};
 
 use crate::{failed, steps};
 

@@ -80,7 +80,7 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
         "accept": "text/event-stream" if call.streams else "application/json",
         # Answers are counted and continued by bytes; compressed ones could be neither, and their size not bounded.
         "accept-encoding": "identity",
-        "user-agent": f"tollgate-python/{__version__}",
+        "user-agent": f"tollgate-gateway-python/{__version__}",
     }
     body: bytes | Multipart | None = call.upload
     if call.upload is not None:
