@@ -65,10 +65,15 @@ function checkModel(model: unknown, path: Path): readonly Finding[] {
   const tooMuch = typeof window === 'number' && typeof output === 'number' && output > window
   const message = `${output} is more than context_window, ${window}`
   return [
+    ...(String(path.at(-1)).includes('${') ? [keyFault(path, literalKey)] : []),
     ...(tooMuch ? [fault([...path, 'max_output_tokens'], message)] : []),
     ...list(targets).flatMap((target, i) => checkTarget(target, [...path, 'targets', i])),
   ]
 }
+
+const literalKey = 'is taken as it stands: ${…} is replaced in values only; write the name itself'
+/** What OpenAI's API has behind its base URL. */
+const operation = /\/(chat\/completions|completions|embeddings|rerank|models)\/?$/
 
 function checkTarget(target: unknown, path: Path): readonly Finding[] {
   if (!isBlock(target)) return []
@@ -81,6 +86,11 @@ function checkTarget(target: unknown, path: Path): readonly Finding[] {
   for (const name of demo === undefined ? [] : ['url', 'key', 'ca']) {
     const message = `the demo model takes no ${name}; remove it, or demo`
     if (target[name] !== undefined) found.push(fault([...path, name], message))
+  }
+  const tail = typeof url === 'string' ? operation.exec(url.split('?')[0] ?? '')?.[0] : undefined
+  if (tail !== undefined) {
+    const message = `ends in ${tail}, which is added to it; write the part before that`
+    found.push(fault([...path, 'url'], message))
   }
   if (keyHeader !== undefined && key === undefined) {
     found.push(fault([...path, 'key'], 'is missing; add it or remove key_header'))

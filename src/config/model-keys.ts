@@ -152,8 +152,13 @@ const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {
 
 const modelsHelp = 'write at least one model, such as demo: {targets: [demo]}'
 
+const listHelp =
+  'is a list; write a block with a key for each model, such as demo: {targets: [demo]}'
+
 export const models = z
-  .record(modelId(), model, { error: modelsHelp })
+  .record(modelId(), model, {
+    error: ({ input }) => (Array.isArray(input) ? listHelp : modelsHelp),
+  })
   .refine((all) => Object.keys(all).length > 0, { error: modelsHelp })
 
 export const plans = z.record(planName, plan)
