@@ -27,6 +27,7 @@ for (const out of [process.stdout, process.stderr]) {
 const argv = process.argv.slice(2)
 const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
 const io = {
+  stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,

@@ -166,11 +166,16 @@ function judge(url: URL, status: number, text: string): Outcome {
   const isToken = status === 401 || error.code === 'origin_not_allowed'
   return {
     exitCode: isOurFault ? exit.unreachable : isToken ? exit.refused : exit.failed,
-    message: `${error.message} (${[error.code, request_id].filter(Boolean).join(', ')})`,
+    message: `${forPeople(error.message)} (${[error.code, request_id].filter(Boolean).join(', ')})`,
     mayHelpAgain: isOurFault || error.code === 'idempotency_in_progress',
     wasNotSent: false,
     wasRefused: !isOurFault,
   }
+}
+
+/** Who reads a terminal sees no headers. */
+function forPeople(message: string): string {
+  return message.replace(/ as Retry-After says\.$/, ' in a moment.')
 }
 
 function parse(text: string): unknown {

@@ -35,6 +35,8 @@ export interface Out {
 export interface Io {
   readonly stdout: Out
   readonly stderr: Out
+  /** Read to its end by the commands that ask for something secret. */
+  readonly stdin?: AsyncIterable<unknown>
   readonly env: Readonly<Record<string, string | undefined>>
   /** Ends what would go on for ever. */
   readonly signal?: AbortSignal
@@ -85,7 +87,11 @@ export const json: Option = { help: 'JSON, for programs' }
 
 const gatewayOptions: Command['options'] = {
   admin: { value: 'URL', help: 'the admin listener; else as gateway.yaml says' },
-  token: { value: 'TOKEN', help: 'the admin token; else $TOLLGATE_ADMIN_TOKEN, else gateway.yaml' },
+  token: { value: 'TOKEN', help: 'the admin token; others see it in `ps`: rather one of these' },
+  'token-file': {
+    value: 'FILE',
+    help: 'a file that has it; else $TOLLGATE_ADMIN_TOKEN, else gateway.yaml',
+  },
   json,
 }
 

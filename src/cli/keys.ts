@@ -1,7 +1,9 @@
 // tollgate keys …: what accounts authenticate with. A new key is printed once, on a line of its own.
 
 import type { ApiKey, NewApiKey } from '../ledger/account-keys.ts'
+import type { Account } from '../ledger/accounts.ts'
 import { path } from './admin.ts'
+import type { Admin } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { collect, listJson } from './pages.ts'
@@ -59,10 +61,12 @@ const revoke: Command = {
   name: 'keys revoke',
   words: ['KEY_ID'],
   summary: 'refuse a key from the next request on',
-  options: {},
+  options: {
+    account: { value: 'ACCOUNT', help: 'then KEY_ID may be what `keys list` shows as KEY' },
+  },
   async run(call) {
     const admin = await call.admin()
-    const key = await admin.delete<ApiKey>(path`keys/${keyIdOf(call)}`)
+    const key = await admin.delete<ApiKey>(path`keys/${await keyToRevoke(call, admin)}`)
     return tell(call, key, `${key.id} is revoked.\n`)
   },
 }
@@ -81,7 +85,46 @@ const rotate: Command = {
   },
 }
 
-export const keyCommands: readonly Command[] = [create, list, revoke, rotate]
+const find: Command = {
+  name: 'keys find',
+  words: [],
+  summary: 'whose key it is: reads it from stdin, so that no shell keeps it',
+  options: {},
+  async run(call) {
+    const admin = await call.admin()
+    const key = await admin.post<ApiKey>('keys/find', { key: await readInput(call) })
+    const account = await admin.get<Account>(path`accounts/${key.account_id}`)
+    return tell(call, { ...key, account }, `${account.name} (${account.id})\n${tableOf([key])}`)
+  },
+}
+
+export const keyCommands: readonly Command[] = [create, list, find, revoke, rotate]
+
+/** A key is 57 characters: whoever pipes a file in by mistake is told so. */
+const longestInput = 1024
+
+async function readInput({ io }: Call): Promise<string> {
+  let text = ''
+  for await (const chunk of io.stdin ?? []) {
+    text += String(chunk)
+    if (text.length > longestInput) throw usageError('That is no key.')
+  }
+  return text.trim()
+}
+
+/** An id, or of an account that is named the end of a key, where only one has it. */
+async function keyToRevoke(call: Call, admin: Admin): Promise<string> {
+  const [word, account] = [wordAt(call, 0), call.text('account')]
+  if (account === undefined || word.startsWith('key_')) return keyIdOf(call)
+  const keys = await collect<ApiKey>(admin, path`accounts/${account}/keys`, { order: 'asc' })
+  const end = word.slice(word.indexOf('…') + 1)
+  const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))
+  if (meant.length === 1 && meant[0]) return meant[0].id
+  const many = meant.length > 1
+  throw usageError(
+    `${many ? 'Several active keys end' : 'No active key ends'} like that. Give the id of the key.`,
+  )
+}
 
 function accountOf(call: Call): string {
   const given = call.text('account')

@@ -15,13 +15,26 @@ export interface Where {
 
 export async function findGateway({ io, text }: Call): Promise<Where> {
   const url = text('admin')
-  const token = text('token') ?? (io.env.TOLLGATE_ADMIN_TOKEN || undefined)
+  const token = (await givenToken({ io, text })) ?? (io.env.TOLLGATE_ADMIN_TOKEN || undefined)
   if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }
   const file = await readKeys(text('config'), io.env)
   return {
     url: url === undefined ? file.url() : parseUrl(url),
     token: token ?? (await file.token()),
   }
+}
+
+const visible =
+  'Others on this machine see --token in the list of processes: use --token-file, or TOLLGATE_ADMIN_TOKEN.\n'
+
+async function givenToken({ io, text }: Pick<Call, 'io' | 'text'>): Promise<string | undefined> {
+  const [token, file] = [text('token'), text('token-file')]
+  if (token !== undefined) io.stderr.write(visible)
+  if (token !== undefined || file === undefined) return token
+  const content = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new CliError(exit.usage, `${file} cannot be read (${error.code ?? error.message})`)
+  })
+  return content.trim()
 }
 
 function parseUrl(text: string): URL {

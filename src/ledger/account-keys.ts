@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Scope } from '../plugin.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
-import { hmacKey, keyHint, newKey } from './api-key.ts'
+import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {
@@ -63,6 +63,8 @@ export interface KeyBook {
   rotateKey(id: string, graceS: number, seed?: KeySeed): Promise<NewApiKey>
   /** The account's ref of a key. Throws `key_not_found`. */
   getKeyRef(id: string): Promise<string>
+  /** The key whose text this is. Throws `key_not_found`, also for what cannot be a key. */
+  findKey(text: string): Promise<ApiKey>
 }
 
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
@@ -75,6 +77,7 @@ export function createKeyBook(redis: Redis, pepper: string): KeyBook {
     revokeKey: (id) => asked(revoke(redis, id)),
     rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
     getKeyRef: (id) => asked(findRef(redis, id)),
+    findKey: (text) => asked(findByText(redis, text, pepper)),
   }
 }
 
@@ -203,6 +206,15 @@ async function findRef(redis: Redis, id: string): Promise<string> {
   const ref = await redis.hget(keys.keyIds, id)
   if (ref === null) throw new GatewayError('key_not_found')
   return ref
+}
+
+async function findByText(redis: Redis, text: string, pepper: string): Promise<ApiKey> {
+  const ref = parseKey(text)?.ref
+  if (ref === undefined) throw new GatewayError('key_not_found')
+  const key = await show(redis, ref, hmacKey(text, pepper))
+  // A row that is not there reads as one without an id.
+  if (key.id === '') throw new GatewayError('key_not_found')
+  return key
 }
 
 /** Redis' own seconds: a gateway's clock that runs ahead must not make a revocation wait. */

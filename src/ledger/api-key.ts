@@ -30,9 +30,9 @@ export function parseKey(text: string): { readonly ref: string } | undefined {
   return { ref: text.slice(prefix.length, prefix.length + refLength) }
 }
 
-/** What people are shown of a key once it is made. */
+/** What people are shown of a key once it is made: its end, since all keys of an account begin alike. */
 export function keyHint(text: string): string {
-  return `${text.slice(0, prefix.length + 4)}…`
+  return `${prefix}…${text.slice(-4)}`
 }
 
 function checksum(head: string): string {

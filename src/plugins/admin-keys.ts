@@ -41,6 +41,8 @@ const rotation = z.strictObject({
     .default(0),
 })
 
+const lookUp = z.strictObject({ key: z.string({ error: 'write the key' }) })
+
 export function keyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway
   return [
@@ -65,6 +67,10 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       const { ref } = await accounts.getAccount(idOf(x))
       return ok(pageOf(await accounts.listKeys(ref), parsePage(x.query)))
     }),
+    // In a body: an address with a key in it would end up in logs.
+    route('POST', 'keys/find', async (x) =>
+      ok(await accounts.findKey(parseFields(x.body, lookUp).key)),
+    ),
     route('DELETE', 'keys/:id', async (x) => ok(await accounts.revokeKey(idOf(x)))),
     route('POST', 'keys/:id/rotate', async (x) => {
       const { grace } = parseFields(x.body, rotation)

@@ -10,6 +10,13 @@ t.test('exit codes are those of the documentation', async (t) => {
 
 t.test('commands that ask a gateway take its address, and can speak JSON', async (t) => {
   const command: Command = { name: 'x', words: [], summary: '', options: {}, run: async () => 0 }
-  t.strictSame(Object.keys(optionsOf(command)), ['admin', 'token', 'json', 'config', 'help'])
+  t.strictSame(Object.keys(optionsOf(command)), [
+    'admin',
+    'token',
+    'token-file',
+    'json',
+    'config',
+    'help',
+  ])
   t.strictSame(Object.keys(optionsOf({ ...command, isLocal: true })), ['config', 'help'])
 })

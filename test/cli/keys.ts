@@ -1,7 +1,9 @@
+import { Readable } from 'node:stream'
 import t from 'tap'
 import { parseKey } from '../../src/ledger/api-key.ts'
 import { startAdmin } from '../fixtures/admin-listener.ts'
-import { cliFor } from '../fixtures/cli.ts'
+import { cliFor, runCli } from '../fixtures/cli.ts'
+import { adminToken } from '../fixtures/gateway.ts'
 
 t.test('a new key stands alone on stdout, so that a shell can take it', async (t) => {
   const { url, accounts } = await startAdmin(t)
@@ -12,7 +14,7 @@ t.test('a new key stands alone on stdout, so that a shell can take it', async (t
   t.strictSame(parseKey(out.trim()), { ref })
   t.match(err, /^key_[0-9a-f]{32}: keep the key/)
   const list = await cli('keys', 'list', 'a')
-  t.match(list.out, /^ID +NAME +KEY +SCOPES .*\nkey_[0-9a-f]{32} +laptop +tg_live_.{4}… /)
+  t.match(list.out, /^ID +NAME +KEY +SCOPES .*\nkey_[0-9a-f]{32} +laptop +tg_live_….{4} /)
   t.notOk(list.out.includes(out.trim().slice(-36)), 'never shown again')
   t.equal((await cli('keys', 'list', '--account', 'a')).out, list.out)
 })
@@ -56,4 +58,45 @@ t.test("a key's text is not taken for its id, and an account has to be named", a
   t.match(await cli('keys', 'create'), { code: 2, err: /--account/ })
   t.match(await cli('keys', 'list'), { code: 2, err: /--account/ })
   t.match(await cli('keys', 'revoke', 'key_none'), { code: 1, err: /key_not_found/ })
+})
+
+t.test('two keys of an account can be told apart, and one is revoked by its end', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const cli = cliFor(url)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  const [one, two] = [await accounts.createKey(ref, {}), await accounts.createKey(ref, {})]
+  t.not(one.hint, two.hint)
+  for (const word of [two.hint, two.key.slice(-4)]) {
+    t.match(await cli('keys', 'revoke', word), { code: 2, err: /Give the id/ }, 'of which account?')
+  }
+  t.match(await cli('keys', 'revoke', two.hint, '--account', 'a'), {
+    code: 0,
+    out: `${two.id} is revoked.\n`,
+  })
+  t.match(await cli('keys', 'revoke', two.hint, '--account', 'a'), {
+    code: 2,
+    err: /No active key ends like that/,
+  })
+  t.strictSame(
+    (await accounts.listKeys(ref)).map(({ status }) => status),
+    ['active', 'revoked'],
+  )
+})
+
+t.test('whose key it is: the key comes by stdin and is in no answer', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const { ref, account } = await accounts.createAccount({ name: 'owner' })
+  const { key, id: keyId } = await accounts.createKey(ref, { name: 'laptop' })
+  const find = (text: string) =>
+    runCli(['keys', 'find', '--admin', url], {
+      env: { TOLLGATE_ADMIN_TOKEN: adminToken },
+      stdin: Readable.from([text.slice(0, 10), `${text.slice(10)}\n`]),
+    })
+  const { code, out, err } = await find(key)
+  t.equal(code, 0, err)
+  t.ok(out.startsWith(`owner (${account.id})\n`))
+  t.match(out, new RegExp(`${keyId} +laptop`))
+  t.notOk(out.includes(key.slice(-36)))
+  t.match(await find(`${key.slice(0, -1)}~`), { code: 1, err: /key_not_found/ })
+  t.match(await find('x'.repeat(2000)), { code: 2, err: /no key/ })
 })

@@ -48,3 +48,12 @@ t.test('amounts are grouped and exact, changes signed, times UTC', async (t) => 
   t.equal(formatTime(1_795_200_000), '2026-11-20 18:40:00Z')
   t.equal(formatTime(null), '-')
 })
+
+t.test('a table of 200,000 rows is written like any other', async (t) => {
+  const rows = Array.from({ length: 200_000 }, (_, i) => i)
+  const text = table([{ title: 'N', cell: String }], rows)
+  t.equal(
+    text.length,
+    rows.reduce((sum, row) => sum + String(row).length + 1, 2),
+  )
+})

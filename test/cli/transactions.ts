@@ -28,8 +28,9 @@ t.test('--follow prints what comes, each once, until it is interrupted', async (
   const until = async (count: number) => {
     while (!seen(count)) await new Promise<void>((resolve) => (wake = resolve))
   }
-  const words = ['transactions', 'a', '--follow', '--json', '--admin', url, '--token', adminToken]
+  const words = ['transactions', 'a', '--follow', '--json', '--admin', url]
   const following = runCli(words, {
+    env: { TOLLGATE_ADMIN_TOKEN: adminToken },
     signal: interrupt.signal,
     onOutput(text) {
       lines.push(JSON.parse(text) as { amount: number })
@@ -53,8 +54,12 @@ t.test('--follow on an account without any starts with the first', async (t) => 
   const { url, accounts } = await startAdmin(t)
   await accounts.createAccount({ name: 'a' })
   const interrupt = new AbortController()
-  const words = ['transactions', 'a', '--follow', '--admin', url, '--token', adminToken]
-  const following = runCli(words, { signal: interrupt.signal, onOutput: () => interrupt.abort() })
+  const words = ['transactions', 'a', '--follow', '--admin', url]
+  const following = runCli(words, {
+    env: { TOLLGATE_ADMIN_TOKEN: adminToken },
+    signal: interrupt.signal,
+    onOutput: () => interrupt.abort(),
+  })
   await cliFor(url)('topup', 'a', '7')
   t.match(await following, { code: 0, out: /^\S+ \S+ +topup +\+7 +7 .*\n$/ })
 })

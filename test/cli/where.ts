@@ -88,3 +88,18 @@ t.test('a file that cannot be used is a configuration error, with its line', asy
     await t.rejects(findGateway(call({ config })), { name: 'CliError', exitCode: 78 }, text)
   }
 })
+
+t.test('a token in argv is warned of; one in a file is not', async (t) => {
+  const file = `${t.testdir({ token: 'kept\n' })}/token`
+  const said: string[] = []
+  const out = { write: (text: string) => void said.push(text) }
+  const given = (options: Readonly<Record<string, string>>) => ({
+    ...call({ admin: 'a:1', ...options }),
+    io: { stdout: out, stderr: out, env: { TOLLGATE_ADMIN_TOKEN: 'of the environment' } },
+  })
+  t.equal((await findGateway(given({ 'token-file': file }))).token, 'kept')
+  t.same(said, [])
+  t.equal((await findGateway(given({ token: 'x' }))).token, 'x')
+  t.match(said, [/list of processes/])
+  await t.rejects(findGateway(given({ 'token-file': `${file}.none` })), /cannot be read \(ENOENT\)/)
+})
