@@ -27,6 +27,8 @@ export interface Reply {
 export interface Scripts<Name extends string> {
   /** Sends in this tick. */
   run(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
+  /** As `run`; the command is on the wire when it returns, so that nothing that is written later overtakes it. */
+  runNow(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
   /** Makes Redis know all of them, so that no later call pays a second flight. */
   load(): Promise<void>
 }
@@ -46,11 +48,17 @@ export function createScripts<Name extends string>({
   onReply,
 }: ScriptsOptions<Name>): Scripts<Name> {
   const texts = textsOf(library)
+  const run: Scripts<Name>['run'] = async (name, keys, args) => {
+    const started = performance.now()
+    const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
+    onReply(name, (performance.now() - started) / 1000, reply.nowMs)
+    return reply
+  }
   return {
-    async run(name, keys, args) {
-      const started = performance.now()
-      const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
-      onReply(name, (performance.now() - started) / 1000, reply.nowMs)
+    run,
+    runNow(name, keys, args) {
+      const reply = run(name, keys, args)
+      link.flush()
       return reply
     },
     async load() {

@@ -2,7 +2,7 @@
 
 import type { AuditReport } from '../ledger/audit.ts'
 import type { Transaction } from '../ledger/journal.ts'
-import type { Balance } from '../ledger/ledger.ts'
+import type { Balance } from '../ledger/balance.ts'
 import { path } from './admin.ts'
 import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'

@@ -167,7 +167,8 @@ t.test('in whatever order commands arrive, nothing due is forgotten', async (t) 
     const store = memoryStore()
     const on = () => {
       const client = turns.actor(redis)
-      const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+      const [flush, onReady, onLost] = [() => undefined, () => undefined, () => undefined]
+      const link = { client, up: true, flush, onReady, onLost }
       const own = createScripts({ link, library: fileScripts, onReply: () => undefined })
       return { redis: client, scripts: own, store }
     }

@@ -141,6 +141,7 @@ t.test(
       leaseMs,
       plans,
       onReaped: (count) => (reaped += count),
+      onOwing: () => t.fail('nothing is owed'),
     })
     const caller = await makeAccount(link)
     await link.client.hset(keys.account(caller.ref), 'granted', 350)

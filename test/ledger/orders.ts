@@ -16,13 +16,11 @@ t.test('the hour of a hold is in its id', async (t) => {
 t.test('an order is sent again when the hour was wrong, but not for ever', async (t) => {
   const sent: (readonly string[])[] = []
   const wrong: Reply = { word: 'clock', nowMs: 1, values: [] }
-  const scripts: LedgerScripts = {
-    async run(_name, keys) {
-      sent.push(keys)
-      return wrong
-    },
-    load: async () => undefined,
+  const run: LedgerScripts['run'] = async (_name, keys) => {
+    sent.push(keys)
+    return wrong
   }
+  const scripts: LedgerScripts = { run, runNow: run, load: async () => undefined }
   const clock = createRedisClock(() => 48 * hourMs)
   await t.rejects(sendOrder(scripts, clock, releaseOrder('r', 'h', id)), {
     code: 'ledger_unavailable',
