@@ -10,6 +10,7 @@ import { spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
 import type { Balance } from '../../src/ledger/balance.ts'
 import { ask, outputOnly } from '../fixtures/money.ts'
+import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const rounds = process.env.LONG ? 20_000 : 2000
@@ -19,6 +20,14 @@ const tokens = 2
 
 const plans = (concurrency: number) =>
   `{ default: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: ${concurrency} } }`
+
+interface Customer {
+  readonly account: Account
+  readonly i: number
+  readonly gate: TestGateway
+  readonly other: TestGateway
+  readonly isStream: boolean
+}
 
 async function twoGateways(t: Test, concurrency: number) {
   const redis = await startRedis(t)
@@ -41,29 +50,29 @@ async function twoGateways(t: Test, concurrency: number) {
     sent.on('error', reject).end(body && JSON.stringify(body))
     return promise
   }
-  const each = async (round: (account: Account, i: number) => Promise<boolean>) => {
-    const account = async () => {
-      const own = await gates[0].account(10_000_000)
+  const each = async (round: (customer: Customer) => Promise<boolean>) => {
+    const customer = async (_: unknown, seed: number) => {
+      const account = await gates[0].account(10_000_000)
+      const random = seeded(seed)
       let wrong = 0
-      for (let i = 0; i < rounds / customers; i++) if (!(await round(own, i))) wrong++
+      for (let i = 0; i < rounds / customers; i++) {
+        const [gate, other] = random(2) === 0 ? gates : ([gates[1], gates[0]] as const)
+        if (!(await round({ account, i, gate, other, isStream: random(2) === 0 }))) wrong++
+      }
       return wrong
     }
-    const wrong = await Promise.all(Array.from({ length: customers }, account))
+    const wrong = await Promise.all(Array.from({ length: customers }, customer))
     return wrong.reduce((sum, one) => sum + one, 0)
   }
-  return { gates, call, each }
+  return { call, each }
 }
-
-/** Streamed and whole by turns, at either gateway. */
-const isStream = (i: number) => i % 4 < 2
 
 t.test(
   `of ${rounds} requests one after the other over two gateways, none is refused for concurrency`,
   async (t) => {
-    const { gates, call, each } = await twoGateways(t, 1)
-    const refused = await each(async (account, i) => {
-      const gate = gates[i % 2] ?? gates[0]
-      return (await call(gate, account, '/v1/chat', ask(tokens, isStream(i)))).status === 200
+    const { call, each } = await twoGateways(t, 1)
+    const refused = await each(async ({ account, gate, isStream }) => {
+      return (await call(gate, account, '/v1/chat', ask(tokens, isStream))).status === 200
     })
     t.equal(refused, 0)
   },
@@ -72,10 +81,9 @@ t.test(
 t.test(
   `of ${rounds} balances read at one gateway behind an answer of another, none is stale`,
   async (t) => {
-    const { gates, call, each } = await twoGateways(t, 10)
-    const stale = await each(async (account, i) => {
-      const [gate, other] = i % 2 === 0 ? gates : [gates[1], gates[0]]
-      await call(gate, account, '/v1/chat', ask(tokens, isStream(i)))
+    const { call, each } = await twoGateways(t, 10)
+    const stale = await each(async ({ account, i, gate, other, isStream }) => {
+      await call(gate, account, '/v1/chat', ask(tokens, isStream))
       const read = await call(other, account, '/api/billing/balance')
       const { spent, reserved }: Balance = JSON.parse(read.text)
       return reserved === 0 && spent === (i + 1) * tokens

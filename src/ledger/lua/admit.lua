@@ -96,8 +96,9 @@ local function find_no()
   if is_open then return nil end
   local limit, which = find_limit()
   if limit then return limit, which end
-  if account.owed > 0 and want > 0 then return 'insufficient_balance', 'owed' end
-  if available < min then return 'insufficient_balance', 'balance' end
+  if available < min or (account.owed > 0 and want > 0) then
+    return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
+  end
   return nil
 end
 
