@@ -184,6 +184,29 @@ t.test('the commands of one turn leave together, at its end', async (t) => {
   t.equal((await replies).at(-1), 50)
 })
 
+t.test('what is flushed is with Redis before the turn goes on', async (t) => {
+  const { socket } = await startRedis(t)
+  const [link, other] = [await linkTo(t, socket), await linkTo(t, socket)]
+  const written = link.client.set('a', '1')
+  link.flush()
+  t.equal(link.client.stream.writableCorked, 0)
+  t.equal(link.client.stream.writableLength, 0, 'nothing waits here')
+  // In the same turn, so nothing was left for its end; and joined with nothing that comes later.
+  const later = link.client.set('a', '2')
+  t.equal(link.client.stream.writableCorked, 1)
+  await Promise.all([written, later])
+  link.flush()
+  t.equal(await other.client.get('a'), '2')
+  const lost = next(link.onLost)
+  const ready = next(link.onReady)
+  link.client.disconnect(true)
+  await Promise.all([lost, ready])
+  const again = link.client.set('a', '3')
+  link.flush()
+  t.equal(link.client.stream.writableLength, 0, 'on the connection that there is now')
+  await again
+})
+
 t.test('close waits for replies under way, and ends also while Redis is away', async (t) => {
   const redis = await startRedis(t)
   const proxy = await startDelayProxy(t, redis.socket)

@@ -62,7 +62,7 @@ log: { level: error }`
   const victim = await spawnGateway(t, { redis, yaml })
   const witness = await spawnGateway(t, { redis, yaml })
   const account = await victim.account(granted)
-  return { gate, backend, victim, witness, account }
+  return { gate, backend, redis, yaml, victim, witness, account }
 }
 
 /** Sends so many at once by turns to the gateways; resolves with their answers when the backend has let them go. */
@@ -159,6 +159,9 @@ t.test('who owes more than comes back is refused, and pays first', async (t) => 
   t.equal((await victim.call('/v1/chat', account.key, free)).status, 200, 'what is free stays free')
 
   await victim.kill()
+  const heir = await spawnGateway(t, world)
+  const metrics = async () => (await fetch(`${heir.adminUrl}/metrics`)).text()
+  await until(async () => (await metrics()).includes(`\ntollgate_owed_tokens ${owed}\n`))
   const topUp = async (amount: number) =>
     t.equal((await witness.admin('POST', `accounts/${account.id}/topup`, { amount })).status, 200)
   await topUp(owed - 1)

@@ -50,8 +50,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    "if available < min then return 'insufficient_balance', 'balance' end",
-    "if available <= min then return 'insufficient_balance', 'balance' end",
+    'if available < min or (account.owed > 0 and want > 0) then',
+    'if available <= min or (account.owed > 0 and want > 0) then',
     wide,
   ),
   lua(
@@ -62,9 +62,38 @@ export const mutants: readonly Mutant[] = [
   ),
   lua('admit', "local running = call('HLEN', open) - #reap.charges", 'local running = 0', limits),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
-  lua('settle', 'local shortfall = math.max(0, delta - most)', 'local shortfall = 0', wide),
+  lua(
+    'admit',
+    'if available < min or (account.owed > 0 and want > 0) then',
+    'if available < min then',
+  ),
+  lua('prelude', 'account.owed = account.owed + charge.owed', '', wide),
+  lua('prelude', 'account.owed = account.owed - paid', '', wide),
+  lua(
+    'prelude',
+    'charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)',
+    'charge.owed = 0',
+    wide,
+  ),
+  lua(
+    'prelude',
+    'local paid = math.min(due, available_of(account))',
+    'local paid = math.min(due, math.max(0, account.granted - account.spent))',
+    wide,
+  ),
+  lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('door', 'reap.repaid = book_repayment(account)', '', wide),
+  lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
+    'ledger/archive.ts',
+  ]),
   lua('settle', 'account.reserved = account.reserved - held', '', wide),
-  lua('settle', 'local delta = total - before.charge', 'local delta = total', wide),
+  lua(
+    'settle',
+    'book_charge(account, charge, total - before.charge)',
+    'book_charge(account, charge, total)',
+    wide,
+  ),
   lua(
     'settle',
     'local correction = prompt + completion - counted',
@@ -80,12 +109,19 @@ export const mutants: readonly Mutant[] = [
   lua('checkpoint', 'leases[#leases + 1] = deadline', 'leases[#leases + 1] = now', [
     'ledger/ledger-lease.ts',
   ]),
-  lua('prelude', 'account.spent = account.spent + charge.delta', '', wide),
+  lua('prelude', 'account.spent = account.spent + paid', '', wide),
   code(
     'ledger/price.ts',
     'return bounded((sum + micro - 1n) / micro)',
     'return bounded(sum / micro)',
   ),
+  code(
+    'ledger/door.ts',
+    'const reply = mayBeLate(first) ? await this.#ask(question) : first',
+    'const reply = first',
+  ),
+  code('scripts.ts', 'link.flush()', ''),
+  code('ledger/debtors.ts', 'await addOwing(refs)', ''),
   code(
     'ledger/ending.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
