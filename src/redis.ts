@@ -74,8 +74,8 @@ export interface RedisLink {
   readonly client: Redis
   /** Commands can be sent now. */
   readonly up: boolean
-  /** What this turn has sent so far is on the wire when it returns; else it leaves together at the turn's end. */
-  flush(): void
+  /** Resolves when what this turn has sent so far is on the wire: at its end, where it leaves together. Never rejects. */
+  written(): Promise<void>
   /** Called at every later (re)connect, in the order of registration, before any event that arrives after it. Must not throw. */
   onReady(listener: () => void): void
   /** Called once for each connection that was up, when it is gone. */
@@ -101,8 +101,8 @@ export async function connect(
 ): Promise<RedisLink> {
   const client = new Redis(clientOptions(config, options))
   client.on('error', forgetArguments)
-  const writes: Writes = { flush: () => undefined }
-  client.on('ready', () => void (writes.flush = joinWrites(client)))
+  const writes: Writes = { written: () => Promise.resolve() }
+  client.on('ready', () => void (writes.written = joinWrites(client)))
   const closing = { asked: false }
   report(client, { log: options.log, closing })
   try {
@@ -166,20 +166,23 @@ function address(config: RedisConfig, embeddedSocket: string | undefined): Redis
 
 /** The current connection's. */
 interface Writes {
-  flush: () => void
+  written: () => Promise<void>
 }
 
 /**
  * One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write).
- * Answers what sends at once all that has been joined.
+ * Answers what tells when the commands of this turn are gone.
  */
-function joinWrites({ stream }: Redis): () => void {
+function joinWrites({ stream }: Redis): () => Promise<void> {
   const write = stream.write.bind(stream)
   let isCorked = false
+  /** Of this turn, where somebody asked: one for all. */
+  let turn: PromiseWithResolvers<void> | undefined
   const uncork = () => {
-    if (!isCorked) return
     isCorked = false
     stream.uncork()
+    turn?.resolve()
+    turn = undefined
   }
   const join = (...words: Parameters<typeof write>) => {
     if (!isCorked) {
@@ -190,7 +193,7 @@ function joinWrites({ stream }: Redis): () => void {
     return write(...words)
   }
   stream.write = join as typeof stream.write
-  return uncork
+  return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : Promise.resolve())
 }
 
 /** ioredis puts a failed command's arguments on its error: passwords, hashes of keys. */
@@ -272,7 +275,7 @@ function linkTo(client: Redis, { closing, writes }: LinkParts): RedisLink {
     get up() {
       return wasUp && client.status === 'ready' // the status alone is earlier than onReady's listeners
     },
-    flush: () => writes.flush(),
+    written: () => writes.written(),
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
     async close() {

@@ -8,7 +8,7 @@ import { GatewayError, hasCode } from './errors.ts'
 import type { RedisLink } from './redis.ts'
 
 /** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
-export type ScriptLink = Omit<RedisLink, 'close'>
+export type ScriptLink = Omit<RedisLink, 'close' | 'written'>
 
 /** A folder of Lua: each script with the files that stand before it, so that none pays for functions it does not use. */
 export interface ScriptLibrary<Name extends string> {
@@ -27,8 +27,6 @@ export interface Reply {
 export interface Scripts<Name extends string> {
   /** Sends in this tick. */
   run(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
-  /** As `run`; the command is on the wire when it returns, so that nothing that is written later overtakes it. */
-  runNow(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
   /** Makes Redis know all of them, so that no later call pays a second flight. */
   load(): Promise<void>
 }
@@ -48,17 +46,11 @@ export function createScripts<Name extends string>({
   onReply,
 }: ScriptsOptions<Name>): Scripts<Name> {
   const texts = textsOf(library)
-  const run: Scripts<Name>['run'] = async (name, keys, args) => {
-    const started = performance.now()
-    const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
-    onReply(name, (performance.now() - started) / 1000, reply.nowMs)
-    return reply
-  }
   return {
-    run,
-    runNow(name, keys, args) {
-      const reply = run(name, keys, args)
-      link.flush()
+    async run(name, keys, args) {
+      const started = performance.now()
+      const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
+      onReply(name, (performance.now() - started) / 1000, reply.nowMs)
       return reply
     },
     async load() {

@@ -4,7 +4,6 @@ import t from 'tap'
 import { diskStore } from '../src/store/disk.ts'
 import { ledgerScripts } from '../src/ledger/library.ts'
 import { createScripts } from '../src/scripts.ts'
-import { keys } from '../src/redis.ts'
 import { freePort } from './fixtures/free-port.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'
@@ -40,20 +39,6 @@ t.test("each script runs on a Cluster's node, where foreign slots are refused", 
   await link.client.zadd('accounts', 0, `acct:${caller.ref}`).catch(() => undefined)
   t.equal(await ledger.archive(), 2)
   t.match(await ledger.balance(caller.ref), { balance: 995, reserved: 0 })
-})
-
-t.test('what is run now is on the wire when it returns, and what else is not', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const scripts = createScripts({ library: ledgerScripts, link, onReply: () => undefined })
-  await scripts.load()
-  const { ref } = await makeAccount(link)
-  const names = [keys.account(ref), keys.journal(ref)]
-  const one = scripts.run('trim', names, ['0-1', '0-1', '1'])
-  t.ok(link.client.stream.writableLength > 0)
-  const two = scripts.runNow('trim', names, ['0-1', '0-1', '1'])
-  t.equal(link.client.stream.writableLength, 0)
-  t.match(await Promise.all([one, two]), [{ word: 'ok' }, { word: 'ok' }])
 })
 
 t.test('a Redis that forgot its scripts is given them again', async (t) => {

@@ -69,7 +69,7 @@ export function moneyKeys(ref: string, hmac: string, hour: number): string[] {
 
 const maxRounds = 4
 
-/** Sends an order until the script has the keys of its hour. The first sending is in this tick; a settlement's is on the wire. */
+/** Sends an order until the script has the keys of its hour. The first sending is in this tick. */
 export async function sendOrder(
   scripts: LedgerScripts,
   clock: RedisClock,
@@ -89,13 +89,7 @@ function sendSettle(scripts: LedgerScripts, hour: number, order: SettleOrder): P
   const names = [...moneyKeys(ref, hmac, hour), keys.settled(ref, hourOfHold(id))]
   const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
   const by = `${order.keyId} ${order.model}`
-  return scripts.runNow('settle', names, [
-    `${hour}`,
-    `${id} ${numbers}`,
-    by,
-    order.flags,
-    order.meta,
-  ])
+  return scripts.run('settle', names, [`${hour}`, `${id} ${numbers}`, by, order.flags, order.meta])
 }
 
 function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<Reply> {

@@ -78,8 +78,9 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const held = hold
       const settle = (used: Used | undefined) => {
-        // On the wire when it returns, before the last byte goes out. What it costs is known without its reply.
+        // Its reply is not waited for: what it costs is known.
         void ledger.settle(held, endingOf(x, want, { used, outcome }))
+        x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
         // Whatever went wrong: a hold that nobody settles would be renewed for ever.

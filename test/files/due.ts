@@ -167,8 +167,7 @@ t.test('in whatever order commands arrive, nothing due is forgotten', async (t) 
     const store = memoryStore()
     const on = () => {
       const client = turns.actor(redis)
-      const [flush, onReady, onLost] = [() => undefined, () => undefined, () => undefined]
-      const link = { client, up: true, flush, onReady, onLost }
+      const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
       const own = createScripts({ link, library: fileScripts, onReply: () => undefined })
       return { redis: client, scripts: own, store }
     }

@@ -10,12 +10,14 @@ import { makeHold } from '../fixtures/ledger.ts'
 
 function open(answer: (args: readonly string[]) => Promise<Reply>) {
   const sent: (readonly string[])[] = []
-  const run: LedgerScripts['run'] = async (_name, _keys, words) => {
-    const args = words.map(String)
-    sent.push(args)
-    return answer(args)
+  const scripts: LedgerScripts = {
+    async run(_name, _keys, words) {
+      const args = words.map(String)
+      sent.push(args)
+      return answer(args)
+    },
+    load: async () => undefined,
   }
-  const scripts: LedgerScripts = { run, runNow: run, load: async () => undefined }
   const reopened: string[] = []
   const openAgain = async ({ id }: Hold) => void reopened.push(id)
   const leases = new Leases({

@@ -16,11 +16,11 @@ t.test('the hour of a hold is in its id', async (t) => {
 t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
   const ok: Reply = { word: 'ok', nowMs: 1, values: [] }
   const sent: (readonly unknown[])[] = []
-  const runNow: LedgerScripts['run'] = async (_name, _keys, words) => {
+  const run: LedgerScripts['run'] = async (_name, _keys, words) => {
     sent.push(words)
     return ok
   }
-  const scripts: LedgerScripts = { run: runNow, runNow, load: async () => undefined }
+  const scripts: LedgerScripts = { run, load: async () => undefined }
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
     await sendOrder(scripts, createRedisClock(), one)
@@ -38,7 +38,7 @@ t.test('an order is sent again when the hour was wrong, but not for ever', async
     sent.push(keys)
     return wrong
   }
-  const scripts: LedgerScripts = { run, runNow: run, load: async () => undefined }
+  const scripts: LedgerScripts = { run, load: async () => undefined }
   const clock = createRedisClock(() => 48 * hourMs)
   await t.rejects(sendOrder(scripts, clock, releaseOrder('r', 'h', id)), {
     code: 'ledger_unavailable',

@@ -43,9 +43,9 @@ const wide = ['ledger/ledger.ts', 'ledger/property.ts']
 export const mutants: readonly Mutant[] = [
   lua('admit', 'local amount = math.min(want, available)', 'local amount = want', wide),
   lua(
-    'admit',
-    'local available = account.granted - account.spent - account.reserved',
-    'local available = account.granted - account.spent',
+    'prelude',
+    'return account.granted - account.spent - account.reserved',
+    'return account.granted - account.spent',
     wide,
   ),
   lua(
@@ -75,12 +75,6 @@ export const mutants: readonly Mutant[] = [
     'charge.owed = 0',
     wide,
   ),
-  lua(
-    'prelude',
-    'local paid = math.min(due, available_of(account))',
-    'local paid = math.min(due, math.max(0, account.granted - account.spent))',
-    wide,
-  ),
   lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
   lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
   lua('door', 'reap.repaid = book_repayment(account)', '', wide),
@@ -100,9 +94,7 @@ export const mutants: readonly Mutant[] = [
     'local correction = prompt - counted',
     limits,
   ),
-  lua('credit', "if available + amount < 0 then return { 'insufficient_balance', now } end", '', [
-    'ledger/credit.ts',
-  ]),
+  lua('credit', 'if available + amount < 0 then', 'if false then', ['ledger/credit.ts']),
   lua('credit', "if of_hash ~= hash then return { 'idempotency_key_reused', now } end", '', [
     'ledger/credit.ts',
   ]),
@@ -120,7 +112,12 @@ export const mutants: readonly Mutant[] = [
     'const reply = mayBeLate(first) ? await this.#ask(question) : first',
     'const reply = first',
   ),
-  code('scripts.ts', 'link.flush()', ''),
+  {
+    file: 'src/lifecycle.ts',
+    line: 'finished = done ? done.then(() => x.written) : x.written',
+    replacement: 'finished = done',
+    tests: ['lifecycle.ts'],
+  },
   code('ledger/debtors.ts', 'await addOwing(refs)', ''),
   code(
     'ledger/ending.ts',
