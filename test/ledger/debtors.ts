@@ -8,8 +8,8 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
 const server = await startRedis(t)
-const place = async () => {
-  const opened = await openOn(t, { on: server })
+const place = async (leaseMs?: number) => {
+  const opened = await openOn(t, { on: server, ...(leaseMs && { leaseMs }) })
   await opened.link.client.flushall()
   return opened
 }
@@ -31,8 +31,9 @@ t.test('what settlements leave owed is summed, until it is paid', async (t) => {
 })
 
 t.test('a hold that is reaped beyond what it held is noted by who meets it', async (t) => {
-  const { link, ledger } = await place()
-  const { link: lost, ledger: dying } = await openOn(t, { on: server, leaseMs: 60 })
+  const leaseMs = 60
+  const { link, ledger } = await place(leaseMs)
+  const { link: lost, ledger: dying } = await openOn(t, { on: server, leaseMs })
   const caller = await makeAccount(link)
   const hold = await dying.admit(request(caller, 0))
   hold.watch(() => used(9))
