@@ -177,6 +177,7 @@ function exchangeOf(
     meter: undefined,
     stop: undefined,
     work: undefined,
+    written: undefined,
     facts: {},
   }
 }

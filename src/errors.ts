@@ -130,8 +130,17 @@ export interface ErrorDetails {
   readonly cause?: unknown
   /** The message that is in the way. */
   readonly messageId?: string
+  /** What is lacking, where it is money; goes to the client. */
+  readonly shortage?: Shortage
   /** Who was refused, where that was found out on the way; for the log. */
   readonly caller?: RefusedCaller | undefined
+}
+
+/** Balance tokens. */
+export interface Shortage {
+  readonly available: number
+  readonly needed?: number
+  readonly owed: number
 }
 
 export interface RefusedCaller {
@@ -151,6 +160,7 @@ export class GatewayError extends Error {
   readonly source: ErrorSource
   readonly caller: RefusedCaller | undefined
   readonly messageId: string | undefined
+  readonly shortage: Shortage | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     const { status, type, retry, message } = errorTable[code]
@@ -164,6 +174,7 @@ export class GatewayError extends Error {
     this.headers = details.headers ?? {}
     this.caller = details.caller
     this.messageId = details.messageId
+    this.shortage = details.shortage
     this.source = details.source ?? (this.status >= 500 ? 'gateway' : 'client')
   }
 }
@@ -198,9 +209,9 @@ export function hasCode(error: unknown, code: string): boolean {
 
 /** The JSON body of an error answer, and of the error frame in a stream. */
 export function errorBody(error: GatewayError, requestId: string): string {
-  const { message, type, param = null, code, messageId: message_id } = error
+  const { message, type, param = null, code, messageId: message_id, shortage } = error
   return JSON.stringify({
-    error: { message, type, param, code },
+    error: { message, type, param, code, ...shortage },
     request_id: requestId,
     message_id,
   })

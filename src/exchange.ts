@@ -51,6 +51,8 @@ export interface Exchange {
   stop?: ((code: StopReason) => void) | undefined
   /** A generation that outlives its answer: nobody settles before it has, also where the answer was cut off. Never rejects. */
   work?: Promise<unknown> | undefined
+  /** Set where it is settled: resolves when the settlement is on the wire. The last byte waits for it. Never rejects. */
+  written?: Promise<void> | undefined
   /** For the log line and the metrics; filled along the way. */
   readonly facts: Facts
 }

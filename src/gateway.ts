@@ -158,7 +158,11 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
     events: {
       command: (script, seconds) => metrics.redisSeconds.observe({ script }, seconds),
       reaped: (count) => metrics.holdsReaped.inc(count),
-      shortfall: (tokens) => metrics.shortfall.inc(tokens),
+      implausible({ requestId, model, tokens }) {
+        metrics.implausible.inc(tokens)
+        const fields = { request_id: requestId, model, tokens }
+        log.warn(fields, 'a backend reported more than its request can have used')
+      },
       late: () => metrics.lateSettlements.inc(),
       problem: (message, cause) => log.warn({ err: cause }, message),
     },
@@ -174,6 +178,7 @@ async function shelve(parts: ShelfParts & Opening): Promise<Shelf> {
 }
 
 const archiveEveryMs = 3_600_000
+const owedEveryMs = 60_000
 
 /** Gauges that are read now and then, and the hourly archive. */
 function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
@@ -186,11 +191,17 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
     metrics.spoolEntries.set(ledger.spooled)
     metrics.redisUp.set(redis.up ? 1 : 0)
   }, 1000).unref()
+  const readOwed = async () => metrics.owed.set(await ledger.debtors.sum())
+  const unread = (err: unknown) => log.warn({ err }, 'what accounts owe was not read')
+  void readOwed().catch(unread)
+  const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
   const archive = setInterval(() => {
     ledger.archive().catch((err: unknown) => log.warn({ err }, 'the journal was not archived'))
+    ledger.debtors.findAll().catch(unread)
   }, archiveEveryMs).unref()
   undo.defer(() => {
     clearInterval(gauge)
+    clearInterval(owed)
     clearInterval(archive)
   })
 }

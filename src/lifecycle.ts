@@ -32,7 +32,7 @@ export async function live(
   hooks: readonly NamedHooks[],
   onHookFailure: HookFailure,
 ): Promise<void> {
-  const run = createRun(hooks, onHookFailure)
+  const run = createRun(x, hooks, onHookFailure)
   try {
     for (const hook of hooks) hook.check?.()
     if (x.route.body === 'json') {
@@ -112,7 +112,7 @@ async function firstAnswer(calls: readonly Promise<Answer | void>[]): Promise<An
   return undefined
 }
 
-function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {
+function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: HookFailure): Run {
   let finished: Promise<void> | undefined
   let isFinished = false
   const toAll = (event: SseEvent) => {
@@ -126,7 +126,9 @@ function createRun(hooks: readonly NamedHooks[], onHookFailure: HookFailure): Ru
     finish(outcome) {
       if (isFinished) return finished
       isFinished = true
-      finished = finishFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
+      const done = finishFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
+      // Whoever finishes writes the last bytes then: they must not be read before the settlement.
+      finished = done ? done.then(() => x.written) : x.written
       return finished
     },
   }

@@ -70,9 +70,10 @@ export function createMetrics(version: string) {
       'Settlements by where their usage came from.',
       'basis',
     ),
-    shortfall: counter(
-      'shortfall_tokens_total',
-      'Balance tokens used beyond what the account had.',
+    owed: gauge('owed_tokens', 'Balance tokens that all accounts owe, read once a minute.'),
+    implausible: counter(
+      'implausible_tokens_total',
+      'Balance tokens that backends reported beyond what a request can have used; not charged.',
     ),
     lateSettlements: counter(
       'late_settlements_total',

@@ -57,7 +57,7 @@ export interface Run {
   readonly event: ((event: SseEvent) => void) | undefined
   /** Every plugin's `upstream`, in order. */
   upstream(request: BackendRequest): void
-  /** Starts every `done`, once. Resolves when settlements are sent: call it before the last byte goes out. */
+  /** Starts every `done`, once. Resolves when settlements are on the wire: call it before the last byte goes out. */
   finish(outcome: Outcome): Promise<void> | undefined
 }
 

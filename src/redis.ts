@@ -10,7 +10,7 @@ import type { Log } from './log.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, minute, requests, tokens, `open:<key id>` (open holds of that key) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, minute, requests, tokens, `open:<key id>` (open holds of that key) */
   account: (ref: string) => `{${ref}}:account`,
   /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
@@ -64,6 +64,8 @@ export const keys = {
   keyIds: 'key-ids',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',
+  /** set: refs of accounts that may owe something; what they owe stands in the account */
+  debtors: 'debtors',
   /** string: what an Idempotency-Key of the admin API stands for, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
@@ -72,6 +74,8 @@ export interface RedisLink {
   readonly client: Redis
   /** Commands can be sent now. */
   readonly up: boolean
+  /** Resolves when what this turn has sent so far is on the wire: at its end, where it leaves together. Never rejects. */
+  written(): Promise<void>
   /** Called at every later (re)connect, in the order of registration, before any event that arrives after it. Must not throw. */
   onReady(listener: () => void): void
   /** Called once for each connection that was up, when it is gone. */
@@ -97,7 +101,8 @@ export async function connect(
 ): Promise<RedisLink> {
   const client = new Redis(clientOptions(config, options))
   client.on('error', forgetArguments)
-  client.on('ready', () => joinWrites(client))
+  const writes: Writes = { written: () => Promise.resolve() }
+  client.on('ready', () => void (writes.written = joinWrites(client)))
   const closing = { asked: false }
   report(client, { log: options.log, closing })
   try {
@@ -109,7 +114,7 @@ export async function connect(
     const address = where ?? `${client.options.host}:${client.options.port}`
     throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
   }
-  return linkTo(client, closing)
+  return linkTo(client, { closing, writes })
 }
 
 function clientOptions(
@@ -159,13 +164,25 @@ function address(config: RedisConfig, embeddedSocket: string | undefined): Redis
   }
 }
 
-/** One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write). */
-function joinWrites({ stream }: Redis): void {
+/** The current connection's. */
+interface Writes {
+  written: () => Promise<void>
+}
+
+/**
+ * One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write).
+ * Answers what tells when the commands of this turn are gone.
+ */
+function joinWrites({ stream }: Redis): () => Promise<void> {
   const write = stream.write.bind(stream)
   let isCorked = false
+  /** Of this turn, where somebody asked: one for all. */
+  let turn: PromiseWithResolvers<void> | undefined
   const uncork = () => {
     isCorked = false
     stream.uncork()
+    turn?.resolve()
+    turn = undefined
   }
   const join = (...words: Parameters<typeof write>) => {
     if (!isCorked) {
@@ -176,6 +193,7 @@ function joinWrites({ stream }: Redis): void {
     return write(...words)
   }
   stream.write = join as typeof stream.write
+  return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : Promise.resolve())
 }
 
 /** ioredis puts a failed command's arguments on its error: passwords, hashes of keys. */
@@ -238,7 +256,12 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-function linkTo(client: Redis, closing: { asked: boolean }): RedisLink {
+interface LinkParts {
+  readonly closing: { asked: boolean }
+  readonly writes: Writes
+}
+
+function linkTo(client: Redis, { closing, writes }: LinkParts): RedisLink {
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -252,6 +275,7 @@ function linkTo(client: Redis, closing: { asked: boolean }): RedisLink {
     get up() {
       return wasUp && client.status === 'ready' // the status alone is earlier than onReady's listeners
     },
+    written: () => writes.written(),
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
     async close() {

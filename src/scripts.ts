@@ -8,7 +8,7 @@ import { GatewayError, hasCode } from './errors.ts'
 import type { RedisLink } from './redis.ts'
 
 /** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
-export type ScriptLink = Omit<RedisLink, 'close'>
+export type ScriptLink = Omit<RedisLink, 'close' | 'written'>
 
 /** A folder of Lua: each script with the files that stand before it, so that none pays for functions it does not use. */
 export interface ScriptLibrary<Name extends string> {

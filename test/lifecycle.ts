@@ -24,6 +24,8 @@ interface Setting {
   readonly readBody?: Wire['readBody']
   /** Sends nothing: the client leaves first. */
   readonly leaves?: boolean
+  /** What was settled is on the wire a turn after its `done`, which takes so long itself where it says so. */
+  readonly settles?: 'at once' | 'later'
 }
 
 const answer: Answer = { status: 200, body: 'served' }
@@ -72,7 +74,11 @@ async function run({ hooks, ...rest }: Setting): Promise<Life> {
     },
   }))
   const route: Route = { method: 'POST', path: '/', access: 'anybody', body: 'json', serve }
-  await live(exchangeOf(route), wire, named, (plugin, error) => failed.push(`${plugin}: ${error}`))
+  const x = exchangeOf(route)
+  const settle = () => void (x.written = later().then(() => void seen.push('written')))
+  const done = () => (rest.settles === 'later' ? later().then(settle) : settle())
+  if (rest.settles) named.push({ plugin: 'settling', done })
+  await live(x, wire, named, (plugin, error) => failed.push(`${plugin}: ${error}`))
   return { seen, outcomes, failed }
 }
 
@@ -110,6 +116,16 @@ t.test('check, body, identify, admit, serve; done runs backwards before the answ
     'a.check b.check body a.identify b.identify a.admit b.admit serve b.done a.done send 200',
   )
   t.match(outcomes, [{ status: 200, complete: true, clientLeft: false }, {}])
+})
+
+t.test('the answer waits until the settlement is on the wire, a refusal too', async (t) => {
+  for (const settles of ['at once', 'later'] as const) {
+    const { seen } = await run({ hooks: { a: {} }, settles })
+    t.same(seen.slice(-3), ['a.done', 'written', 'send 200'])
+    const serve = async () => refuse('upstream_error')
+    const refused = await run({ hooks: { a: {} }, settles, serve })
+    t.same(refused.seen.slice(-3), ['a.done', 'written', 'refuse upstream_error'])
+  }
 })
 
 t.test('content was sent when it was taken; a client that left has taken none', async (t) => {

@@ -184,6 +184,33 @@ t.test('the commands of one turn leave together, at its end', async (t) => {
   t.equal((await replies).at(-1), 50)
 })
 
+t.test('what a turn has sent is on the wire when it is said to be', async (t) => {
+  const { socket } = await startRedis(t)
+  const link = await linkTo(t, socket)
+  const { client } = link
+  const ended: boolean[] = []
+  const unsent = () => client.stream.writableCorked > 0 || client.stream.writableLength > 0
+  await link.written()
+  for (const value of ['1', '2']) {
+    const answered = client.set('a', value)
+    t.ok(unsent())
+    t.equal(link.written(), link.written(), 'one promise a turn')
+    await Promise.all([link.written(), link.written().then(() => ended.push(unsent()))])
+    t.notOk(unsent())
+    await answered
+  }
+  t.same(ended, [false, false])
+  const back = Promise.all([next(link.onLost), next(link.onReady)])
+  const lost = client.set('a', '3').catch(() => undefined)
+  const waited = link.written()
+  client.disconnect(true)
+  await Promise.all([waited, lost, back])
+  const again = client.set('a', '4')
+  await link.written()
+  t.notOk(unsent(), 'on the connection that there is now')
+  await again
+})
+
 t.test('close waits for replies under way, and ends also while Redis is away', async (t) => {
   const redis = await startRedis(t)
   const proxy = await startDelayProxy(t, redis.socket)

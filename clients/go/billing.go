@@ -23,6 +23,7 @@ type Balance struct {
 	Available int64    `json:"available"`
 	Granted   int64    `json:"granted"`
 	Spent     int64    `json:"spent"`
+	Owed      int64    `json:"owed"` // used and not yet paid: taken first from what comes in
 	UpdatedAt UnixTime `json:"updated_at"`
 }
 
@@ -31,12 +32,14 @@ type Transaction struct {
 	object
 	ID           string   `json:"id"`
 	Object       string   `json:"object"` // "billing.transaction"
-	Type         string   `json:"type"`   // "topup", "charge", "adjustment"
+	Type         string   `json:"type"`   // "topup", "charge", "adjustment", "repayment"
 	Amount       int64    `json:"amount"` // below 0 for a charge
 	BalanceAfter int64    `json:"balance_after"`
 	Model        string   `json:"model"`
 	Usage        *Usage   `json:"usage"`
 	Estimated    bool     `json:"estimated"`
+	Owed         int64    `json:"owed"`        // of a charge: what could not be paid then, beside Amount
+	Implausible  int64    `json:"implausible"` // reported beyond what is possible, not charged
 	RequestID    string   `json:"request_id"`
 	SessionID    string   `json:"session_id"`
 	MessageID    string   `json:"message_id"`

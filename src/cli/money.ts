@@ -2,7 +2,7 @@
 
 import type { AuditReport } from '../ledger/audit.ts'
 import type { Transaction } from '../ledger/journal.ts'
-import type { Balance } from '../ledger/ledger.ts'
+import type { Balance } from '../ledger/balance.ts'
 import { path } from './admin.ts'
 import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
@@ -40,18 +40,19 @@ const adjust: Command = {
 const balance: Command = {
   name: 'balance',
   words: ['ACCOUNT'],
-  summary: 'what an account has, holds and has spent',
+  summary: 'what an account has, holds, has spent and owes',
   options: {},
   async run(call) {
     const admin = await call.admin()
     const found = await admin.get<Balance>(path`accounts/${wordAt(call, 0)}/balance`)
-    const { available, reserved, granted, spent } = found
+    const { available, reserved, granted, spent, owed } = found
     const shown = {
       available: formatAmount(available),
       reserved: formatAmount(reserved),
       balance: formatAmount(found.balance),
       granted: formatAmount(granted),
       spent: formatAmount(spent),
+      owed: formatAmount(owed),
       'as of': formatTime(found.updated_at),
     }
     return tell(call, found, card(shown))

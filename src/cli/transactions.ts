@@ -17,7 +17,7 @@ const shownByDefault = 20
 const transactions: Command = {
   name: 'transactions',
   words: ['ACCOUNT'],
-  summary: 'top-ups, charges and adjustments, newest last',
+  summary: 'top-ups, charges, adjustments and repayments, newest last',
   options: {
     limit: { value: 'N', help: `how many; ${shownByDefault} where not given` },
     follow: { help: 'stay, and print new ones as they are made; with --json one a line' },
@@ -68,9 +68,20 @@ const columns: readonly Column<Transaction>[] = [
   { title: 'MODEL', cell: ({ model = '-' }) => model },
   { title: 'IN', isNumber: true, cell: ({ usage }) => tokens(usage?.prompt_tokens) },
   { title: 'OUT', isNumber: true, cell: ({ usage }) => tokens(usage?.completion_tokens) },
-  { title: 'NOTE', cell: ({ note, estimated }) => note ?? (estimated ? 'estimated' : '') },
+  { title: 'NOTE', cell: noteOf },
   { title: 'ID', cell: ({ id }) => id },
 ]
+
+/** What a row's numbers do not say. */
+function noteOf({ note, estimated, owed, implausible }: Transaction): string {
+  const words = [
+    note ?? '',
+    estimated ? 'estimated' : '',
+    owed ? `owed ${formatAmount(owed)}` : '',
+    implausible ? `implausible ${formatAmount(implausible)}` : '',
+  ]
+  return words.filter((word) => word !== '').join(', ')
+}
 
 function tokens(count: number | undefined): string {
   return count === undefined ? '-' : formatAmount(count)

@@ -72,6 +72,7 @@ interface Sums {
   entries: number
   granted: number
   spent: number
+  owed: number
   balance: number
 }
 
@@ -93,7 +94,7 @@ async function tryAudit(
       differences.push({ ref, account_id: before.id ?? '', what, expected, found })
     }
   }
-  const sums: Sums = { entries: 0, granted: 0, spent: 0, balance: 0 }
+  const sums: Sums = { entries: 0, granted: 0, spent: 0, owed: 0, balance: 0 }
   if (archive) await addArchived(archive, ref, before.archived_last, sums, expect)
   if (archive) compareArchived(before, sums, expect)
   else takeArchived(before, sums)
@@ -135,11 +136,13 @@ function compareArchived(
   expect('archived entries', Number(account.archived ?? 0), sums.entries)
   expect('archived granted', Number(account.archived_granted ?? 0), sums.granted)
   expect('archived spent', Number(account.archived_spent ?? 0), sums.spent)
+  expect('archived owed', Number(account.archived_owed ?? 0), sums.owed)
 }
 
 function takeArchived(account: Readonly<Record<string, string>>, sums: Sums): void {
   sums.granted = Number(account.archived_granted ?? 0)
   sums.spent = Number(account.archived_spent ?? 0)
+  sums.owed = Number(account.archived_owed ?? 0)
   sums.balance = Number(account.archived_balance ?? 0)
 }
 
@@ -160,8 +163,10 @@ async function addJournal(
 
 function addAll(entries: readonly Entry[], sums: Sums, expect: Expect): void {
   for (const entry of entries) {
-    const { type, amount, balance } = fieldsOf(entry)
-    if (type === 'charge') sums.spent -= Number(amount)
+    const { type, amount, balance, owed = '0' } = fieldsOf(entry)
+    sums.owed += Number(owed)
+    if (type === 'repayment') sums.owed += Number(amount)
+    if (type === 'charge' || type === 'repayment') sums.spent -= Number(amount)
     else sums.granted += Number(amount)
     sums.balance += Number(amount)
     sums.entries++
@@ -205,11 +210,13 @@ function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect
   const reserved = holds.reduce((sum, [amount]) => sum + Number(amount), 0)
   expect('granted', sums.granted, stored('granted'))
   expect('spent', sums.spent, stored('spent'))
+  expect('owed', sums.owed, stored('owed'))
   expect('balance', sums.balance, stored('granted') - stored('spent'))
   expect('reserved', reserved, stored('reserved'))
   expect('leases', holds.length, leases)
   const available = stored('granted') - stored('spent') - stored('reserved')
-  if (available < 0) expect('available', 0, available)
+  // What is owed takes all that becomes available.
+  if (available < 0 || stored('owed') > 0) expect('available', 0, available)
   const byKey = new Map<string, number>()
   for (const hold of holds) byKey.set(hold[5] ?? '', (byKey.get(hold[5] ?? '') ?? 0) + 1)
   for (const field of Object.keys(account)) {

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { refusal } from './door.ts'
 import type { CreditOrder } from './orders.ts'
+import { numberAt } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 
 export interface CreditRequest {
@@ -35,9 +36,14 @@ export function creditOrder(
 
 export function creditRefusal(reply: Reply): GatewayError {
   if (reply.word === 'insufficient_balance') {
+    const owed = numberAt(reply, 3)
     return new GatewayError('insufficient_balance', {
       status: 409,
-      message: 'The account has less than that available. Lower the amount.',
+      message:
+        owed > 0
+          ? `The account owes ${owed} tokens, so nothing can be taken from it.`
+          : 'The account has less than that available. Lower the amount.',
+      shortage: { available: numberAt(reply, 2), owed },
     })
   }
   if (reply.word === 'invalid_parameter') {

@@ -35,6 +35,7 @@ export interface Identity {
   readonly granted: number
   readonly spent: number
   readonly reserved: number
+  readonly owed: number
   readonly nowMs: number
 }
 
@@ -65,6 +66,8 @@ export interface DoorOptions {
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
   readonly onReaped: (count: number) => void
+  /** A reply said that the account owes something. */
+  readonly onOwing: (ref: string) => void
 }
 
 interface Question {
@@ -110,10 +113,14 @@ export class Door {
     const sizes = `${holdId} ${amount(want)} ${amount(min)} ${counted}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
-    const reply = await this.#ask({ script: 'admit', ref, hmac, holdId, args })
+    const question = { script: 'admit', ref, hmac, holdId, args } as const
+    const first = await this.#ask(question)
+    const reply = mayBeLate(first) ? await this.#ask(question) : first
     if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
       throw limitError(reply.word, reply, { wanted: counted, caller: callerOf(reply, 9) })
     }
+    this.#noteOwing(ref, reply, reply.word === 'ok' ? 13 : 11)
+    if (reply.word === 'insufficient_balance') throw shortage(reply, amount(min))
     if (reply.word !== 'ok') {
       throw refusal(reply, { headers: limitHeadersOf(reply), caller: callerOf(reply, 9) })
     }
@@ -137,6 +144,7 @@ export class Door {
     const reply = await this.#ask({ script: 'identify', ref, hmac, args })
     if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
     const identity = toIdentity(reply)
+    this.#noteOwing(ref, reply, 11)
     this.#guesses.set(ref, identity.plan)
     return identity
   }
@@ -161,9 +169,26 @@ export class Door {
     throw unavailable(new Error('A script asked for more too often'))
   }
 
+  /** Not there for a key that is unknown. */
+  #noteOwing(ref: string, { values }: Reply, at: number): void {
+    if (values.length > at && values[at] !== '0') this.#options.onOwing(ref)
+  }
+
   #planFor(ref: string, model: string): string {
     return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
   }
+}
+
+/**
+ * Was it refused for what a hold has taken? Redis reads one connection after the other: what another gateway wrote before
+ * this request came, the settlement of the request before it for instance, may be read after its admission. It has been
+ * read when a second question comes.
+ */
+function mayBeLate({ word, values }: Reply): boolean {
+  return (
+    word === 'concurrency_limit_exceeded' ||
+    (word === 'insufficient_balance' && values[7] === 'held')
+  )
 }
 
 /** Admit says how near the limits are also where it refuses; but for a key that it does not know. */
@@ -182,6 +207,18 @@ export function refusal({ word }: Reply, details: ErrorDetails = {}): GatewayErr
   return unavailable(new Error(`A script answered ${word}`))
 }
 
+/** Admit's refusal for want of money. While something is owed, nothing is available. */
+function shortage(reply: Reply, needed: number): GatewayError {
+  const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
+  const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`
+  return new GatewayError('insufficient_balance', {
+    headers: limitHeadersOf(reply),
+    caller: callerOf(reply, 9),
+    shortage: { available, needed, owed },
+    ...(owed > 0 && { message }),
+  })
+}
+
 function toIdentity(reply: Reply): Identity {
   return {
     accountId: textAt(reply, 3),
@@ -192,6 +229,7 @@ function toIdentity(reply: Reply): Identity {
     granted: numberAt(reply, 8),
     spent: numberAt(reply, 9),
     reserved: numberAt(reply, 10),
+    owed: numberAt(reply, 11),
     nowMs: reply.nowMs,
   }
 }

@@ -7,6 +7,8 @@ import { numberAt } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 
 export interface Ending extends Readonly<Progress> {
+  /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */
+  readonly implausible?: number
   readonly estimated?: boolean
   readonly cut?: boolean
 }
@@ -25,6 +27,7 @@ export function settleOrder(hold: Hold, ending: Ending): SettleOrder {
     completion: tokens(ending.completion),
     counted: countedTokens,
     minute,
+    implausible: amount(ending.implausible ?? 0),
     keyId,
     model,
     flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,
@@ -34,9 +37,9 @@ export function settleOrder(hold: Hold, ending: Ending): SettleOrder {
 
 export function toSettled(order: SettleOrder, reply: Reply | undefined): Settled {
   if (!reply || reply.word !== 'ok') {
-    return { charge: reply ? 0 : order.charge, shortfall: 0, isWaiting: reply === undefined }
+    return { charge: reply ? 0 : order.charge, owed: 0, isWaiting: reply === undefined }
   }
-  return { charge: numberAt(reply, 2), shortfall: numberAt(reply, 3), isWaiting: false }
+  return { charge: numberAt(reply, 2), owed: numberAt(reply, 3), isWaiting: false }
 }
 
 /** Takes back an admission whose reply was lost: it may have been made. The mark refuses one that comes later still. */

@@ -4,7 +4,14 @@
 export interface LedgerEvents {
   command?(script: string, seconds: number): void
   reaped?(count: number): void
-  shortfall?(tokens: number): void
+  /** A backend reported so many balance tokens more than its request can have used. */
+  implausible?(report: ImplausibleReport): void
   late?(): void
   problem?(message: string, cause: unknown): void
+}
+
+export interface ImplausibleReport {
+  readonly requestId: string
+  readonly model: string
+  readonly tokens: number
 }

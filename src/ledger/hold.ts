@@ -11,9 +11,10 @@ export interface Progress {
 }
 
 export interface Settled {
-  /** Balance tokens; what was asked for where Redis could not be told yet. */
+  /** Balance tokens, all that was used; what was asked for where Redis could not be told yet. */
   readonly charge: number
-  readonly shortfall: number
+  /** What of it the account could not pay then. */
+  readonly owed: number
   /** Redis is away: the settlement waits on disk. */
   readonly isWaiting: boolean
 }

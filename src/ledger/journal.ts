@@ -13,7 +13,9 @@ import type { Reply } from '../scripts.ts'
 export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
-  readonly type: 'topup' | 'charge' | 'adjustment'
+  /** `repayment`: a debt was paid from what had become available. */
+  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment'
+  /** Of a charge what was paid; with `owed` it is what was used. */
   readonly amount: number
   readonly balance_after: number
   readonly model?: string
@@ -21,8 +23,10 @@ export interface Transaction {
   readonly estimated?: boolean
   /** The money ran out in the middle of the answer. */
   readonly cut?: boolean
-  /** Balance tokens used beyond what the account had. */
-  readonly shortfall?: number
+  /** Balance tokens that were used and could not be paid then. */
+  readonly owed?: number
+  /** Balance tokens that a backend reported beyond what the request can have used: not charged. */
+  readonly implausible?: number
   readonly request_id?: string
   readonly session_id?: string
   readonly message_id?: string
@@ -142,21 +146,26 @@ export function fieldsOf([, fields]: Entry): Readonly<Record<string, string>> {
 
 export function toTransaction(entry: Entry): Transaction {
   const fields = fieldsOf(entry)
-  const { type, amount, balance, model, usage, flags = '', shortfall = '0', meta } = fields
+  const { type, amount, balance, model, usage, flags = '', owed, implausible, meta } = fields
   return {
     id: transactionId(entry[0]),
     object: 'billing.transaction',
-    type: type === 'topup' || type === 'adjustment' ? type : 'charge',
+    type: typeOf(type),
     amount: Number(amount),
     balance_after: Number(balance),
     ...(model !== undefined && { model: decodeURIComponent(model) }),
     ...(usage !== undefined && { usage: toUsage(usage) }),
     ...(model !== undefined && { estimated: flags.includes('e') }),
     ...(flags.includes('c') && { cut: true }),
-    ...(shortfall !== '0' && { shortfall: Number(shortfall) }),
+    ...(owed !== undefined && { owed: Number(owed) }),
+    ...(implausible !== undefined && { implausible: Number(implausible) }),
     ...parseMeta(meta),
     created_at: Math.floor(Number.parseInt(entry[0], 10) / 1000),
   }
+}
+
+function typeOf(text: string | undefined): Transaction['type'] {
+  return text === 'topup' || text === 'adjustment' || text === 'repayment' ? text : 'charge'
 }
 
 function toUsage(text: string): TransactionUsage {

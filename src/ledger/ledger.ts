@@ -8,9 +8,13 @@ import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { allRefs, audit } from './audit.ts'
 import type { AuditReport } from './audit.ts'
+import { toBalance } from './balance.ts'
+import type { Balance } from './balance.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
+import { createDebtors } from './debtors.ts'
+import type { Debtors } from './debtors.ts'
 import { Door } from './door.ts'
 import type { AdmitRequest, Identity, IdentifyRequest } from './door.ts'
 import { releaseOrder, settleOrder, toSettled } from './ending.ts'
@@ -24,6 +28,7 @@ import type { Transaction, TransactionList } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import { sendOrder } from './orders.ts'
+import type { SettleOrder } from './orders.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts, isUnclear, numberAt } from '../scripts.ts'
 import type { ScriptLink, Reply } from '../scripts.ts'
@@ -31,17 +36,6 @@ import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
 import { readUsage } from './usage.ts'
 import type { UsageList, UsageQuery } from './usage.ts'
-
-export interface Balance {
-  readonly object: 'billing.balance'
-  readonly unit: 'token'
-  readonly balance: number
-  readonly reserved: number
-  readonly available: number
-  readonly granted: number
-  readonly spent: number
-  readonly updated_at: number
-}
 
 export interface Credited {
   readonly transaction: Transaction
@@ -90,17 +84,18 @@ function partsOf(options: LedgerOptions, spool: Spool) {
       events.command?.(name, seconds)
     },
   })
+  const debtors = createDebtors(link.client)
   const outbox = new Outbox({
     send: (order) => sendOrder(scripts, clock, order),
     isUp: () => link.up,
     connected,
     spool,
-    onSettled: (reply) => reportShortfall(reply, events),
+    onSettled: (reply, order) => report(reply, order, { debtors, events }),
     onLate: () => events.late?.(),
     onProblem: (message, cause) => events.problem?.(message, cause),
   })
   const onReaped = (count: number) => events.reaped?.(count)
-  const door = new Door({ scripts, clock, leaseMs, plans, onReaped })
+  const door = new Door({ scripts, clock, leaseMs, plans, onReaped, onOwing: debtors.note })
   const archive = store && createArchive({ redis: link.client, scripts, store })
   return {
     link,
@@ -113,6 +108,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     spool,
     outbox,
     door,
+    debtors,
     archive,
   }
 }
@@ -161,6 +157,11 @@ export class Ledger {
 
   get spooled(): number {
     return this.#parts.spool.size
+  }
+
+  /** Which accounts owe something, and how much in all. */
+  get debtors(): Debtors {
+    return this.#parts.debtors
   }
 
   /** The plan that the account was on when last seen, else the default one. */
@@ -272,21 +273,17 @@ export class Ledger {
   }
 }
 
-function reportShortfall(reply: Reply, events: LedgerEvents): void {
-  const shortfall = numberAt(reply, 3)
-  if (shortfall > 0 && reply.values[5] === 0) events.shortfall?.(shortfall)
+interface Told {
+  readonly debtors: Debtors
+  readonly events: LedgerEvents
 }
 
-function toBalance({ granted, spent, reserved, nowMs }: Identity): Balance {
-  const balance = granted - spent
-  return {
-    object: 'billing.balance',
-    unit: 'token',
-    balance,
-    reserved,
-    available: balance - reserved,
-    granted,
-    spent,
-    updated_at: Math.floor(nowMs / 1000),
+function report(reply: Reply, order: SettleOrder, { debtors, events }: Told): void {
+  const { id, ref, model, implausible: tokens = 0 } = order
+  if (numberAt(reply, 3) > 0) debtors.note(ref)
+  const isRepeated = reply.values[5] === 1
+  if (tokens > 0 && !isRepeated) {
+    // A hold's id is its request's.
+    events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
   }
 }

@@ -21,6 +21,8 @@ export interface SettleOrder {
   /** What the tokens-a-minute limit counted at admission, and in which minute. */
   readonly counted: number
   readonly minute: number
+  /** Balance tokens that were reported and not charged. Not there in spools of older versions. */
+  readonly implausible?: number
   readonly keyId: string
   readonly model: string
   /** `e` estimated, `c` cut. */
@@ -85,7 +87,7 @@ export async function sendOrder(
 function sendSettle(scripts: LedgerScripts, hour: number, order: SettleOrder): Promise<Reply> {
   const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
   const names = [...moneyKeys(ref, hmac, hour), keys.settled(ref, hourOfHold(id))]
-  const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute}`
+  const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
   const by = `${order.keyId} ${order.model}`
   return scripts.run('settle', names, [`${hour}`, `${id} ${numbers}`, by, order.flags, order.meta])
 }

@@ -15,7 +15,7 @@ export interface OutboxOptions {
   readonly connected: ConnectedClock
   readonly spool: Spool
   /** Also of a settlement that was sent again. */
-  readonly onSettled: (reply: Reply) => void
+  readonly onSettled: (reply: Reply, order: SettleOrder) => void
   readonly onLate: (order: Order) => void
   readonly onProblem: (message: string, cause: unknown) => void
 }
@@ -154,7 +154,7 @@ export class Outbox {
       if (reply.word !== 'ok') await this.#giveUp(entry)
       else {
         this.#keepAnswered(entry)
-        if (entry.order.kind === 'settle') onSettled(reply)
+        if (entry.order.kind === 'settle') onSettled(reply, entry.order)
       }
       return reply
     } catch (error) {

@@ -78,11 +78,9 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const held = hold
       const settle = (used: Used | undefined) => {
-        const ending = endingOf(x, want, { used, outcome })
-        // Only the ledger knows what was charged: of a hold that was reaped, too, there may have been less left.
-        const settled = ledger.settle(held, ending)
-        const isKnown = settled.then(({ charge }) => void (x.facts.cost = charge))
-        return ending.charge > held.amount ? isKnown : undefined
+        // Its reply is not waited for: what it costs is known.
+        void ledger.settle(held, endingOf(x, want, { used, outcome }))
+        x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
         // Whatever went wrong: a hold that nobody settles would be renewed for ever.
@@ -120,7 +118,8 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
     cost,
     basis: used?.basis ?? 'none',
   })
-  return { charge: cost, prompt, cached, completion, estimated, cut: outcome.cut }
+  const { cut } = outcome
+  return { charge: cost, prompt, cached, completion, estimated, implausible: 0, cut }
 }
 
 function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTokens: number) {

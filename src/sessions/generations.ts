@@ -6,7 +6,7 @@ import type { Generation, GenerationOptions } from '../chat/generating.ts'
 import { latin1 } from '../chat/frames.ts'
 import { Relay } from '../chat/relay.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
-import type { Exchange, Facts } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
 import type { Answer } from '../plugin.ts'
 import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
 import type { Fate } from './ended.ts'
@@ -176,18 +176,16 @@ export class Generations {
       ...usedBy(generation.x.facts),
       said: recording.said(),
     })
-    const { facts } = generation.x
-    const told = { recording, owned: start.owned, message, facts }
+    const told = { recording, owned: start.owned, message }
     if (!(await this.#tell(told, frames))) this.#untold.set(message.id, told)
-    return { ...message, cost: facts.cost ?? 0 }
+    return message
   }
 
-  async #tell({ recording, owned, message, facts }: Told, frames: string): Promise<boolean> {
+  async #tell({ recording, owned, message }: Told, frames: string): Promise<boolean> {
     const isTold = await recording.finish(frames, JSON.stringify(message))
-    // Others have ended it, or the ledger took less. The charge is right, also where its row can't be told of it.
-    if (recording.isLost || (facts.cost ?? 0) !== message.cost) {
-      const paid = () => ({ ...message, cost: facts.cost ?? 0 })
-      await this.#options.rows.amend(owned, paid).catch(() => undefined)
+    // Others have ended it, by a checkpoint. The charge is right, also where its row can't be told of it.
+    if (recording.isLost) {
+      await this.#options.rows.amend(owned, () => message).catch(() => undefined)
     }
     return isTold
   }
@@ -211,8 +209,6 @@ interface Told {
   readonly owned: Owned
   /** As it ended. */
   readonly message: StoredMessage
-  /** Its cost is what was charged, once the ledger has said so. */
-  readonly facts: Facts
 }
 
 interface Live {

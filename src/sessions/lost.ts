@@ -81,7 +81,7 @@ export class Lost {
       asked(redis.hget(keys.open(ref), hold)),
       asked(redis.hget(keys.settled(ref, hourOfHold(hold)), hold)),
     ])
-    // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <shortfall>`
+    // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <owed of it>`
     const [kind, ...numbers] = (open ?? settled ?? '').split(' ')
     const [charge = 0, ...tokens] = numbers.map((word) => Number(word) || 0)
     const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens

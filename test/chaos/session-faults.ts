@@ -150,7 +150,7 @@ t.test(
   },
 )
 
-t.test('a message costs what was charged, where less was left', async (t) => {
+t.test('a message costs what was used, where less was left: the rest is owed', async (t) => {
   const gate = new Gate()
   const script = model({ chunks: 10, gate })
   const yaml = 'plugins: { metering: { lease: 2s } }'
@@ -175,8 +175,9 @@ t.test('a message costs what was charged, where less was left', async (t) => {
   })
   gate.open()
   victim.child.kill('SIGCONT')
-  t.match(await (await whole).json(), { cost: 3 })
-  t.match((await chat.messages(chat.sessionId)).at(-1), { cost: 3 })
+  t.match(await (await whole).json(), { cost: 10 })
+  t.match((await chat.messages(chat.sessionId)).at(-1), { cost: 10 })
+  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0, owed: 7 })
 })
 
 t.test('a session does not expire while it is answered', async (t) => {

@@ -21,7 +21,7 @@ t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
   const balance = await cli('balance', 'a')
   t.match(
     balance.out,
-    /^available +999,999\nreserved +0\nbalance +999,999\ngranted +999,999\nspent +0\nas of /,
+    /^available +999,999\nreserved +0\nbalance +999,999\ngranted +999,999\nspent +0\nowed +0\nas of /,
   )
   t.match(JSON.parse((await cli('balance', 'a', '--json')).out), { available: 999_999 })
   const tooMuch = await cli('adjust', 'a', '-1000000', '--note', 'x')

@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { audit } from '../../src/ledger/audit.ts'
 import { createArchive } from '../../src/ledger/archive.ts'
 import type { ObjectStore } from '../../src/store/store.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
@@ -65,6 +66,28 @@ t.test(
     t.same(report.differences, [])
   },
 )
+
+t.test('what is owed and repaid stays exact across the border', async (t) => {
+  const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
+  const balance = (await ledger.balance(caller.ref)).available
+  await ledger.settle(await ledger.admit(request(caller, balance)), used(balance + 100))
+  await topUp(ledger, caller, 30)
+  const all = (await list({})).data
+  t.match(all.slice(-3), [{ owed: 100 }, { type: 'topup' }, { type: 'repayment', amount: -30 }])
+  // Between the debt and its first payment, and behind both.
+  for (const cut of [await timeOf(26), Date.now() + 1000]) {
+    await archiveInto(store).archive(caller.ref, cut)
+    t.same((await list({})).data, all)
+    t.same((await ledger.audit(caller.ref)).differences, [])
+    t.same((await audit({ redis: link.client, archive: undefined }, caller.ref)).differences, [])
+  }
+  t.equal(await link.client.hget(keys.account(caller.ref), 'archived_owed'), '70')
+  await topUp(ledger, caller, 100)
+  t.match(await ledger.balance(caller.ref), { owed: 0, available: 30 })
+  t.same((await ledger.audit(caller.ref)).differences, [])
+  await link.client.hincrby(keys.account(caller.ref), 'archived_owed', 1)
+  t.match((await ledger.audit(caller.ref)).differences, [{ what: 'archived owed' }])
+})
 
 t.test('what was archived in several runs is one list', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)

@@ -23,6 +23,8 @@ t.test('an audit', async (t) => {
   const tamperings = [
     ['granted', 1000, 1005, (ref: string) => client.hincrby(keys.account(ref), 'granted', 5)],
     ['spent', 4, 3, (ref: string) => client.hincrby(keys.account(ref), 'spent', -1)],
+    ['owed', 0, 5, (ref: string) => client.hset(keys.account(ref), 'owed', 5)],
+    ['available', 0, 976, (ref: string) => client.hset(keys.account(ref), 'owed', 5)],
     ['reserved', 20, 21, (ref: string) => client.hincrby(keys.account(ref), 'reserved', 1)],
     ['leases', 1, 0, (ref: string) => client.del(keys.holds(ref))],
     ['reserved', 0, 20, (ref: string) => client.del(keys.open(ref))],
@@ -48,6 +50,17 @@ t.test('an audit', async (t) => {
     await client.xdel(keys.journal(caller.ref), charge?.[0] ?? '')
     const { differences } = await audit(place, caller.ref)
     t.match(differences.map(({ what }) => what).sort(), [/^balance_after of txn_/, 'spent'])
+  })
+
+  t.test('adds up what is owed and repaid', async (t) => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 10)
+    await ledger.settle(await ledger.admit(request(caller, 10)), used(25))
+    t.same((await audit(place, caller.ref)).differences, [])
+    await topUp(ledger, caller, 9)
+    t.same((await audit(place, caller.ref)).differences, [])
+    await client.hset(keys.account(caller.ref), 'owed', 0)
+    t.match((await audit(place, caller.ref)).differences, [{ what: 'owed', expected: 6, found: 0 }])
   })
 
   t.test('finds a count of open holds of a key that is wrong', async (t) => {

@@ -1,5 +1,6 @@
 // Who is let in: every refusal by its code, and what the two scripts ask for again.
 
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
@@ -15,6 +16,7 @@ import {
   request,
   topUp,
   unlimited,
+  used,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -141,6 +143,7 @@ t.test(
       leaseMs,
       plans,
       onReaped: (count) => (reaped += count),
+      onOwing: () => t.fail('nothing is owed'),
     })
     const caller = await makeAccount(link)
     await link.client.hset(keys.account(caller.ref), 'granted', 350)
@@ -169,5 +172,34 @@ t.test(
       0,
       'an operator sees them all gone, and the one that expired since',
     )
+  },
+)
+
+t.test(
+  'a settlement that was written first counts, though Redis reads the other connection first',
+  async (t) => {
+    const server = await startRedis(t)
+    const link = await connectLink(t, server.socket)
+    const one = await openLedger(t, { link })
+    const other = await openLedger(t, { link: await connectLink(t, server.socket) })
+    const [poor, busy] = [
+      await makeAccount(link),
+      await makeAccount(link, { key: { concurrency: 1 } }),
+    ]
+    for (const caller of [poor, busy]) await topUp(one, caller, 10)
+    for (const caller of [poor, busy]) {
+      const hold = await one.admit(request(caller, 10))
+      const filler = await makeAccount(link)
+      process.kill(server.pid, 'SIGSTOP')
+      // It waits at the other's connection, which is read first and to its end.
+      const filling = other.identify(filler)
+      await turn()
+      const settled = one.settle(hold, used(0))
+      const next = other.admit(request(caller, 10))
+      await turn()
+      process.kill(server.pid, 'SIGCONT')
+      await Promise.all([filling, settled])
+      t.equal((await next).amount, 10)
+    }
   },
 )

@@ -13,6 +13,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
       completion: 3,
       estimated: true,
       cut: true,
+      implausible: 8,
     }),
     {
       kind: 'settle',
@@ -25,6 +26,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
       completion: 3,
       counted: 30,
       minute: 7,
+      implausible: 8,
       keyId: 'k',
       model: 'm%2F1',
       flags: 'ec',
@@ -51,15 +53,15 @@ t.test('no number of a backend gets into the sums that they can not take', async
 
 t.test('what became of it', async (t) => {
   const order = { ...releaseOrder('r', 'x', 'h'), charge: 9 }
-  t.same(toSettled(order, undefined), { charge: 9, shortfall: 0, isWaiting: true })
+  t.same(toSettled(order, undefined), { charge: 9, owed: 0, isWaiting: true })
   t.same(toSettled(order, { word: 'late', nowMs: 1, values: [] }), {
     charge: 0,
-    shortfall: 0,
+    owed: 0,
     isWaiting: false,
   })
   t.same(toSettled(order, { word: 'ok', nowMs: 1, values: ['ok', 1, '4', '5'] }), {
     charge: 4,
-    shortfall: 5,
+    owed: 5,
     isWaiting: false,
   })
 })

@@ -58,7 +58,7 @@ t.test(
     )
     t.equal(await link.client.xlen(keys.journal(caller.ref)), journal)
     for (const hold of running)
-      t.match(await ledger.settle(hold, used(50)), { charge: 50, shortfall: 0, isWaiting: false })
+      t.match(await ledger.settle(hold, used(50)), { charge: 50, owed: 0, isWaiting: false })
     t.match(await ledger.balance(caller.ref), { spent: before.spent + 200, reserved: 0 })
     t.same((await ledger.audit(caller.ref)).differences, [])
   },

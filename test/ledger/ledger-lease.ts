@@ -77,7 +77,7 @@ t.test(
       { balance: 830, reserved: 0 },
       'a second reaping charges the difference',
     )
-    t.match(await frozen.ledger.settle(hold, used(150)), { charge: 150, shortfall: 0 })
+    t.match(await frozen.ledger.settle(hold, used(150)), { charge: 150, owed: 0 })
     t.match(await ledger.balance(caller.ref), { balance: 850, reserved: 0 })
     const { data } = await ledger.transactions(caller.ref, page)
     t.match(

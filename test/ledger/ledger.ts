@@ -1,5 +1,5 @@
 // Promises 1 to 5 of the ledger, each tried to be broken on a real Redis: never negative, conserved, exactly once,
-// bounded. Gateways that die: ledger-lease.ts; Redis away: ledger-away.ts.
+// owed. Gateways that die: ledger-lease.ts; Redis away: ledger-away.ts.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -31,7 +31,7 @@ t.test('a request holds what it wants, pays what it used, and gets the rest back
   t.equal(hold.amount, 400)
   t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 400, available: 600 })
   const settled = await ledger.settle(hold, { ...used(150), estimated: true })
-  t.match(settled, { charge: 150, shortfall: 0, isWaiting: false })
+  t.match(settled, { charge: 150, owed: 0, isWaiting: false })
   t.match(await ledger.balance(caller.ref), {
     balance: 850,
     reserved: 0,
@@ -140,27 +140,121 @@ t.test('3 exactly once: an admission whose reply was lost is taken back', async 
   )
 })
 
-t.test('4 bounded: what was used beyond hold and balance is a shortfall, not a debt', async (t) => {
+t.test('4 owed: what was used beyond hold and balance is paid by the next top-up', async (t) => {
   const { link, ledger } = await open(t)
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 100)
   const hold = await ledger.admit(request(caller, 60))
-  t.match(await ledger.settle(hold, { ...used(250), cut: true }), { charge: 100, shortfall: 150 })
-  t.match(await ledger.balance(caller.ref), { balance: 0, available: 0 })
+  t.match(await ledger.settle(hold, { ...used(250), cut: true }), { charge: 250, owed: 150 })
+  t.match(await ledger.balance(caller.ref), { balance: 0, available: 0, owed: 150, spent: 100 })
+  await topUp(ledger, caller, 100)
+  t.match(await ledger.balance(caller.ref), { balance: 0, available: 0, owed: 50, spent: 200 })
+  await topUp(ledger, caller, 100)
+  t.match(await ledger.balance(caller.ref), { balance: 50, available: 50, owed: 0, spent: 250 })
   const { data } = await ledger.transactions(caller.ref, page)
-  t.match(data[1], { amount: -100, shortfall: 150, cut: true, estimated: false })
+  t.match(data.slice(1), [
+    { type: 'charge', amount: -100, owed: 150, balance_after: 0, cut: true, estimated: false },
+    { type: 'topup', amount: 100, balance_after: 100 },
+    { type: 'repayment', amount: -100, balance_after: 0 },
+    { type: 'topup', amount: 100, balance_after: 100 },
+    { type: 'repayment', amount: -50, balance_after: 50 },
+  ])
+  t.notOk(data.some((row, i) => i !== 1 && 'owed' in row))
+  const now = Math.floor(Date.now() / 1000)
+  const usage = await ledger.usage(caller.ref, { from: now - 3600, to: now, bucket: 'hour' })
+  const costs = usage.data.map(({ cost, requests }) => [cost, requests])
+  t.same(costs, [[250, 1]], 'usage has it all when it was used, and a repayment is none')
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+t.test('4 owed: what a request could pay nothing of is on record too', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  const hold = await ledger.admit(request(caller, 0))
+  t.match(await ledger.settle(hold, used(5)), { charge: 5, owed: 5 })
+  t.match((await ledger.transactions(caller.ref, page)).data, [
+    { amount: 0, balance_after: 0, owed: 5 },
+  ])
+})
+
+t.test('4 owed: nothing that costs is admitted, and nothing can be taken', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 100)
+  const [one, other] = [
+    await ledger.admit(request(caller, 40)),
+    await ledger.admit(request(caller, 60)),
+  ]
+  await ledger.settle(one, used(50))
+  t.match(await ledger.balance(caller.ref), { available: 0, reserved: 60, owed: 10 })
+  await t.rejects(ledger.admit(request(caller, 1, { min: 0 })), {
+    code: 'insufficient_balance',
+    status: 402,
+    shortage: { available: 0, needed: 0, owed: 10 },
+    message: /owes 10 tokens/,
+  })
+  t.equal((await ledger.admit(request(caller, 0))).amount, 0, 'what costs nothing goes on')
+  const taken = { ref: caller.ref, idempotencyId: newHoldId(), amount: -1, type: 'adjustment' }
+  await t.rejects(ledger.credit({ ...taken, type: 'adjustment' }), {
+    code: 'insufficient_balance',
+    status: 409,
+    message: /owes 10 tokens/,
+  })
+  await ledger.settle(other, used(20))
+  t.match(await ledger.balance(caller.ref), { balance: 30, reserved: 0, owed: 0, spent: 70 })
+  await t.rejects(ledger.admit(request(caller, 31)), {
+    code: 'insufficient_balance',
+    shortage: { available: 30, needed: 31, owed: 0 },
+  })
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+t.test('4 owed: a positive adjustment pays what is owed first', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  await ledger.settle(await ledger.admit(request(caller, 0)), used(7))
+  const given = { ref: caller.ref, idempotencyId: newHoldId(), amount: 10 }
+  await ledger.credit({ ...given, type: 'adjustment' })
+  t.match(await ledger.balance(caller.ref), { balance: 3, owed: 0, granted: 10, spent: 7 })
+})
+
+t.test('4 owed: a debt never leaves what can be counted', async (t) => {
+  const { link, ledger } = await open(t)
+  const caller = await makeAccount(link)
+  const most = Number.MAX_SAFE_INTEGER
+  const holds = [await ledger.admit(request(caller, 0)), await ledger.admit(request(caller, 0))]
+  for (const hold of holds) await ledger.settle(hold, used(most - 3))
+  t.match(await ledger.balance(caller.ref), { balance: 0, owed: most })
+  await topUp(ledger, caller, most)
+  t.match(await ledger.balance(caller.ref), { balance: 0, owed: 0, spent: most })
+  t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
 t.test(
-  '4 bounded: a shortfall of a request that could be charged nothing is on record too',
+  'what is implausible is on the transaction, in the events once, and never owed',
   async (t) => {
-    const { link, ledger } = await open(t)
+    const reports: unknown[] = []
+    const events = { implausible: (report: unknown) => void reports.push(report) }
+    const { link, ledger } = await open(t, { events })
     const caller = await makeAccount(link)
-    const hold = await ledger.admit(request(caller, 0))
-    t.match(await ledger.settle(hold, used(5)), { charge: 0, shortfall: 5 })
-    t.match((await ledger.transactions(caller.ref, page)).data, [
-      { amount: 0, balance_after: 0, shortfall: 5 },
+    await topUp(ledger, caller, 100)
+    const free = await ledger.admit(request(caller, 0))
+    const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+    await ledger.settle(free, { ...nothing, implausible: 3 })
+    const paid = await ledger.admit(request(caller, 10))
+    await ledger.settle(paid, { ...used(5), implausible: 2 ** 60 })
+    link.cut()
+    await until(() => !link.up)
+    await until(() => ledger.isOpen)
+    t.match((await ledger.transactions(caller.ref, page)).data.slice(1), [
+      { type: 'charge', amount: 0, implausible: 3 },
+      { type: 'charge', amount: -5, implausible: Number.MAX_SAFE_INTEGER },
     ])
+    t.same(reports, [
+      { requestId: `req_${free.id}`, model: 'm', tokens: 3 },
+      { requestId: `req_${paid.id}`, model: 'm', tokens: Number.MAX_SAFE_INTEGER },
+    ])
+    t.match(await ledger.balance(caller.ref), { balance: 95, owed: 0 })
   },
 )
 
@@ -195,7 +289,7 @@ t.test('amounts up to 2^53-1 are exact to the token', async (t) => {
   const small = await ledger.admit(request(caller, 2))
   t.equal(big.amount, most - 2)
   await t.rejects(ledger.admit(request(caller, 1)), { code: 'insufficient_balance' })
-  t.match(await ledger.settle(big, used(most - 4)), { charge: most - 4, shortfall: 0 })
+  t.match(await ledger.settle(big, used(most - 4)), { charge: most - 4, owed: 0 })
   t.match(await ledger.balance(caller.ref), {
     granted: most,
     spent: most - 4,
@@ -237,7 +331,7 @@ t.test('a settlement that finds neither hold nor mark, but is young, charges now
   await topUp(ledger, caller, 1000)
   const hold = await ledger.admit(request(caller, 100))
   const forgotten = new Hold({ ...hold.fields, id: newHoldId() }, 100)
-  t.match(await ledger.settle(forgotten, used(50)), { charge: 50, shortfall: 0 })
+  t.match(await ledger.settle(forgotten, used(50)), { charge: 50, owed: 0 })
   t.match(await ledger.balance(caller.ref), { balance: 950, reserved: 100 })
 })
 

@@ -13,16 +13,32 @@ t.test('the hour of a hold is in its id', async (t) => {
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })
 
+t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
+  const ok: Reply = { word: 'ok', nowMs: 1, values: [] }
+  const sent: (readonly unknown[])[] = []
+  const run: LedgerScripts['run'] = async (_name, _keys, words) => {
+    sent.push(words)
+    return ok
+  }
+  const scripts: LedgerScripts = { run, load: async () => undefined }
+  const order = releaseOrder('r', 'h', id)
+  for (const one of [order, { ...order, implausible: 9 }]) {
+    await sendOrder(scripts, createRedisClock(), one)
+  }
+  t.match(
+    sent.map(([, numbers]) => numbers),
+    [/^\S+ 0 0 0 0 0 0 0$/, /^\S+ 0 0 0 0 0 0 9$/],
+  )
+})
+
 t.test('an order is sent again when the hour was wrong, but not for ever', async (t) => {
   const sent: (readonly string[])[] = []
   const wrong: Reply = { word: 'clock', nowMs: 1, values: [] }
-  const scripts: LedgerScripts = {
-    async run(_name, keys) {
-      sent.push(keys)
-      return wrong
-    },
-    load: async () => undefined,
+  const run: LedgerScripts['run'] = async (_name, keys) => {
+    sent.push(keys)
+    return wrong
   }
+  const scripts: LedgerScripts = { run, load: async () => undefined }
   const clock = createRedisClock(() => 48 * hourMs)
   await t.rejects(sendOrder(scripts, clock, releaseOrder('r', 'h', id)), {
     code: 'ledger_unavailable',

@@ -60,6 +60,11 @@ interface World {
 interface Seen {
   cursor: string
   sum: number
+  owed: number
+  /** How often something was owed, and how often it was paid. */
+  debts: number
+  repayments: number
+  /** All that was used, paid and owed together. */
   readonly charged: Map<string, number>
 }
 
@@ -71,7 +76,8 @@ function openGateway(link: ScriptLink): Gateway {
     onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
   })
   const plans = () => new Map([['default', unlimited]])
-  const door = new Door({ scripts, clock, leaseMs, plans, onReaped: () => undefined })
+  const [onReaped, onOwing] = [() => undefined, () => undefined]
+  const door = new Door({ scripts, clock, leaseMs, plans, onReaped, onOwing })
   return { link, scripts, door, send: (order) => sendOrder(scripts, clock, order) }
 }
 
@@ -117,15 +123,14 @@ async function settle({ send, link }: Gateway, life: Life, random: Random, isAlo
   }))
   const reply = await send(order)
   if (reply.word !== 'ok') throw new Error(`settle answered ${reply.word}`)
-  const [, , charged, shortfall] = reply.values
-  if (Number(charged) + Number(shortfall) !== order.charge)
-    throw new Error('charge + shortfall is not what was used')
-  if (Number(shortfall) === 0 || reply.values[5] === 1 || !isAlone) return
+  const [, , charged, owed] = reply.values
+  if (Number(charged) !== order.charge) throw new Error('the charge is not what was used')
+  if (Number(owed) === 0 || reply.values[5] === 1 || !isAlone) return
   if (
     Number(reply.values[4]) !==
     Number(await link.client.hget(keys.account(life.caller.ref), 'reserved'))
   )
-    throw new Error('a shortfall although there was money')
+    throw new Error('something is owed although there was money')
 }
 
 async function credit({ send }: Gateway, world: World, caller: TestAccount, random: Random) {
@@ -190,26 +195,38 @@ async function step(
 }
 
 function checkEntry(world: World, seen: Seen, entry: Entry) {
-  const { type, amount, balance, hold, flags } = fieldsOf(entry)
+  const { type, amount, balance, hold, flags, owed = '0' } = fieldsOf(entry)
   seen.sum += Number(amount)
+  seen.owed += Number(owed)
+  if (Number(owed) > 0) seen.debts++
+  if (type === 'repayment') {
+    seen.owed += Number(amount)
+    seen.repayments++
+  }
   seen.cursor = `(${entry[0]}`
   if (seen.sum !== Number(balance)) throw new Error(`balance_after is ${balance}, not ${seen.sum}`)
   if (!hold) return
   const before = seen.charged.get(hold) ?? 0
-  const charged = before - Number(amount)
+  const charged = before - Number(amount) + Number(owed)
   seen.charged.set(hold, charged)
   if (type !== (before > 0 ? 'adjustment' : 'charge'))
     throw new Error(`a ${type} after ${before} was charged`)
   const life = world.lives.find((one) => one.hold.id === hold)
   // Only reapings estimate here.
   if (flags !== 'e' || !life) return
-  const most = Math.min(life.checkpoint, life.granted)
-  if (life.reopened ? charged > most : charged !== most)
-    throw new Error(`reaped at ${charged}, not ${most}`)
+  if (life.reopened ? charged > life.checkpoint : charged !== life.checkpoint)
+    throw new Error(`reaped at ${charged}, not ${life.checkpoint}`)
 }
 
 async function check(world: World, { client }: ScriptLink, ref: string) {
-  const seen: Seen = world.journal.get(ref) ?? { cursor: '-', sum: 0, charged: new Map() }
+  const seen: Seen = world.journal.get(ref) ?? {
+    cursor: '-',
+    sum: 0,
+    owed: 0,
+    debts: 0,
+    repayments: 0,
+    charged: new Map(),
+  }
   world.journal.set(ref, seen)
   const replies = await client
     .multi()
@@ -224,27 +241,31 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     number,
     readonly Entry[],
   ]
-  const [granted, spent, reserved] = [account.granted, account.spent, account.reserved].map(
-    (text) => Number(text ?? 0),
-  ) as [number, number, number]
+  const { granted, spent, reserved, owed } = account
+  const available = Number(granted ?? 0) - Number(spent ?? 0) - Number(reserved ?? 0)
+  const balance = available + Number(reserved ?? 0)
   for (const entry of entries) checkEntry(world, seen, entry)
   for (const [id, value] of Object.entries(open)) {
     const life = world.lives.find(({ hold }) => hold.id === id)
-    const ceiling = Number(value.split(' ')[0]) + (seen.charged.get(id) ?? 0)
-    if (life && ceiling > life.granted)
+    const amount = Number(value.split(' ')[0])
+    const ceiling = amount + (seen.charged.get(id) ?? 0)
+    if (life && amount > 0 && ceiling > life.granted)
       throw new Error(`opened again for ${ceiling} of ${life.granted}`)
   }
   const held = Object.values(open).reduce((sum, value) => sum + Number(value.split(' ')[0]), 0)
   const charged = [...seen.charged.values()].reduce((sum, charge) => sum + charge, 0)
   const problems = [
-    granted - spent - reserved < 0 && 'negative',
-    granted - spent !== seen.sum && 'balance is not the sum of the journal',
-    reserved !== held && 'reserved is not the sum of the open holds',
+    available < 0 && 'negative',
+    balance !== seen.sum && 'balance is not the sum of the journal',
+    Number(owed ?? 0) !== seen.owed && 'owed is not what charges owe less repayments',
+    seen.owed < 0 && 'more was repaid than owed',
+    seen.owed > 0 && available !== 0 && 'something is available and not taken by what is owed',
+    Number(reserved ?? 0) !== held && 'reserved is not the sum of the open holds',
     leases !== Object.keys(open).length && 'holds without lease or leases without hold',
     Number(account[`open:key_${ref}`] ?? 0) !== leases &&
       'the count of the open holds of the key is wrong',
-    (world.credited.get(ref) ?? 0) - charged !== seen.sum &&
-      'top-ups less charges are not the balance',
+    (world.credited.get(ref) ?? 0) - charged !== seen.sum - seen.owed &&
+      'top-ups less what was used are not the balance less what is owed',
   ].filter(Boolean)
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
@@ -259,14 +280,11 @@ async function checkLives(t: Test, world: World, { client }: ScriptLink) {
       client.hget(keys.open(ref), hold.id),
     ])
     const inJournal = world.journal.get(ref)?.charged.get(hold.id) ?? 0
-    const [kind, charge, shortfall] = (mark ?? '').split(' ')
+    const [kind, charge] = (mark ?? '').split(' ')
     const isRight = order
-      ? kind === 's' &&
-        !open &&
-        Number(charge) === inJournal &&
-        inJournal + Number(shortfall) === order.charge
+      ? kind === 's' && !open && Number(charge) === inJournal && inJournal === order.charge
       : kind === 'r'
-        ? Number(charge) === inJournal && (reopened || inJournal === Math.min(checkpoint, granted))
+        ? Number(charge) === inJournal && (reopened || inJournal === checkpoint)
         : open !== null && inJournal === 0
     if (!isRight)
       wrong.push({ id: hold.id, mark, open, inJournal, order, granted, checkpoint, reopened })
@@ -349,6 +367,8 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     await check(world, links[0], ref)
     await checkUsage(t, world, links[0], ref)
     t.equal(await links[0].client.hget(keys.account(ref), 'reserved'), '0', 'nothing is held')
+    const { debts = 0, repayments = 0 } = world.journal.get(ref) ?? {}
+    t.ok(debts > 0 && repayments > 0, `${debts} debts, ${repayments} repayments`)
   }
   await checkLives(t, world, links[0])
 })

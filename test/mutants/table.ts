@@ -43,15 +43,15 @@ const wide = ['ledger/ledger.ts', 'ledger/property.ts']
 export const mutants: readonly Mutant[] = [
   lua('admit', 'local amount = math.min(want, available)', 'local amount = want', wide),
   lua(
-    'admit',
-    'local available = account.granted - account.spent - account.reserved',
-    'local available = account.granted - account.spent',
+    'prelude',
+    'return account.granted - account.spent - account.reserved',
+    'return account.granted - account.spent',
     wide,
   ),
   lua(
     'admit',
-    "if available < min then return 'insufficient_balance', 'balance' end",
-    "if available <= min then return 'insufficient_balance', 'balance' end",
+    'if available < min or (account.owed > 0 and want > 0) then',
+    'if available <= min or (account.owed > 0 and want > 0) then',
     wide,
   ),
   lua(
@@ -62,30 +62,63 @@ export const mutants: readonly Mutant[] = [
   ),
   lua('admit', "local running = call('HLEN', open) - #reap.charges", 'local running = 0', limits),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
-  lua('settle', 'local shortfall = math.max(0, delta - most)', 'local shortfall = 0', wide),
+  lua(
+    'admit',
+    'if available < min or (account.owed > 0 and want > 0) then',
+    'if available < min then',
+  ),
+  lua('prelude', 'account.owed = account.owed + charge.owed', '', wide),
+  lua('prelude', 'account.owed = account.owed - paid', '', wide),
+  lua(
+    'prelude',
+    'charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)',
+    'charge.owed = 0',
+    wide,
+  ),
+  lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('door', 'reap.repaid = book_repayment(account)', '', wide),
+  lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
+    'ledger/archive.ts',
+  ]),
   lua('settle', 'account.reserved = account.reserved - held', '', wide),
-  lua('settle', 'local delta = total - before.charge', 'local delta = total', wide),
+  lua(
+    'settle',
+    'book_charge(account, charge, total - before.charge)',
+    'book_charge(account, charge, total)',
+    wide,
+  ),
   lua(
     'settle',
     'local correction = prompt + completion - counted',
     'local correction = prompt - counted',
     limits,
   ),
-  lua('credit', "if available + amount < 0 then return { 'insufficient_balance', now } end", '', [
-    'ledger/credit.ts',
-  ]),
+  lua('credit', 'if available + amount < 0 then', 'if false then', ['ledger/credit.ts']),
   lua('credit', "if of_hash ~= hash then return { 'idempotency_key_reused', now } end", '', [
     'ledger/credit.ts',
   ]),
   lua('checkpoint', 'leases[#leases + 1] = deadline', 'leases[#leases + 1] = now', [
     'ledger/ledger-lease.ts',
   ]),
-  lua('prelude', 'account.spent = account.spent + charge.delta', '', wide),
+  lua('prelude', 'account.spent = account.spent + paid', '', wide),
   code(
     'ledger/price.ts',
     'return bounded((sum + micro - 1n) / micro)',
     'return bounded(sum / micro)',
   ),
+  code(
+    'ledger/door.ts',
+    'const reply = mayBeLate(first) ? await this.#ask(question) : first',
+    'const reply = first',
+  ),
+  {
+    file: 'src/lifecycle.ts',
+    line: 'finished = done ? done.then(() => x.written) : x.written',
+    replacement: 'finished = done',
+    tests: ['lifecycle.ts'],
+  },
+  code('ledger/debtors.ts', 'await addOwing(refs)', ''),
   code(
     'ledger/ending.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",

@@ -98,14 +98,14 @@ t.test('choices share what the balance affords', async (t) => {
 })
 
 t.test(
-  'a backend that runs past its bound is paid up to the balance; the rest is a shortfall',
+  'a backend that runs past its bound is paid up to the balance; the rest is owed',
   async (t) => {
     const script = chat({ chunks: 30, ignoreMaxTokens: true })
     const { gateway } = await start(t, script, 'input: 0, output: 1')
     const account = await gateway.account(20)
     await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
-    t.match(await chargesOf(gateway, account), [{ amount: -20, shortfall: 10, balance_after: 0 }])
-    t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0 })
+    t.match(await chargesOf(gateway, account), [{ amount: -20, owed: 10, balance_after: 0 }])
+    t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 10 })
     t.same(await differencesOf(gateway), [])
   },
 )

@@ -241,6 +241,7 @@ function balance(): Json {
     available: 9007199254739791,
     granted: 9007199254740991,
     spent: 0,
+    owed: 7,
     updated_at: 1795200000,
   }
 }

@@ -55,6 +55,12 @@ pub struct Transaction {
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Of a charge: what could not be paid then, beside `amount`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owed: Option<i64>,
+    /// Of a charge: what a model reported beyond what is possible. Not charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub implausible: Option<i64>,
     /// Everything else, such as `request_id`, `session_id`, `message_id`, `note`.
     #[serde(flatten)]
     pub extra: Extra,

@@ -115,6 +115,8 @@ open_enum! {
         Charge = "charge",
         /// The operator, or a repair, corrected it.
         Adjustment = "adjustment",
+        /// What charges had left owed was paid.
+        Repayment = "repayment",
     }
 }
 
@@ -268,8 +270,10 @@ pub struct Balance {
     pub available: i64,
     /// All that was ever added.
     pub granted: i64,
-    /// All that was ever used.
+    /// All that was ever paid for what was used.
     pub spent: i64,
+    /// Used and not yet paid: taken first from what comes in.
+    pub owed: i64,
     /// Unix seconds.
     pub updated_at: u64,
     /// Everything else.

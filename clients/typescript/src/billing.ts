@@ -17,6 +17,8 @@ export interface Balance {
   readonly available: number
   readonly granted: number
   readonly spent: number
+  /** Used and not yet paid: taken first from whatever becomes available. While it is not 0, nothing is available. */
+  readonly owed: number
   readonly updated_at: number
   readonly [name: string]: unknown
 }
@@ -24,7 +26,7 @@ export interface Balance {
 export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
-  readonly type: 'topup' | 'charge' | 'adjustment' | (string & {})
+  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | (string & {})
   /** Negative where the balance went down. */
   readonly amount: number
   readonly balance_after: number
@@ -32,6 +34,10 @@ export interface Transaction {
   readonly model?: string
   readonly usage?: TokenUsage
   readonly estimated?: boolean
+  /** Of a charge: what could not be paid then, beside `amount`. */
+  readonly owed?: number
+  /** Of a charge: what a model reported beyond what is possible. Not charged. */
+  readonly implausible?: number
   readonly request_id?: string
   readonly session_id?: string
   readonly message_id?: string

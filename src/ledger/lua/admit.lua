@@ -1,15 +1,15 @@
 -- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
 -- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
 -- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`, the hold's own hour among them; 2 scope;
---       3 `<hold id> <want> <min> <tokens for the limit>`;
+--       3 `<hold id> <want> <min> <tokens for the limit>`; while something is owed, only a want of 0 is granted;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them;
 --       7 key id of a hold to be opened again: no limits, no min, no key to check; else ''
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
---          charged before, account id, name, plan, key id
+--          charged before, account id, name, plan, key id, what the account owes
 --      | clock, now | hours, now, hour… | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
---          account id, key id; but for an unknown key <error code>, now, reaped
+--          account id, key id, what the account owes; but for an unknown key <error code>, now, reaped
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local usage_hour, usage_day = KEYS[6], KEYS[7]
@@ -55,7 +55,7 @@ local function over(used, limit)
   return limit ~= nil and used > limit
 end
 
-local available = account.granted - account.spent - account.reserved
+local available = available_of(account)
 
 -- The code of the first limit that is hit and its name, or nil.
 local function find_limit()
@@ -96,7 +96,9 @@ local function find_no()
   if is_open then return nil end
   local limit, which = find_limit()
   if limit then return limit, which end
-  if available < min then return 'insufficient_balance', 'balance' end
+  if available < min or (account.owed > 0 and want > 0) then
+    return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
+  end
   return nil
 end
 
@@ -108,11 +110,12 @@ local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceed
 
 write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
-if no then return answer(no, which, int(available), account.id, key.id) end
+if no then return answer(no, which, int(available), account.id, key.id, int(account.owed)) end
 if not is_again then touch_key(key_key, key, now) end
 if is_open then
   local held = number(match(opened, '^%d+'))
-  return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id)
+  return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
+    int(account.owed))
 end
 
 account.reserved = account.reserved + amount
@@ -131,4 +134,5 @@ end
 call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
 call('ZADD', holds, int(now + lease), id)
-return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id)
+return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
+  int(account.owed))

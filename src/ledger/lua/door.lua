@@ -54,23 +54,23 @@ local function book_reaping(account, id, value, mark)
   local amount, total, prompt, cached, completion, key_id, model, meta =
     match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
   local before = read_reaped(mark)
-  local delta = math.max(0, math.min(number(total) - before.charge, number(amount)))
   local charge = {
-    id = id, prior = before.charge, delta = delta, shortfall = 0, model = model, key_id = key_id,
-    flags = 'e', meta = meta,
+    id = id, prior = before.charge, model = model, key_id = key_id, flags = 'e', meta = meta,
+    implausible = 0,
   }
   account.reserved = account.reserved - number(amount)
-  book_charge(account, charge)
-  count_usage(charge, before.charge + delta, number(prompt), number(cached), number(completion), before)
-  charge.mark = 'r ' .. int(before.charge + delta) .. ' ' .. charge.usage
+  book_charge(account, charge, math.max(0, number(total) - before.charge))
+  local charged = before.charge + charge.paid + charge.owed
+  count_usage(charge, charged, number(prompt), number(cached), number(completion), before)
+  charge.mark = 'r ' .. int(charged) .. ' ' .. charge.usage
   return charge
 end
 
--- Expired holds, at most 100, already booked in `account`. `missing`: hours whose settled keys were
--- not declared. A Redis that was just started reaps nobody: its gateways had no chance to renew.
+-- Expired holds, at most 100, already booked in `account`, with what their rest repays. `missing`: hours whose settled
+-- keys were not declared. A Redis that was just started reaps nobody: its gateways had no chance to renew.
 local function find_expired(account, holds, open, settled, now, lease)
   local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
-  local reap = { charges = {}, missing = {}, by_key = {}, more = false }
+  local reap = { charges = {}, missing = {}, by_key = {}, more = false, repaid = 0 }
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
@@ -87,6 +87,7 @@ local function find_expired(account, holds, open, settled, now, lease)
       reap.missing[hour] = true
     end
   end
+  reap.repaid = book_repayment(account)
   return reap
 end
 
@@ -110,5 +111,6 @@ local function write_reaping(account_key, account, holds, open, journal, usage_h
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
     write_charge(journal, usage_hour, usage_day, charge)
   end
+  write_repayment(journal, account, reap.repaid)
   write_sums(account_key, account)
 end

@@ -21,25 +21,46 @@ end
 
 local function read_account(key)
   local found = call('HMGET', key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
-    'reserved', 'minute', 'requests', 'tokens')
+    'reserved', 'minute', 'requests', 'tokens', 'owed')
+  local owed = number(found[11])
   return {
     id = found[1], name = found[2] or '', status = found[3], plan = found[4] or 'default',
     granted = number(found[5]), spent = number(found[6]), reserved = number(found[7]),
     minute = number(found[8]), requests = number(found[9]), tokens = number(found[10]),
+    owed = owed, owed_before = owed,
   }
 end
 
--- Puts a charge into the sums that were read; write_charge and write_sums store it.
+local function available_of(account)
+  return account.granted - account.spent - account.reserved
+end
+
+-- Puts a charge into the sums that were read; write_charge and write_sums store it. `due` is what was used and not
+-- charged before: what the account has available is paid, the rest is owed.
 -- What follows a reaping's charge is an adjustment, so a request has one charge whatever happens.
-local function book_charge(account, charge)
-  if charge.prior > 0 and account.granted - charge.delta <= MAX_AMOUNT then
+local function book_charge(account, charge, due)
+  local paid = math.min(due, available_of(account))
+  charge.paid = paid
+  charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)
+  account.owed = account.owed + charge.owed
+  if charge.prior > 0 and account.granted - paid <= MAX_AMOUNT then
     charge.kind = 'adjustment'
-    account.granted = account.granted - charge.delta
+    account.granted = account.granted - paid
   else
     charge.kind = 'charge'
-    account.spent = account.spent + charge.delta
+    account.spent = account.spent + paid
   end
   charge.balance = account.granted - account.spent
+end
+
+-- To be called whenever something may have become available: what is owed takes it first. So while anything is owed,
+-- nothing is available. Answers what was paid, for write_repayment.
+local function book_repayment(account)
+  if account.owed == 0 then return 0 end
+  local paid = math.min(account.owed, available_of(account))
+  account.spent = account.spent + paid
+  account.owed = account.owed - paid
+  return paid
 end
 
 local function was_used(amount, prompt, completion)
@@ -65,33 +86,47 @@ local function write_usage(key, seconds, charge)
     match(sums or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
   call('HSET', key, field, format('%d %d %d %d %d', requests + charge.requests,
     prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
-    cost + charge.delta))
+    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed)))
   if not sums then call('EXPIRE', key, seconds) end
 end
 
--- An entry of amount 0 only where there was a shortfall: that must not vanish.
+-- An entry of amount 0 only where something is owed or implausible: that must not vanish.
 local function write_charge(journal, usage_hour, usage_day, charge)
-  if charge.delta ~= 0 or charge.shortfall > 0 then
-    call('XADD', journal, '*', 'type', charge.kind, 'amount', int(-charge.delta),
+  if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
+    local more = {}
+    if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
+    if charge.implausible > 0 then
+      more[#more + 1] = 'implausible'
+      more[#more + 1] = int(charge.implausible)
+    end
+    call('XADD', journal, '*', 'type', charge.kind, 'amount', int(-charge.paid),
       'balance', int(charge.balance), 'hold', charge.id, 'model', charge.model,
       'key', charge.key_id, 'usage', charge.usage, 'flags', charge.flags,
-      'shortfall', int(charge.shortfall), 'meta', charge.meta)
+      'meta', charge.meta, unpack(more))
   end
-  if charge.delta ~= 0 or charge.requests ~= 0 or charge.prompt ~= 0
+  if charge.paid ~= 0 or charge.owed ~= 0 or charge.requests ~= 0 or charge.prompt ~= 0
     or charge.completion ~= 0 or charge.cached ~= 0 then
     write_usage(usage_hour, USAGE_HOUR_SECONDS, charge)
     write_usage(usage_day, USAGE_DAY_SECONDS, charge)
   end
 end
 
-local function write_sums(key, account)
+local function write_repayment(journal, account, paid)
+  if paid == 0 then return end
+  call('XADD', journal, '*', 'type', 'repayment', 'amount', int(-paid),
+    'balance', int(account.granted - account.spent), 'meta', '{}')
+end
+
+-- Further fields and their values may follow.
+local function write_sums(key, account, ...)
   call('HSET', key, 'granted', int(account.granted), 'spent', int(account.spent),
-    'reserved', int(account.reserved))
+    'reserved', int(account.reserved), ...)
+  if account.owed ~= account.owed_before then call('HSET', key, 'owed', int(account.owed)) end
 end
 
 local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0 }
 
--- A mark: `s <charge> <shortfall>` (settled) or `r <charge> <prompt> <cached> <completion>` (reaped).
+-- A mark: `s <charge> <owed of it>` (settled) or `r <charge> <prompt> <cached> <completion>` (reaped).
 local function read_reaped(mark)
   if not mark then return NOTHING_BEFORE end
   local charge, prompt, cached, completion = match(mark, '^r (%d+) (%d+) (%d+) (%d+)$')

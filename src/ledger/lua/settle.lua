@@ -1,14 +1,17 @@
--- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back.
+-- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back, first
+-- to what the account owes. What was used is charged in full: what can't be paid now is owed.
 -- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of the hold's hour
--- ARGV: 1 usage hour; 2 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit> <their minute>`;
+-- ARGV: 1 usage hour; 2 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
+--       <their minute> <implausible>`;
 --       3 `<key id> <model percent-encoded>`; 4 flags: e estimated, c cut; 5 meta
--- Reply: ok, now, charge, shortfall, balance, 1 = it was settled before | clock, now | late, now | account_not_found, now
+-- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
+--      | clock, now | late, now | account_not_found, now
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local usage_hour, usage_day, settled = KEYS[6], KEYS[7], KEYS[8]
 local hour, flags, meta = ARGV[1], ARGV[4], ARGV[5]
-local id, total, prompt, cached, completion, counted, minute =
-  match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local id, total, prompt, cached, completion, counted, minute, implausible =
+  match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local key_id, model = match(ARGV[3], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, counted, minute = number(completion), number(counted), number(minute)
@@ -18,8 +21,8 @@ local account = read_account(account_key)
 if not account.id then return { 'account_not_found', now } end
 local mark = call('HGET', settled, id)
 if mark and string.sub(mark, 1, 1) == 's' then
-  local charge, shortfall = match(mark, '^s (%d+) (%d+)$')
-  return { 'ok', now, charge, shortfall, int(account.granted - account.spent), 1 }
+  local charge, owed = match(mark, '^s (%d+) (%d+)$')
+  return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
 end
 local opened = call('HGET', open, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
@@ -32,19 +35,17 @@ if opened then
   key_id = owner
 end
 local before = read_reaped(mark)
-local most = held + account.granted - account.spent - account.reserved
-local delta = total - before.charge
-local shortfall = math.max(0, delta - most)
-delta = delta - shortfall
 local charge = {
-  id = id, prior = before.charge, delta = delta, shortfall = shortfall, model = model,
-  key_id = key_id, flags = flags, meta = meta,
+  id = id, prior = before.charge, model = model, key_id = key_id, flags = flags, meta = meta,
+  implausible = number(implausible),
 }
 account.reserved = account.reserved - held
-book_charge(account, charge)
+book_charge(account, charge, total - before.charge)
 count_usage(charge, total, prompt, cached, completion, before)
+local repaid = book_repayment(account)
+local charged = int(before.charge + charge.paid + charge.owed)
 
-call('HSET', settled, id, 's ' .. int(before.charge + delta) .. ' ' .. int(shortfall))
+call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
 call('EXPIRE', settled, MARK_SECONDS)
 if opened then
   call('ZREM', holds, id)
@@ -52,12 +53,12 @@ if opened then
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
 write_charge(journal, usage_hour, usage_day, charge)
+write_repayment(journal, account, repaid)
 
 -- The limit counted an estimate; while its minute lasts, the truth takes its place.
 local correction = prompt + completion - counted
 if account.minute == minute and correction ~= 0 then
-  call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
-    'reserved', int(account.reserved), 'tokens', int(math.max(0, account.tokens + correction)))
+  write_sums(account_key, account, 'tokens', int(math.max(0, account.tokens + correction)))
 else
   write_sums(account_key, account)
 end
@@ -65,6 +66,4 @@ local of_key = call('HMGET', key_key, 'minute', 'tokens')
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
-return {
-  'ok', now, int(before.charge + delta), int(shortfall), int(account.granted - account.spent), 0,
-}
+return { 'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0 }

@@ -12,15 +12,19 @@ if #entries == 0 then return { 'ok', now, 0 } end
 if #entries ~= count or entries[1][1] ~= first or entries[count][1] ~= last then
   return { 'mismatch', now, #entries }
 end
-local sums = call('HMGET', account_key, 'archived', 'archived_granted', 'archived_spent')
+local sums = call('HMGET', account_key, 'archived', 'archived_granted', 'archived_spent',
+  'archived_owed')
 local archived, granted, spent = number(sums[1]), number(sums[2]), number(sums[3])
+local owed = number(sums[4])
 local balance = '0'
 for _, entry in ipairs(entries) do
   local fields = {}
   for i = 1, #entry[2], 2 do
     fields[entry[2][i]] = entry[2][i + 1]
   end
-  if fields.type == 'charge' then
+  owed = owed + number(fields.owed)
+  if fields.type == 'repayment' then owed = owed + number(fields.amount) end
+  if fields.type == 'charge' or fields.type == 'repayment' then
     spent = spent - number(fields.amount)
   else
     granted = granted + number(fields.amount)
@@ -28,7 +32,8 @@ for _, entry in ipairs(entries) do
   balance = fields.balance
 end
 call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
-  'archived_spent', int(spent), 'archived_balance', balance, 'archived_last', last)
+  'archived_spent', int(spent), 'archived_owed', int(owed), 'archived_balance', balance,
+  'archived_last', last)
 -- Nothing lies between the last entry and its id with the next sequence.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))

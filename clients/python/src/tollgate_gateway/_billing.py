@@ -32,7 +32,7 @@ _PATH = ("api", "billing")
 
 @dataclass(frozen=True)
 class Balance(Record):
-    """`available` is `balance` less what running requests have reserved."""
+    """`available` is `balance` less what running requests have reserved; `owed` is paid first from what comes in."""
 
     unit: str = "token"
     balance: int = 0
@@ -40,12 +40,16 @@ class Balance(Record):
     available: int = 0
     granted: int = 0
     spent: int = 0
+    owed: int = 0
     updated_at: int = 0
 
 
 @dataclass(frozen=True)
 class Transaction(Record):
-    """`type`: topup, charge or adjustment; `amount` is negative for what was taken."""
+    """`type`: topup, charge, adjustment or repayment (of what charges had left `owed`).
+
+    `amount` is negative for what was taken. What was `implausible` is not charged.
+    """
 
     id: str = ""
     type: str = ""
@@ -54,6 +58,8 @@ class Transaction(Record):
     model: str | None = None
     usage: TokenUsage | None = None
     estimated: bool = False
+    owed: int = 0
+    implausible: int = 0
     request_id: str | None = None
     session_id: str | None = None
     message_id: str | None = None

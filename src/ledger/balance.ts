@@ -1,0 +1,31 @@
+// What an account has, as customers and operators are shown it.
+
+import type { Identity } from './door.ts'
+
+export interface Balance {
+  readonly object: 'billing.balance'
+  readonly unit: 'token'
+  readonly balance: number
+  readonly reserved: number
+  readonly available: number
+  readonly granted: number
+  readonly spent: number
+  /** What was used and could not be paid: it is paid first from whatever becomes available. */
+  readonly owed: number
+  readonly updated_at: number
+}
+
+export function toBalance({ granted, spent, reserved, owed, nowMs }: Identity): Balance {
+  const balance = granted - spent
+  return {
+    object: 'billing.balance',
+    unit: 'token',
+    balance,
+    reserved,
+    available: balance - reserved,
+    granted,
+    spent,
+    owed,
+    updated_at: Math.floor(nowMs / 1000),
+  }
+}

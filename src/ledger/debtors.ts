@@ -1,0 +1,81 @@
+// What all accounts owe together, for a gauge. The set of debtors is a hint, written when a reply of a script says that
+// an account owes something; the amounts are read from the accounts, and who owes nothing any more leaves the set.
+// A debtor that was not written (a killed gateway, a Redis that forgot) is found when all accounts are looked at.
+
+import type { Redis } from 'ioredis'
+import { keys } from '../redis.ts'
+import { allRefs } from './audit.ts'
+
+export interface Debtors {
+  /** A reply said that this account owes something. Never throws; nobody waits for it. */
+  note(ref: string): void
+  /** What all known debtors owe now. */
+  sum(): Promise<number>
+  /** Looks at every account, so that the next sum has all. */
+  findAll(): Promise<void>
+}
+
+const chunk = 1000
+/** Of those noted since the last sum; the others are in Redis alone. */
+const maxNoted = 10_000
+
+export function createDebtors(redis: Redis): Debtors {
+  const noted = new Set<string>()
+  const add = async (refs: readonly string[]) => {
+    if (refs.length > 0) await redis.sadd(keys.debtors, ...refs)
+  }
+  const owedBy = async (refs: readonly string[]) => {
+    const read = (ref: string) => redis.hget(keys.account(ref), 'owed')
+    return (await Promise.all(refs.map(read))).map(Number)
+  }
+  const addOwing = async (refs: readonly string[]) => {
+    const owed = await owedBy(refs)
+    await add(refs.filter((_, i) => owed[i] !== 0))
+  }
+  const remove = async (refs: readonly string[]) => {
+    if (refs.length === 0) return
+    await redis.srem(keys.debtors, ...refs)
+    // One of them may have been noted by another gateway meanwhile.
+    await addOwing(refs)
+  }
+  return {
+    note(ref) {
+      if (noted.has(ref)) return
+      if (noted.size < maxNoted) noted.add(ref)
+      // Redis is away: the next sum writes it.
+      add([ref]).catch(() => undefined)
+    },
+    async sum() {
+      // Again: Redis may have forgotten what it was told a moment ago.
+      const again = [...noted]
+      await add(again)
+      for (const ref of again) noted.delete(ref)
+      const found = new Map<string, number>()
+      for await (const refs of members(redis)) {
+        const owed = await owedBy(refs)
+        refs.forEach((ref, i) => found.set(ref, owed[i] ?? 0))
+        await remove(refs.filter((_, i) => owed[i] === 0))
+      }
+      return [...found.values()].reduce((sum, owed) => sum + owed, 0)
+    },
+    async findAll() {
+      let refs: string[] = []
+      for await (const ref of allRefs(redis)) {
+        refs.push(ref)
+        if (refs.length < chunk) continue
+        await addOwing(refs)
+        refs = []
+      }
+      await addOwing(refs)
+    },
+  }
+}
+
+async function* members(redis: Redis): AsyncGenerator<readonly string[]> {
+  let cursor = '0'
+  do {
+    const [next, refs] = await redis.sscan(keys.debtors, cursor, 'COUNT', chunk)
+    yield refs
+    cursor = next
+  } while (cursor !== '0')
+}
