@@ -7,6 +7,7 @@
 
 import type { BackendAnswer } from '../backend/sending.ts'
 import { mask } from '../backend/secrets.ts'
+import type { EventKind } from '../backend/usage.ts'
 import { SseReader } from '../backend/sse-reader.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
 import type { Outcome } from '../exchange.ts'
@@ -97,13 +98,17 @@ export class Relay {
     const ending = await this.#ended.promise
     this.#release()
     await this.#generation.run.finish(this.#outcome(ending))
-    return { ending, frames: this.#takeFrames() + this.#terminal(ending) }
+    const { cancelled } = this.#generation
+    const told: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
+    return { ending: told, frames: this.#takeFrames() + this.#terminal(told) }
   }
 
   readonly #onData = (chunk: Buffer) => {
     try {
       this.#reader.feed(chunk, this.#onEvent)
     } catch (error) {
+      const { rest } = this.#reader
+      this.#generation.meter.refused({ head: rest, tail: rest, bytes: rest.length })
       this.#end({ kind: 'failed', error: asGatewayError(error) })
     }
     if (this.#isEnded) return
@@ -117,6 +122,7 @@ export class Relay {
     const { meter, run, request, target, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
+    if (this.#generation.cancelled) return this.#onUnheard(kind)
     run.event?.(event)
     if (kind === 'error') {
       event.data = mask(event.data, target)
@@ -128,6 +134,13 @@ export class Relay {
     deadline.heard()
     if (kind === 'usage' && !request.wantsUsage) return
     this.#frames += this.#generation.grammar.frame(event)
+  }
+
+  /** Only metered: nobody is to hear of it. */
+  #onUnheard(kind: EventKind): void {
+    if (kind === 'error') return this.#end({ kind: 'relayed-error' })
+    if (kind === 'content') this.#onContent()
+    this.#generation.deadline.heard()
   }
 
   #onContent(): void {
@@ -228,20 +241,26 @@ export class Relay {
   }
 
   #outcome(ending: Ending): Outcome {
+    const failure = ending.kind === 'failed' ? ending.error : undefined
+    const error = this.#generation.cancelled ?? failure
     return {
       ...outcome(this.#generation, 200),
       clientLeft: ending.kind === 'left' || this.#out?.left === true,
       complete: ending.kind === 'complete' || ending.kind === 'length',
       cut: ending.kind === 'length' && ending.cut,
-      ...(ending.kind === 'failed' ? { error: ending.error } : {}),
+      ...(error && { error }),
     }
   }
 
   #terminal(ending: Ending): string {
-    const { x, request } = this.#generation
+    const { x, request, meter } = this.#generation
     if (ending.kind === 'complete') return this.#own(doneData)
     if (ending.kind === 'length') {
-      return this.#own(lengthChunk(x.id, request.model.id)) + this.#own(doneData)
+      const { endpoint } = request.row
+      const frames = meter.unfinished.map((index) =>
+        this.#own(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
+      )
+      return frames.join('') + this.#own(doneData)
     }
     if (ending.kind === 'failed') return this.#own(latin1(errorBody(ending.error, x.id)))
     return ''

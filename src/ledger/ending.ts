@@ -7,6 +7,8 @@ import { numberAt } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 
 export interface Ending extends Readonly<Progress> {
+  /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */
+  readonly implausible?: number
   readonly estimated?: boolean
   readonly cut?: boolean
 }
