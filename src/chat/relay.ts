@@ -3,7 +3,8 @@
 //
 // What can end it, each a call of #end:
 //   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
-//   leaving (deadline.signal) · the ledger (money out, suspended) · ran past its bound · an event too large
+//   leaving, once what had come by then is read (deadline.signal) · the ledger (money out, suspended) · ran past its
+//   bound · an event too large
 
 import type { BackendAnswer } from '../backend/sending.ts'
 import { mask } from '../backend/secrets.ts'
@@ -18,6 +19,7 @@ import type { SseEvent } from '../plugin.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
+import { untilQuiet } from './quiet.ts'
 
 export type Ending =
   | { readonly kind: 'complete' }
@@ -51,6 +53,9 @@ export class Relay {
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
   #isEnded = false
+  #isDeparting = false
+  /** Of the backend's socket. */
+  #reads = 0
   #isOpen = false
   /** Frames not yet written. */
   #frames = ''
@@ -67,6 +72,7 @@ export class Relay {
     this.#reader = new SseReader(limits.sseLineBytes)
     this.#openTimer = setTimeout(this.#open, firstContentMs)
     if (deadline.signal.aborted) this.#onAbort()
+    deadline.onDepart(this.#onDepart)
     deadline.signal.addEventListener('abort', this.#onAbort)
     x.stop = (code) =>
       this.#end(
@@ -104,6 +110,7 @@ export class Relay {
   }
 
   readonly #onData = (chunk: Buffer) => {
+    this.#reads++
     try {
       this.#reader.feed(chunk, this.#onEvent)
     } catch (error) {
@@ -122,7 +129,7 @@ export class Relay {
     const { meter, run, request, target, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
-    if (this.#generation.cancelled) return this.#onUnheard(kind)
+    if (this.#generation.cancelled || this.#isDeparting) return this.#onUnheard(kind)
     run.event?.(event)
     if (kind === 'error') {
       event.data = mask(event.data, target)
@@ -172,6 +179,17 @@ export class Relay {
     const reason: unknown = this.#generation.deadline.signal.reason
     if (reason instanceof ClientLeft) this.#end({ kind: 'left' })
     else this.#end({ kind: 'failed', error: asGatewayError(reason) })
+  }
+
+  /** What the backend has sent already is counted, though nobody gets it: it was generated. */
+  readonly #onDepart = (reason: unknown) => {
+    if (this.#isDeparting || this.#isEnded) return
+    this.#isDeparting = true
+    const { deadline, meter } = this.#generation
+    this.#backend.stream.resume()
+    // Behind a finish the usage is waited for as if nobody had left.
+    const isOver = () => this.#isEnded || meter.finished
+    void untilQuiet(() => this.#reads, isOver).then(() => isOver() || deadline.cancel(reason))
   }
 
   readonly #open = () => {

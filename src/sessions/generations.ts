@@ -111,7 +111,7 @@ export class Generations {
     const stop = (error: GatewayError) => {
       if (meter.finished) return
       if (generation.finishesAlone) generation.cancelled ??= error
-      else deadline.cancel(error)
+      else deadline.depart(error)
     }
     const opened = Promise.withResolvers<Answer | undefined>()
     // Whoever waits for it hears of it; a resumed reader does not.

@@ -38,7 +38,7 @@ const pollMs = 100
 const begunPolls = 60
 const cancelPolls = 50
 /** For the end of a message that is generated here. */
-const cancelWaitMs = 5000
+const cancelWaitMs = 2000
 
 export class Streams {
   readonly #options: StreamsOptions
