@@ -124,7 +124,7 @@ function requestHandler(handling: Handling) {
       if (!hasLeft(res)) return
       x.hasLeft = true
       x.onLeave?.()
-      if (x.route.abortOnLeave) controller.abort(new ClientLeft())
+      if (x.route.abortOnLeave && !x.finishesAlone) controller.abort(new ClientLeft())
     }
     res.on('close', onClose)
     try {
@@ -176,6 +176,7 @@ function exchangeOf(
     granted: undefined,
     meter: undefined,
     stop: undefined,
+    finishesAlone: false,
     work: undefined,
     written: undefined,
     facts: {},

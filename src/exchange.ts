@@ -49,6 +49,8 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by a generation: stops it because the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
+  /** Set by a generation that goes on though its client has left: leaving does not abort `signal`. */
+  finishesAlone: boolean
   /** A generation that outlives its answer: nobody settles before it has, also where the answer was cut off. Never rejects. */
   work?: Promise<unknown> | undefined
   /** Set where it is settled: resolves when the settlement is on the wire. The last byte waits for it. Never rejects. */
@@ -94,6 +96,8 @@ export interface Want {
   readonly promptTokens: number
   /** The prompt by the tokenizer, asked only where a backend reports nothing; the estimate stands where there is none. */
   readonly countPrompt?: () => Promise<number>
+  /** Of the prompt: a backend that reports more is not believed. */
+  readonly mostPrompt: number
   /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
   readonly outputTokens: number
   /** How many choices the output is divided over: n × prompts. */
@@ -117,6 +121,8 @@ export interface Facts {
   cachedTokens?: number
   completionTokens?: number
   cost?: number
+  /** Balance tokens for what the backend reported beyond belief; not charged. */
+  implausible?: number
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
   stream?: boolean

@@ -98,6 +98,7 @@ function exchangeOf(route: Route): Exchange {
     body: Buffer.alloc(0),
     memory: { take() {}, release() {} },
     hasLeft: false,
+    finishesAlone: false,
     facts: {},
   }
 }

@@ -1,6 +1,8 @@
 // What a model generated, kept compactly for counting: the JSON-escaped pieces as they came, at most 64 KiB of them;
-// beyond that they are counted in slices and let go. Finds those pieces by byte search: an unescaped quote cannot stand
-// inside a JSON string, so `"content":` is a key wherever it occurs. Parses nothing.
+// beyond that they are counted in slices and let go. Token ids and sound have no text, and are counted as they come.
+
+import { audioBytesPerToken } from '../ledger/media.ts'
+import type { Chunk } from './chunk.ts'
 
 /** Counts tokens of decoded text; ledger/count.ts in the gateway. */
 export type Count = (text: string) => Promise<number>
@@ -20,6 +22,11 @@ export class Generated {
   #waiting = 0
   #counted = 0
   #counting: Promise<void> = Promise.resolve()
+  /** Ids beside texts say the same again; those without say what no text does. */
+  #idsBeside = 0
+  #idsAlone = 0
+  #audioBytes = 0
+  #audioEvents = 0
 
   constructor(count: Count) {
     this.#count = count
@@ -41,11 +48,30 @@ export class Generated {
     if (this.#flatChars >= keptChars) this.#letGo()
   }
 
+  /** Of one event. */
+  addOthers({ ids, audioBytes, texts }: Pick<Chunk, 'ids' | 'audioBytes' | 'texts'>): void {
+    if (texts > 0) this.#idsBeside += ids
+    else this.#idsAlone += ids
+    this.#audioBytes += audioBytes
+    if (audioBytes > 0) this.#audioEvents++
+  }
+
   /** All that was added up to now, by the tokenizer. Never rejects: what cannot be counted is estimated. */
   async tokens(): Promise<number> {
     this.#letGo()
     await this.#counting
-    return this.#counted
+    return this.#all(this.#counted)
+  }
+
+  /** Four characters a token. */
+  get roughTokens(): number {
+    return this.#all(Math.ceil(this.#chars / 4))
+  }
+
+  /** A piece of sound is a token at least. */
+  #all(textTokens: number): number {
+    const audio = Math.max(this.#audioEvents, Math.ceil(this.#audioBytes / audioBytesPerToken))
+    return Math.max(textTokens, this.#idsBeside) + this.#idsAlone + audio
   }
 
   #letGo(): void {
@@ -54,7 +80,8 @@ export class Generated {
     this.#flatChars = 0
     this.#recent = ''
     if (escaped === '') return
-    const rough = Math.ceil(codePoints(escaped) / 4)
+    // By its bytes: few languages have more tokens.
+    const rough = Math.ceil(escaped.length / 4)
     if (this.#waiting >= waitingSlices) {
       this.#counted += rough
       return
@@ -65,40 +92,6 @@ export class Generated {
       this.#waiting--
     })
   }
-}
-
-const valueKey = /"(content|reasoning_content|reasoning|text|refusal|arguments|name)"\s*:\s*"/g
-
-/** Calls `found` with each non-empty generated string in a chunk or an answer; true if there was one. */
-export function findGenerated(data: string, found: (piece: string) => void): boolean {
-  let lastKey = ''
-  let lastPiece = ''
-  valueKey.lastIndex = 0
-  for (let match = valueKey.exec(data); match; match = valueKey.exec(data)) {
-    const start = valueKey.lastIndex
-    const end = stringEnd(data, start)
-    valueKey.lastIndex = end
-    const piece = data.slice(start, end)
-    const key = match[1] ?? ''
-    // Some servers send one thought twice, as `reasoning` and as `reasoning_content`.
-    const again = piece === lastPiece && key !== lastKey && key.startsWith('reasoning')
-    // A name is generated where it is that of a function.
-    if (key === 'name' && !data.includes('"function"')) continue
-    if (piece !== '' && !again) found(piece)
-    lastKey = key
-    lastPiece = piece || lastPiece
-  }
-  return lastPiece !== ''
-}
-
-/** Of the closing quote; the end of the data where there is none. */
-function stringEnd(data: string, start: number): number {
-  for (let quote = data.indexOf('"', start); quote >= 0; quote = data.indexOf('"', quote + 1)) {
-    let slashes = 0
-    while (quote - slashes > start && data[quote - slashes - 1] === '\\') slashes++
-    if (slashes % 2 === 0) return quote
-  }
-  return data.length
 }
 
 /** Of JSON-escaped UTF-8 in latin1: an escape is one, continuation bytes are none. */

@@ -39,7 +39,7 @@ export class SseReader {
     while (end >= 0) {
       const start = from
       from = end + 2
-      if (end - start > this.#maxBytes) throw this.#tooLarge()
+      if (end - start > this.#maxBytes) throw this.#tooLarge(joined.slice(start, end))
       const event = this.#eventOf(joined, start, end)
       if (event) onEvent(event)
       end = joined.indexOf('\n\n', from)
@@ -54,7 +54,7 @@ export class SseReader {
 
   #keep(rest: string): void {
     // The LF that may complete an event of exactly the bound is none of it.
-    if (rest.length > this.#maxBytes + 1) throw this.#tooLarge()
+    if (rest.length > this.#maxBytes + 1) throw this.#tooLarge(rest)
     this.#rest = rest
     if (++this.#pieces < ropeLimit) return
     this.#pieces = 0
@@ -102,7 +102,13 @@ export class SseReader {
     return data === undefined || data === '' ? undefined : { event: name || undefined, data }
   }
 
-  #tooLarge(): GatewayError {
+  /** What belongs to no event that was given out: after a throw, the event that was too large. */
+  get rest(): string {
+    return this.#rest
+  }
+
+  #tooLarge(event: string): GatewayError {
+    this.#rest = event
     return new GatewayError('upstream_error', {
       message: 'The model sent an event that is too large.',
       source: 'backend',

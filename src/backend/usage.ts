@@ -1,10 +1,14 @@
 // The meter of one answer: is it finished, did it fail, what did it use. Fed each event of a stream, or a whole JSON
-// answer; finds what it needs by byte search, and parses only the few events that carry usage (a JSON.parse for each event
-// costs 4 µs). Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
+// answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and of them
+// only usage is parsed. Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
 
-import { Generated, findGenerated } from './generated.ts'
+import { readChunk } from './chunk.ts'
+import type { Chunk } from './chunk.ts'
+import { Generated } from './generated.ts'
 import type { Count } from './generated.ts'
-import { field } from '../json-field.ts'
+import { Pattern } from './pattern.ts'
+import { isError, parsed, readAnswer, readReport, usageIn } from './report.ts'
+import type { Reported } from './report.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
@@ -13,17 +17,12 @@ export interface MeterOptions {
   readonly count: Count
   /** What all choices together may generate; a backend that runs past it is found out. 0: no bound. */
   readonly maxTokens?: number
+  /** The backend was asked to report with every chunk what it has used so far. */
+  readonly isContinuous?: boolean
 }
 
 /** What an event is to the stream. `content` is text, reasoning, a tool call or a finish; `usage` is a chunk with nothing else in it. */
 export type EventKind = 'content' | 'usage' | 'done' | 'error' | 'other'
-
-/** What a backend said it used; a field it did not say, or said nonsense for, is undefined. */
-export interface Reported {
-  readonly prompt: number | undefined
-  readonly completion: number | undefined
-  readonly cached: number
-}
 
 export interface Used {
   readonly prompt: number
@@ -33,20 +32,17 @@ export interface Used {
   readonly basis: 'reported' | 'counted'
 }
 
-/** No answer has so many tokens: a larger report is nonsense, not a price. */
-const mostTokens = 1_000_000_000
-/** Up to here JSON is parsed: 1 MiB takes 1.5 ms. */
-const parsedChars = 1 << 20
+/** Of an answer that is given to nobody, latin1: how it began and how it ended, and how much it was. */
+export interface Refused {
+  readonly head: string
+  readonly tail: string
+  readonly bytes: number
+  /** It was one, and only too large. */
+  readonly isAnswer?: boolean
+}
 
 const doneMark = '[DONE]'
-const leadingError = /^\s*\{\s*"error"\s*:\s*(?!\s|null\b)/
-/** Behind other keys it may be a tool's argument: that is looked at closer. */
-const anyError = /"error"\s*:\s*[{"]/
-const finishKey = /"finish_reason"\s*:\s*(?!\s|null\b)/g
 const finishWord = /"finish_reason"\s*:\s*"([^"\\]{0,64})"/
-const toolCall = /"(?:tool_calls"\s*:\s*\[\s*\{|(?:function_call|audio)"\s*:\s*\{)/
-const usageKey = /"usage"\s*:\s*\{/
-const noChoices = /"choices"\s*:\s*\[\s*\]/
 
 export class Meter {
   readonly #options: MeterOptions
@@ -61,8 +57,15 @@ export class Meter {
   #sawDone = false
   #sawError = false
   #reported: Reported | undefined
+  /** How many events had content when the last report came. */
+  #reportedAt = 0
+  /** Behind all that was generated, in an answer that was refused. */
+  #isReportedLast = false
   #overran = false
   #nextCheck: number
+  /** What was counted is of so small a part of the answer. */
+  #scale = 1
+  readonly #pattern = new Pattern()
 
   constructor(options: MeterOptions) {
     this.#options = options
@@ -76,40 +79,48 @@ export class Meter {
       this.#sawDone = true
       return 'done'
     }
+    if (this.#isLikeBefore(data)) return 'content'
     if (data.includes('"error"') && isError(data)) {
       this.#sawError = true
       return 'error'
     }
-    const hasUsage = data.includes('"usage"') && usageKey.test(data)
-    if (hasUsage) this.#readUsage(usageIn(data))
-    const content = this.#readContent(data)
-    const finish = this.#readFinish(data)
-    if (content) this.#contentEvents++
-    if (content || finish) {
-      this.#sawContent = true
-      return 'content'
+    const chunk = this.#read(data)
+    this.#pattern.learn(data, chunk)
+    const isContent = this.#sawContentIn(chunk)
+    if (chunk.usage && this.#readUsage(parsed(data.slice(...chunk.usage)))) {
+      this.#reportedAt = this.#contentEvents
     }
-    return hasUsage && noChoices.test(data) ? 'usage' : 'other'
+    if (isContent) return 'content'
+    return chunk.usage && chunk.hasChoices && chunk.choices.length === 0 ? 'usage' : 'other'
   }
 
   /** A whole answer. False where it is no JSON, or an error. */
   json(body: Buffer): boolean {
     const data = body.toString('latin1')
-    const isLarge = data.length > parsedChars
-    const value = isLarge ? undefined : parsed(data)
-    if (isLarge ? leadingError.test(data) : !isAnswer(value)) {
+    const answer = readAnswer(data)
+    if (!answer) {
       this.#sawError = true
       return false
     }
     this.#isWhole = true
-    this.#readUsage(isLarge ? usageIn(data) : field(value, 'usage'))
-    const finish = this.#readFinish(data)
+    this.#readUsage(answer.usage)
     // Text is looked for only where it may have to be counted.
     const isReported = this.#options.choices === 1 && (this.#reported?.completion ?? 0) > 0
-    const content = isReported || this.#readContent(data)
-    if (content) this.#contentEvents++
-    this.#sawContent = content || finish
+    if (isReported || this.#options.choices === 0) {
+      this.#finishReason = finishWord.exec(data)?.[1]
+      this.#sawContent = isReported
+      if (isReported) this.#contentEvents++
+    } else this.#sawContentIn(this.#read(data))
     return true
+  }
+
+  /** What was read of an answer, or of an event, that nobody is given: too large, cut off, or no JSON. */
+  refused({ head, tail, bytes, isAnswer = false }: Refused): void {
+    const chunk = this.#read(head)
+    if (this.#sawContentIn(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
+    this.#isReportedLast = this.#readUsage(usageIn(tail))
+    if (!this.#isReportedLast && chunk.usage) this.#readUsage(parsed(head.slice(...chunk.usage)))
+    if (isAnswer || this.#reported) this.#sawContent = true
   }
 
   /** Every choice that was asked for has ended: nothing but usage and [DONE] can follow. */
@@ -155,7 +166,14 @@ export class Meter {
 
   /** Cheap, for checkpoints: one token an event, or four characters a token, whichever is more. */
   get roughTokens(): number {
-    return Math.max(this.#contentEvents, Math.ceil(this.#generated.chars / 4))
+    return Math.max(this.#contentEvents, this.#generated.roughTokens)
+  }
+
+  /** Choices that were asked for and have not ended, by their index. */
+  get unfinished(): readonly number[] {
+    const { choices } = this.#options
+    if (choices === 1) return this.#finishes > 0 ? [] : [0]
+    return Array.from({ length: choices }, (_, i) => i).filter((i) => !this.#ended.has(i))
   }
 
   /** The backend generated more than twice its bound and 64 tokens, by the tokenizer. To be stopped. */
@@ -167,9 +185,17 @@ export class Meter {
   used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
     const { choices } = this.#options
     // With several choices some backends report one of them; in a stream that was cut the report may be an early one.
-    const isFinal = choices === 1 && this.#completion !== undefined && this.complete
+    const isFinal = choices === 1 && this.#completion !== undefined && this.#isReportWhole
     if (choices === 0 || isFinal) return this.#usedWith(0, promptTokens)
-    return this.#generated.tokens().then((counted) => this.#usedWith(counted, promptTokens))
+    return this.#generated.tokens().then((counted) => {
+      return this.#usedWith(Math.ceil(counted * this.#scale), promptTokens)
+    })
+  }
+
+  /** The last report is of all that came. */
+  get #isReportWhole(): boolean {
+    if (this.complete || this.#isReportedLast) return true
+    return this.#options.isContinuous === true && this.#reportedAt === this.#contentEvents
   }
 
   /** Some servers put zeros where they have not counted: a prompt has tokens, and so has content. */
@@ -197,11 +223,33 @@ export class Meter {
     }
   }
 
-  #readContent(data: string): boolean {
-    if (this.#options.choices === 0) return false
-    const found = findGenerated(data, this.#keep)
+  /** As nearly every chunk: like the one before, but for its one text. */
+  #isLikeBefore(data: string): boolean {
+    const text = this.#pattern.textOf(data)
+    if (text === undefined || text === '') return false
+    this.#generated.add(text)
+    this.#contentEvents++
     if (this.roughTokens > this.#nextCheck) this.#checkBound()
-    return found || toolCall.test(data)
+    return true
+  }
+
+  #read(data: string): Chunk {
+    const { choices } = this.#options
+    const chunk = readChunk(data, choices === 0 ? ignored : this.#keep)
+    if (choices === 0) return { ...chunk, texts: 0, ids: 0, audioBytes: 0, isCall: false }
+    this.#generated.addOthers(chunk)
+    if (this.roughTokens > this.#nextCheck) this.#checkBound()
+    return chunk
+  }
+
+  /** Text, a call or a finish. */
+  #sawContentIn(chunk: Chunk): boolean {
+    const { texts, ids, audioBytes, isCall } = chunk
+    const content = texts > 0 || ids > 0 || audioBytes > 0 || isCall
+    if (content) this.#contentEvents++
+    const finish = this.#readChoices(chunk)
+    if (content || finish) this.#sawContent = true
+    return content || finish
   }
 
   readonly #keep = (piece: string): void => this.#generated.add(piece)
@@ -214,79 +262,29 @@ export class Meter {
     })
   }
 
-  #readFinish(data: string): boolean {
-    const several = this.#options.choices > 1
-    if (!several && !data.includes('"finish_reason"')) return false
-    finishKey.lastIndex = 0
-    const found = finishKey.test(data)
-    if (found) {
+  /** Which choices came, and which have ended. True where one has. */
+  #readChoices({ choices }: Chunk): boolean {
+    let isFinish = false
+    for (const { index, isFinished, reason } of choices) {
+      if (index !== undefined) this.#seen.add(index)
+      if (!isFinished) continue
+      isFinish = true
       this.#finishes++
-      this.#finishReason = finishWord.exec(data)?.[1] ?? this.#finishReason
+      this.#finishReason = reason ?? this.#finishReason
+      if (index !== undefined) this.#ended.add(index)
     }
-    if (several) this.#readChoices(data)
-    return found
+    return isFinish
   }
 
-  /** Which choices came and which have ended: told apart by their index, which byte search cannot do. */
-  #readChoices(data: string): void {
-    const choices = field(parsed(data), 'choices')
-    for (const choice of Array.isArray(choices) ? choices : []) {
-      const index = field(choice, 'index')
-      if (typeof index !== 'number') continue
-      this.#seen.add(index)
-      const reason = field(choice, 'finish_reason')
-      if (reason !== null && reason !== undefined) this.#ended.add(index)
-    }
-  }
-
-  #readUsage(usage: unknown): void {
-    const prompt = tokensIn(usage, 'prompt_tokens')
-    const completion = tokensIn(usage, 'completion_tokens')
-    const total = tokensIn(usage, 'total_tokens')
-    // Embeddings and rerank have a prompt alone, and some say only the total.
-    const alone = prompt ?? (field(usage, 'completion_tokens') === undefined ? total : undefined)
-    if (alone === undefined && completion === undefined) return
-    const cached = tokensIn(field(usage, 'prompt_tokens_details'), 'cached_tokens') ?? 0
-    this.#reported = { prompt: alone, completion, cached }
+  /** True where it says something. */
+  #readUsage(usage: unknown): boolean {
+    const reported = readReport(usage)
+    this.#reported = reported ?? this.#reported
+    return reported !== undefined
   }
 }
 
-const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64
+/** More is not believed, and a backend that generates more is stopped. */
+export const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64
 
-/** The top-level usage; of a very large answer (embeddings) only its own braces are parsed. */
-function usageIn(data: string): unknown {
-  if (data.length <= parsedChars) return field(parsed(data), 'usage')
-  const start = data.lastIndexOf('"usage"')
-  const open = data.indexOf('{', start)
-  for (let end = data.indexOf('}', open); end >= 0 && end - open < 4096;) {
-    const usage = parsed(data.slice(open, end + 1))
-    if (usage !== undefined) return usage
-    end = data.indexOf('}', end + 1)
-  }
-  return undefined
-}
-
-function tokensIn(value: unknown, name: string): number | undefined {
-  const tokens = field(value, name)
-  const isCount = typeof tokens === 'number' && Number.isInteger(tokens)
-  return isCount && tokens >= 0 && tokens <= mostTokens ? tokens : undefined
-}
-
-function isError(data: string): boolean {
-  if (leadingError.test(data)) return true
-  return anyError.test(data) && (field(parsed(data), 'error') ?? null) !== null
-}
-
-function isAnswer(value: unknown): boolean {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isObject && (field(value, 'error') ?? null) === null
-}
-
-/** Latin1 is fine: what is read are numbers and ASCII. */
-function parsed(data: string): unknown {
-  try {
-    return JSON.parse(data) as unknown
-  } catch {
-    return undefined
-  }
-}
+const ignored = (): void => undefined

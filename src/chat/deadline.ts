@@ -10,14 +10,16 @@ export class Deadline {
   readonly #total: NodeJS.Timeout
   #silence: NodeJS.Timeout
   readonly #parent: AbortSignal
-  readonly #onParent = () => this.#controller.abort(this.#parent.reason)
+  readonly #onParent = () => this.depart(this.#parent.reason)
+  /** Reads what has come before it lets go. */
+  #onDepart: ((reason: unknown) => void) | undefined
 
   constructor({ timeouts }: Model, parent: AbortSignal) {
     this.#idleMs = timeouts.idleMs
     this.#total = setTimeout(this.#expire, timeouts.totalMs)
     this.#silence = setTimeout(this.#expire, timeouts.firstTokenMs)
     this.#parent = parent
-    if (parent.aborted) this.#onParent()
+    if (parent.aborted) this.cancel(parent.reason)
     else parent.addEventListener('abort', this.#onParent, { once: true })
   }
 
@@ -48,8 +50,20 @@ export class Deadline {
   }
 
   /** Ends the backend request. */
-  cancel(error: GatewayError): void {
-    this.#controller.abort(error)
+  cancel(reason: unknown): void {
+    this.#controller.abort(reason)
+  }
+
+  /** Nobody waits for it any more, for this reason. */
+  depart(reason: unknown): void {
+    const isEnd = reason instanceof GatewayError && reason.code !== 'message_cancelled'
+    if (isEnd || !this.#onDepart) this.cancel(reason)
+    else this.#onDepart(reason)
+  }
+
+  /** `listener` is told of a departure in place of an end; it must call `cancel`. */
+  onDepart(listener: (reason: unknown) => void): void {
+    this.#onDepart = listener
   }
 
   stop(): void {

@@ -1,6 +1,7 @@
 // How events are written, one grammar a mount (sessions' is sessions/frames.ts). Data values stay byte for byte as they came (latin1, one char a byte); one
 // of several lines stays so.
 
+import type { Endpoint } from '../config/config.ts'
 import type { SseEvent } from '../plugin.ts'
 
 export interface Grammar {
@@ -21,17 +22,22 @@ function fields(data: string): string {
 
 export const doneData = '[DONE]'
 
-/** The gateway's own last chunk where the output was ended by its length. */
-export function lengthChunk(id: string, model: string): string {
-  return latin1(
-    JSON.stringify({
-      id,
-      object: 'chat.completion.chunk',
-      created: Math.floor(Date.now() / 1000),
-      model,
-      choices: [{ index: 0, delta: {}, finish_reason: 'length' }],
-    }),
-  )
+export interface LengthChunk {
+  readonly id: string
+  readonly model: string
+  readonly endpoint: Endpoint
+  /** Of the choice that it ends. */
+  readonly index: number
+}
+
+/** The gateway's own last chunk of a choice whose output was ended by its length. */
+export function lengthChunk({ id, model, endpoint, index }: LengthChunk): string {
+  const isChat = endpoint === 'chat'
+  const object = isChat ? 'chat.completion.chunk' : 'text_completion'
+  const created = Math.floor(Date.now() / 1000)
+  const said = isChat ? { delta: {} } : { text: '', logprobs: null }
+  const choices = [{ index, ...said, finish_reason: 'length' }]
+  return latin1(JSON.stringify({ id, object, created, model, choices }))
 }
 
 export const latin1 = (text: string): string => Buffer.from(text).toString('latin1')

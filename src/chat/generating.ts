@@ -2,6 +2,7 @@
 
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
+import type { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
 import type { Run } from '../plugin.ts'
 import type { Deadline } from './deadline.ts'
@@ -27,6 +28,15 @@ export interface Generation extends GenerationOptions {
   readonly deadline: Deadline
   /** `performance.now()` when the request had gone out whole; 0 before. */
   sentAtMs: number
+  /** The backend is read to its usage though nobody waits for the answer any more: to abort it would hide what it used. */
+  readonly finishesAlone: boolean
+  /** Nobody is to hear more of it; set where it finishes alone. */
+  cancelled: GatewayError | undefined
+}
+
+/** A model that says nothing of it: streams are counted as they come, of a whole answer nothing is known before its end. */
+export function finishesAlone({ model, row, stream }: ChatRequest): boolean {
+  return row.generates && (model.onLeave === undefined ? !stream : model.onLeave === 'finish')
 }
 
 /** Of a generation that has just ended. */

@@ -13,13 +13,14 @@ import { ClientLeft } from '../http/body.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { StopReason } from '../ledger/hold.ts'
-import { countTokens } from '../ledger/count.ts'
+import { countText } from '../ledger/count-pieces.ts'
 import type { Answer, BackendRequest } from '../plugin.ts'
 import { errorBodyBytes, relayedRefusal } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { outcome } from './generating.ts'
+import { finishesAlone, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
+import { readWhole } from './whole-answer.ts'
 
 export async function generate(x: Exchange, options: GenerationOptions): Promise<Answer> {
   const generation = begin(x, options)
@@ -61,18 +62,21 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
 export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { model, choices, row } = options.request
   const target = chooseTarget(model)
-  const outputPerChoice = x.granted?.outputPerChoice ?? options.request.outputPerChoice
+  const { outputPerChoice } = x.granted ?? options.request
   const meter = new Meter({
     completeWhen: model.completeWhen,
     choices,
-    count: countTokens,
+    count: countText,
     maxTokens: row.generates ? outputPerChoice * choices : 0,
+    isContinuous: target.continuousUsage,
   })
   x.meter = meter
   x.facts.target = target.name
   const deadline = new Deadline(model, x.signal)
   x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
-  return { ...options, x, target, meter, deadline, sentAtMs: 0 }
+  const isAlone = (x.finishesAlone = finishesAlone(options.request))
+  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0 }
+  return { ...options, x, target, meter, deadline, ...own }
 }
 
 /** What a client is told when the ledger stops its work before anything was sent. */
@@ -116,9 +120,8 @@ async function streamed(generation: Generation, backend: BackendAnswer): Promise
 
 /** No status before the whole answer is here: it can always say what went wrong. */
 async function whole(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { limits, meter, run, deadline } = generation
-  const body = await readBounded(backend, limits.answerBytes)
-  if (!meter.json(body)) throw new GatewayError('upstream_error', { source: 'backend' })
+  const { run, deadline } = generation
+  const body = await readAnswer(generation, backend)
   const event = { event: undefined, data: body.toString('latin1') }
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
@@ -128,6 +131,27 @@ async function whole(generation: Generation, backend: BackendAnswer): Promise<An
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
 }
 
+/** What was generated is charged, also where nobody gets it: to whom it was not given for its size, or who did not wait. */
+async function readAnswer(
+  { limits, meter, deadline }: Generation,
+  backend: BackendAnswer,
+): Promise<Buffer> {
+  const answer = await readWhole(backend, limits.answerBytes)
+  if (answer.isTooLarge) {
+    meter.refused(answer.refused())
+    const cause = new Error(`an answer of more than ${limits.answerBytes} bytes`)
+    throw new GatewayError('upstream_error', { source: 'backend', cause })
+  }
+  if (answer.how === 'cut') {
+    if (deadline.signal.reason instanceof ClientLeft) meter.refused(answer.refused())
+    throw new GatewayError('upstream_incomplete', { source: 'backend' })
+  }
+  if (meter.json(answer.body)) return answer.body
+  meter.refused(answer.refused())
+  throw new GatewayError('upstream_error', { source: 'backend' })
+}
+
+/** An error's. */
 async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -138,11 +162,8 @@ async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): 
     else stream.destroy()
   })
   const how = await ended
-  if (bytes > maxBytes) {
-    throw new GatewayError('upstream_error', { source: 'backend', cause: new Error('too large') })
-  }
-  if (how === 'cut') throw new GatewayError('upstream_incomplete', { source: 'backend' })
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes)
+  if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
+  return Buffer.concat(chunks, bytes)
 }
 
 const relayed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
@@ -157,8 +178,9 @@ function relayedHeaders({ headers }: BackendAnswer): Record<string, string> {
 }
 
 /** Nothing had gone out to the client. */
-function endedBy(generation: Generation, error: unknown): Outcome {
-  const clientLeft = error instanceof ClientLeft
+function endedBy(generation: Generation, thrown: unknown): Outcome {
+  const error = generation.cancelled ?? thrown
+  const clientLeft = error instanceof ClientLeft || generation.x.hasLeft
   const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
   return {
     ...outcome(generation, status),

@@ -3,10 +3,12 @@
 //
 // What can end it, each a call of #end:
 //   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
-//   leaving (deadline.signal) · the ledger (money out, suspended) · ran past its bound · an event too large
+//   leaving, once what had come by then is read (deadline.signal) · the ledger (money out, suspended) · ran past its
+//   bound · an event too large
 
 import type { BackendAnswer } from '../backend/sending.ts'
 import { mask } from '../backend/secrets.ts'
+import type { EventKind } from '../backend/usage.ts'
 import { SseReader } from '../backend/sse-reader.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
 import type { Outcome } from '../exchange.ts'
@@ -17,6 +19,7 @@ import type { SseEvent } from '../plugin.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
+import { untilQuiet } from './quiet.ts'
 
 export type Ending =
   | { readonly kind: 'complete' }
@@ -50,6 +53,9 @@ export class Relay {
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
   #isEnded = false
+  #isDeparting = false
+  /** Of the backend's socket. */
+  #reads = 0
   #isOpen = false
   /** Frames not yet written. */
   #frames = ''
@@ -66,6 +72,7 @@ export class Relay {
     this.#reader = new SseReader(limits.sseLineBytes)
     this.#openTimer = setTimeout(this.#open, firstContentMs)
     if (deadline.signal.aborted) this.#onAbort()
+    deadline.onDepart(this.#onDepart)
     deadline.signal.addEventListener('abort', this.#onAbort)
     x.stop = (code) =>
       this.#end(
@@ -97,13 +104,18 @@ export class Relay {
     const ending = await this.#ended.promise
     this.#release()
     await this.#generation.run.finish(this.#outcome(ending))
-    return { ending, frames: this.#takeFrames() + this.#terminal(ending) }
+    const { cancelled } = this.#generation
+    const told: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
+    return { ending: told, frames: this.#takeFrames() + this.#terminal(told) }
   }
 
   readonly #onData = (chunk: Buffer) => {
+    this.#reads++
     try {
       this.#reader.feed(chunk, this.#onEvent)
     } catch (error) {
+      const { rest } = this.#reader
+      this.#generation.meter.refused({ head: rest, tail: rest, bytes: rest.length })
       this.#end({ kind: 'failed', error: asGatewayError(error) })
     }
     if (this.#isEnded) return
@@ -117,6 +129,7 @@ export class Relay {
     const { meter, run, request, target, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
+    if (this.#generation.cancelled || this.#isDeparting) return this.#onUnheard(kind)
     run.event?.(event)
     if (kind === 'error') {
       event.data = mask(event.data, target)
@@ -128,6 +141,13 @@ export class Relay {
     deadline.heard()
     if (kind === 'usage' && !request.wantsUsage) return
     this.#frames += this.#generation.grammar.frame(event)
+  }
+
+  /** Only metered: nobody is to hear of it. */
+  #onUnheard(kind: EventKind): void {
+    if (kind === 'error') return this.#end({ kind: 'relayed-error' })
+    if (kind === 'content') this.#onContent()
+    this.#generation.deadline.heard()
   }
 
   #onContent(): void {
@@ -159,6 +179,17 @@ export class Relay {
     const reason: unknown = this.#generation.deadline.signal.reason
     if (reason instanceof ClientLeft) this.#end({ kind: 'left' })
     else this.#end({ kind: 'failed', error: asGatewayError(reason) })
+  }
+
+  /** What the backend has sent already is counted, though nobody gets it: it was generated. */
+  readonly #onDepart = (reason: unknown) => {
+    if (this.#isDeparting || this.#isEnded) return
+    this.#isDeparting = true
+    const { deadline, meter } = this.#generation
+    this.#backend.stream.resume()
+    // Behind a finish the usage is waited for as if nobody had left.
+    const isOver = () => this.#isEnded || meter.finished
+    void untilQuiet(() => this.#reads, isOver).then(() => isOver() || deadline.cancel(reason))
   }
 
   readonly #open = () => {
@@ -228,20 +259,26 @@ export class Relay {
   }
 
   #outcome(ending: Ending): Outcome {
+    const failure = ending.kind === 'failed' ? ending.error : undefined
+    const error = this.#generation.cancelled ?? failure
     return {
       ...outcome(this.#generation, 200),
       clientLeft: ending.kind === 'left' || this.#out?.left === true,
       complete: ending.kind === 'complete' || ending.kind === 'length',
       cut: ending.kind === 'length' && ending.cut,
-      ...(ending.kind === 'failed' ? { error: ending.error } : {}),
+      ...(error && { error }),
     }
   }
 
   #terminal(ending: Ending): string {
-    const { x, request } = this.#generation
+    const { x, request, meter } = this.#generation
     if (ending.kind === 'complete') return this.#own(doneData)
     if (ending.kind === 'length') {
-      return this.#own(lengthChunk(x.id, request.model.id)) + this.#own(doneData)
+      const { endpoint } = request.row
+      const frames = meter.unfinished.map((index) =>
+        this.#own(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
+      )
+      return frames.join('') + this.#own(doneData)
     }
     if (ending.kind === 'failed') return this.#own(latin1(errorBody(ending.error, x.id)))
     return ''

@@ -9,7 +9,6 @@ import { spliceJson, withMember } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
-import type { PromptView } from '../ledger/estimate.ts'
 import type { EndpointRow } from './endpoints.ts'
 
 export interface ChatRequest {
@@ -20,7 +19,9 @@ export interface ChatRequest {
   readonly wantsUsage: boolean
   readonly choices: number
   readonly promptTokens: number
-  /** By the tokenizer, for a backend that reports nothing; never more than the estimate. */
+  /** A backend that reports more is not believed. */
+  readonly mostPrompt: number
+  /** By the tokenizer, for a backend that reports nothing. */
   countPrompt(): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
@@ -59,7 +60,8 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const estimate = promptTokens(scan, body.length, model)
+  const prompt = { body, members: scan.members }
+  const estimate = estimatePrompt(prompt, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   return {
     row,
@@ -67,8 +69,9 @@ export function parseChatRequest(
     stream,
     wantsUsage: wantsUsage(scan),
     choices: row.generates ? numbers.choices : 0,
-    promptTokens: estimate,
-    countPrompt: () => countPrompt(viewOf(scan), estimate),
+    promptTokens: estimate.tokens,
+    mostPrompt: mostPrompt(estimate.most, row, model),
+    countPrompt: () => countPrompt(prompt, model),
     outputPerChoice,
     bodyFor: (target, granted) => {
       const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
@@ -112,16 +115,9 @@ function wantsUsage(scan: JsonScan): boolean {
   return field(scan.value('stream_options'), 'include_usage') === true
 }
 
-function promptTokens(scan: JsonScan, bodyBytes: number, model: Model): number {
-  return estimatePrompt(viewOf(scan), { bodyBytes, bytesPerToken: model.bytesPerToken })
-}
-
-function viewOf(scan: JsonScan): PromptView {
-  return {
-    messages: scan.value('messages'),
-    prompt: scan.value('prompt'),
-    input: scan.value('input'),
-  }
+/** Nobody knows how many prompts a body of another endpoint has. */
+function mostPrompt(most: number, { endpoint }: EndpointRow, { promptWindow }: Model): number {
+  return endpoint === 'chat' ? Math.min(most, promptWindow) : most
 }
 
 interface Edit {
@@ -145,6 +141,10 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit)
   }
   if (stream && target.includeUsage && !wantsUsage(scan)) {
     edits.set('stream_options', withMember(scan.text('stream_options'), 'include_usage', 'true'))
+  }
+  if (stream && target.continuousUsage) {
+    const options = edits.get('stream_options') ?? scan.text('stream_options')
+    edits.set('stream_options', withMember(options, 'continuous_usage_stats', 'true'))
   }
   return edits
 }

@@ -25,6 +25,8 @@ export interface Target {
   readonly weight: number
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   readonly includeUsage: boolean
+  /** Asked for in every chunk. */
+  readonly continuousUsage: boolean
 }
 
 export type Endpoint = 'chat' | 'completions' | 'embeddings' | 'rerank' | 'moderations'
@@ -38,7 +40,12 @@ export interface Model {
   readonly maxOutputTokens: number
   readonly accepts: readonly string[]
   readonly endpoints: readonly Endpoint[]
+  /** `contextWindow` where somebody said it: no prompt is longer. */
+  readonly promptWindow: number
   readonly bytesPerToken: number
+  readonly imageTokens: number
+  /** What becomes of the backend when the client leaves; undefined: aborted, unless it does not stream. */
+  readonly onLeave: 'abort' | 'finish' | undefined
   readonly timeouts: {
     readonly connectMs: number
     readonly firstTokenMs: number

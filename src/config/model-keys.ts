@@ -53,6 +53,12 @@ const targetBlock = withLater(
       .boolean()
       .default(true)
       .describe('Ask for usage in streams; false for a backend that refuses `stream_options`.'),
+    continuous_usage_stats: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Ask for usage in every chunk of a stream, for a backend that can (vLLM, SGLang): who leaves is charged by it. Clients see it in the chunks.',
+      ),
   }),
   ['proxy', 'max_concurrency', 'breaker', 'queue'],
 )
@@ -131,6 +137,24 @@ const model = withLater(
       .max(100)
       .default(2.5)
       .describe('For the estimate of the prompt before it is served.'),
+    image_tokens: count()
+      .max(1_000_000)
+      .default(1500)
+      .describe(
+        'Prompt tokens of an image of a megapixel or less; a larger one costs in proportion, up to 64 times as much.',
+      ),
+    hidden_reasoning: z
+      .boolean()
+      .default(false)
+      .describe(
+        'It generates tokens that nobody gets to see, and tells only in its usage how many.',
+      ),
+    on_leave: z
+      .enum(['abort', 'finish'])
+      .optional()
+      .describe(
+        'When the client leaves or cancels: `abort` stops the backend and charges what was seen, `finish` reads it to its usage. Not given: `finish` with `hidden_reasoning` and for answers that are not streamed, else `abort`.',
+      ),
   }),
   ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
 )

@@ -14,6 +14,7 @@ import type {
 } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
 import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
+import { defaultContextWindow } from './model-keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
 import { parseRedisUrl } from './words.ts'
 
@@ -111,7 +112,10 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     maxOutputTokens: keys.max_output_tokens,
     accepts: keys.accepts,
     endpoints: keys.endpoints,
+    promptWindow: keys.context_window === defaultContextWindow ? Infinity : keys.context_window,
     bytesPerToken: keys.bytes_per_token,
+    imageTokens: keys.image_tokens,
+    onLeave: keys.on_leave ?? (keys.hidden_reasoning ? 'finish' : undefined),
     timeouts: {
       connectMs: timeouts.connect,
       firstTokenMs: timeouts.first_token,
@@ -129,7 +133,14 @@ function resolveTarget(
   name: string,
   { id, origin }: { readonly id: string; readonly origin: Origin },
 ): Target {
-  const plain = { name, headers: {}, priority: 1, weight: 1, includeUsage: true }
+  const plain = {
+    name,
+    headers: {},
+    priority: 1,
+    weight: 1,
+    includeUsage: true,
+    continuousUsage: false,
+  }
   if (keys === 'demo') return { ...plain, url: 'demo', model: id }
   return {
     ...plain,
@@ -144,6 +155,7 @@ function resolveTarget(
     weight: keys.weight,
     ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
     includeUsage: keys.include_usage,
+    continuousUsage: keys.continuous_usage_stats,
   }
 }
 

@@ -1,7 +1,8 @@
 // What a file is to a model: its kind by its type, what it costs and what room it takes in a request, and the part of a
 // message that it becomes there. A reference has all that later turns need without another look. Reads nothing.
 
-import { audioBytesPerToken, imageTokens } from '../ledger/estimate.ts'
+import type { PromptPrices } from '../ledger/estimate.ts'
+import { audioBytesPerToken, imagePrice } from '../ledger/media.ts'
 
 export const fileKinds = ['image', 'text', 'audio', 'file'] as const
 
@@ -52,14 +53,17 @@ const documentBytesPerToken = 10
 const aroundBytes = 80
 
 /** As ledger/estimate.ts would guess it where it is inlined, but for documents; less the words in its place. */
-export function tokensOf(file: FileReference, bytesPerToken: number): number {
-  return Math.ceil(aroundBytes / bytesPerToken) + contentTokens(file, bytesPerToken)
+export function tokensOf(file: FileReference, prices: PromptPrices): number {
+  return Math.ceil(aroundBytes / prices.bytesPerToken) + contentTokens(file, prices)
 }
 
-function contentTokens(file: FileReference, bytesPerToken: number): number {
+/** Nobody looks into a file for its size before the request is made: photographs have so many, or fewer. */
+const pixelsPerByte = 4
+
+function contentTokens(file: FileReference, { bytesPerToken, imageTokens }: PromptPrices): number {
   switch (file.kind) {
     case 'image':
-      return imageTokens
+      return imagePrice(file.bytes * pixelsPerByte, imageTokens)
     case 'text':
       return Math.ceil(file.bytes / bytesPerToken)
     case 'audio':

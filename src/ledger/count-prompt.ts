@@ -1,44 +1,62 @@
-// Counts a prompt with the tokenizer, for a charge that no backend reported. What is no text (images, sound, token ids)
-// makes it the estimate, which is always the upper bound. Asked after the answer, never before.
+// Counts a prompt for a charge that no backend reported: all of the body, keys too, by the tokenizer; images, sound and
+// token ids as the estimate counts them. Asked after the answer, never before.
 
-import { countTokens } from './count.ts'
-import type { PromptView } from './estimate.ts'
+import { countPieces } from './count-pieces.ts'
+import type { Piece } from './count-pieces.ts'
+import { readPrompt } from './estimate.ts'
+import type { Place, PromptBody, PromptFacts, PromptPrices } from './estimate.ts'
 
-/** Role and separators of a message, as most chat templates write them. */
+/** What most chat templates write around a message, besides its role. */
 const messageTokens = 4
-/** A second of the tokenizer's time at the worst. */
-const sampledChars = 64_000
-const samples = 64
+/** What a reranker writes between query and document. */
+const documentTokens = 4
 
-export async function countPrompt(view: PromptView, estimate: number): Promise<number> {
-  const texts: string[] = []
-  const messages = Array.isArray(view.messages) ? view.messages : []
-  if (!readTexts([view.messages, view.prompt, view.input], texts) || texts.length === 0) {
-    return estimate
+export async function countPrompt(prompt: PromptBody, prices: PromptPrices): Promise<number> {
+  const facts = readPrompt(prompt, prices)
+  const { media, messages, ids, documents } = facts
+  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, 0)
+  const counted = await countPieces(prompt.body, piecesOf(prompt, facts))
+  const query = documents > 1 ? prompt.members.get('query') : undefined
+  const again = query ? await countPieces(prompt.body, [[query.valueStart, query.valueEnd]]) : 0
+  const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
+  return Math.max(1, counted + ids + mediaTokens + frames)
+}
+
+/** Written by the gateway itself. All other texts, lists and objects are read by some backend; numbers and words aren't. */
+const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
+/** Whose names no backend shows to a model. */
+const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
+
+function piecesOf({ body, members }: PromptBody, facts: PromptFacts): readonly Piece[] {
+  const pieces: Piece[] = []
+  for (const [name, place] of members) {
+    if (own.has(name) || isPlain(body, place)) continue
+    const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
+    if (isIds && !hasText(body, place)) continue
+    pieces.push(...around(nameless.has(name) ? place.valueStart : place.keyStart, place, facts))
   }
-  const counted = (await countLong(texts.join('\n'))) + messages.length * messageTokens
-  return Math.min(estimate, Math.max(1, counted))
+  return pieces
 }
 
-/** A sample of it where it is long: whoever leaves a request of 32 MB must not keep the tokenizer busy for minutes. */
-async function countLong(text: string): Promise<number> {
-  if (text.length <= sampledChars) return countTokens(text)
-  const stride = text.length / samples
-  const sample = Array.from({ length: samples }, (_, i) => {
-    const from = Math.floor(i * stride)
-    return text.slice(from, from + sampledChars / samples)
-  })
-  return Math.ceil(((await countTokens(sample.join(''))) * text.length) / sampledChars)
+/** A number or a word. */
+function isPlain(body: Buffer, { valueStart }: Place): boolean {
+  const c = body[valueStart]
+  return c !== 0x22 && c !== 0x5b && c !== 0x7b
 }
 
-/** All strings in it. False where something in it costs what no tokenizer knows. */
-function readTexts(value: unknown, texts: string[]): boolean {
-  if (typeof value === 'string') return texts.push(value) > 0
-  if (typeof value === 'number') return false
-  if (typeof value !== 'object' || value === null) return true
-  if ('type' in value && typeof value.type === 'string' && !isText.has(value.type)) return false
-  return Object.values(value).every((item) => readTexts(item, texts))
+function hasText(body: Buffer, { valueStart, valueEnd }: Place): boolean {
+  const quote = body.indexOf(0x22, valueStart)
+  return quote >= 0 && quote < valueEnd
 }
 
-/** Content parts and tool calls that are made of text. */
-const isText = new Set(['text', 'function', 'refusal'])
+/** Without the media in it. */
+function around(start: number, { valueEnd }: Place, { media }: PromptFacts): readonly Piece[] {
+  const pieces: Piece[] = []
+  let from = start
+  for (const one of media) {
+    if (one.start < from || one.end > valueEnd) continue
+    pieces.push([from, one.start])
+    from = one.end
+  }
+  return [...pieces, [from, valueEnd]]
+}

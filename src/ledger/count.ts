@@ -1,5 +1,5 @@
 // Counts the tokens of a text with a real tokenizer, for answers whose backend reported no usage. The tokenizer is
-// loaded when first needed, and hostile text never holds the event loop: small slices, a turn between.
+// loaded when first needed, and no text holds the event loop: small slices, one a turn of it, whoever asks.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { loadTokenizer } from './tokenizer.ts'
@@ -8,6 +8,8 @@ import { loadTokenizer } from './tokenizer.ts'
 const sliceChars = 1000
 
 let loading: ReturnType<typeof loadTokenizer> | undefined
+/** Of those that have more than one slice: each in its turn, so that many of them take no longer turns. */
+let line: Promise<void> = Promise.resolve()
 
 /** An estimate for models with another vocabulary; exact up to a token a slice for those with o200k_base. */
 export async function countTokens(text: string): Promise<number> {
@@ -18,7 +20,7 @@ export async function countTokens(text: string): Promise<number> {
     const to = sliceEnd(text, from)
     tokens += count(text.slice(from, to))
     from = to
-    if (from < text.length) await nextTurn()
+    if (from < text.length) await (line = line.then(() => nextTurn()))
   }
   return tokens
 }

@@ -1,40 +1,92 @@
-// How many prompt tokens a request may cost, guessed before it is sent: all of the body counts, but for images and audio,
-// which are charged as such. Guesses high on purpose, since what is held and not used goes back. Reads what http parsed.
+// How many prompt tokens a request may cost, guessed before it is sent, by the bytes of its body and a few facts: all of it
+// counts, but for images and sound, which count as such, and token ids. Guesses high on purpose, since what is held and
+// not used goes back. Parses nothing.
 
-import { field } from '../json-field.ts'
+import { JsonTokens } from '../json-tokens.ts'
+import { findMedia } from './media.ts'
+import type { Media } from './media.ts'
 
-/** The top-level values of the body that matter, as parsed; others count by their bytes alone. */
-export interface PromptView {
-  readonly messages?: unknown
-  readonly prompt?: unknown
-  readonly input?: unknown
+/** A body, and where its top-level values lie. */
+export interface PromptBody {
+  readonly body: Buffer
+  readonly members: ReadonlyMap<string, Place>
 }
 
-export interface BodySize {
-  readonly bodyBytes: number
+export interface Place {
+  readonly keyStart: number
+  readonly valueStart: number
+  readonly valueEnd: number
+}
+
+export interface PromptPrices {
   /** The model's `bytes_per_token`. */
   readonly bytesPerToken: number
+  /** The model's `image_tokens`. */
+  readonly imageTokens: number
+}
+
+export interface PromptFacts {
+  readonly media: readonly Media[]
+  readonly messages: number
+  /** Token ids in place of text, and their bytes. */
+  readonly ids: number
+  readonly idBytes: number
+  /** Of a rerank, which reads the query with each of them; else 1. */
+  readonly documents: number
+  readonly queryBytes: number
+}
+
+export interface PromptEstimate {
+  readonly tokens: number
+  /** A report of more is not believed. */
+  readonly most: number
 }
 
 export const messageTokens = 8
-export const imageTokens = 1500
-/** Of base64. Models take 10 tokens a second of sound, and a second is 2 KB and more. */
-export const audioBytesPerToken = 200
+/** What a backend's own template and instructions may add to a prompt. */
+const templateTokens = 4096
 /** No vocabulary is larger: such integers are text to us. */
-const maxTokenId = 1_000_000
+const maxIdDigits = 7
+/** A list of more values is estimated by its bytes from there on. */
+const lookedAt = 200_000
+/** More than these ride on their bytes, which are more. */
+const countedMessages = 10_000
 
-export function estimatePrompt(view: PromptView, { bodyBytes, bytesPerToken }: BodySize): number {
-  const messages = Array.isArray(view.messages) ? view.messages : []
-  const media = mediaOf(messages)
-  const ids = idsOf([view.prompt, view.input])
-  const textBytes = Math.max(0, bodyBytes - media.urlBytes - media.audioBytes - ids.bytes)
-  return (
-    Math.ceil(textBytes / bytesPerToken) +
-    messages.length * messageTokens +
-    media.images * imageTokens +
-    Math.ceil(media.audioBytes / audioBytesPerToken) +
-    ids.count
-  )
+export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
+  const { bytesPerToken } = prices
+  const facts = readPrompt(prompt, prices)
+  const { media, messages, ids, idBytes, documents, queryBytes } = facts
+  const mediaBytes = media.reduce((sum, { start, end }) => sum + end - start, 0)
+  const bytes = prompt.body.length - mediaBytes
+  const again = (documents - 1) * queryBytes
+  const frames = (messages + documents - 1) * messageTokens
+  return {
+    tokens:
+      Math.ceil(Math.max(0, bytes - idBytes + again) / bytesPerToken) +
+      frames +
+      media.reduce((sum, { tokens }) => sum + tokens, 0) +
+      ids,
+    most:
+      bytes + again + 2 * frames + media.reduce((sum, { most }) => sum + most, 0) + templateTokens,
+  }
+}
+
+export function readPrompt({ body, members }: PromptBody, prices: PromptPrices): PromptFacts {
+  const messages = members.get('messages')
+  const documents = members.get('documents')
+  const query = members.get('query')
+  const media = messages
+    ? findMedia(body, { from: messages.valueStart, to: messages.valueEnd, ...prices })
+    : []
+  const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
+  return {
+    media,
+    messages: messages ? countMessages(body, messages) : 0,
+    ids: lists.reduce((sum, { count }) => sum + count, 0),
+    idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
+    documents: documents ? countItems(body, documents) : 1,
+    queryBytes: documents && query ? query.valueEnd - query.valueStart : 0,
+  }
 }
 
 /** How many outputs one body asks for: each prompt of a list, `n` or `best_of` times. */
@@ -48,57 +100,65 @@ export function countChoices(body: { prompt?: unknown; n?: unknown; best_of?: un
 const positive = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 1
 
-interface Media {
-  readonly images: number
-  /** Of data URLs. */
-  readonly urlBytes: number
-  readonly audioBytes: number
-}
+const isTokenId = (value: unknown): boolean =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0
 
-/** Only where Chat Completions has them, `messages[].content[]`: anywhere else such a key is text like all text. */
-function mediaOf(messages: readonly unknown[]): Media {
-  let images = 0
-  let urlBytes = 0
-  let audioBytes = 0
-  for (const message of messages) {
-    const content = field(message, 'content')
-    for (const part of Array.isArray(content) ? content : []) {
-      const type = field(part, 'type')
-      if (type === 'image_url') {
-        images++
-        const image = field(part, 'image_url')
-        const url = typeof image === 'string' ? image : field(image, 'url')
-        if (typeof url === 'string' && /^data:/i.test(url)) urlBytes += url.length
-      } else if (type === 'input_audio') {
-        const data = field(field(part, 'input_audio'), 'data')
-        if (typeof data === 'string') audioBytes += data.length
-      }
-    }
+/** A quote inside a text is escaped: what is found is a key, or a value that rides on its bytes. */
+function countMessages(body: Buffer, { valueStart, valueEnd }: Place): number {
+  let count = 0
+  let at = body.indexOf('"role"', valueStart)
+  while (at >= 0 && at < valueEnd && count < countedMessages) {
+    count++
+    at = body.indexOf('"role"', at + 6)
   }
-  return { images, urlBytes, audioBytes }
+  return count
 }
 
-/** Lists of token ids, or lists of such lists, in the order in which embeddings and completions take them. */
-function idsOf(values: readonly unknown[]): { count: number; bytes: number } {
+/** Lists of token ids, or lists of such lists, as embeddings and completions take them. */
+function idsIn(body: Buffer, place: Place | undefined): { count: number; bytes: number } {
+  if (!place || body[place.valueStart] !== openBracket) return { count: 0, bytes: 0 }
+  const tokens = tokensOf(body, place)
   let count = 0
   let bytes = 0
-  for (const value of values) {
-    if (!Array.isArray(value)) continue
-    for (const item of value) {
-      for (const id of Array.isArray(item) ? item : [item]) {
-        if (!isTokenId(id)) continue
-        count++
-        bytes += leastBytes(id) + 1
-      }
+  for (let kind = tokens.next(); kind !== 'end'; kind = tokens.next()) {
+    if (tokens.count > lookedAt) {
+      // An id and its comma take two bytes at least.
+      const rest = place.valueEnd - tokens.start
+      return { count: count + Math.ceil(rest / 2), bytes: bytes + rest }
     }
+    const { start, end } = tokens
+    if (kind !== 'number' || tokens.depth > 2 || !isId(body, start, end)) continue
+    count++
+    bytes += end - start + 1
   }
   return { count, bytes }
 }
 
-const isTokenId = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < maxTokenId
+const openBracket = 0x5b
 
-/** `100000` may stand there as `1e5`: to take six bytes off for three would give other text away free. */
-function leastBytes(id: number): number {
-  return id > 0 && id % 1000 === 0 ? 2 : String(id).length
+/** Digits alone: what is written `1e5` counts by its bytes as well. */
+function isId(body: Buffer, start: number, end: number): boolean {
+  if (end - start > maxIdDigits) return false
+  for (let i = start; i < end; i++) {
+    const c = body[i] ?? 0
+    if (c < 0x30 || c > 0x39) return false
+  }
+  return true
+}
+
+/** Of a list; 1 for anything else. */
+function countItems(body: Buffer, place: Place): number {
+  if (body[place.valueStart] !== openBracket) return 1
+  const tokens = tokensOf(body, place)
+  let count = 0
+  for (let kind = tokens.next(); kind !== 'end'; kind = tokens.next()) {
+    if (tokens.count > lookedAt) return count + Math.ceil((place.valueEnd - tokens.start) / 3)
+    const isItem = kind === 'open' ? tokens.depth === 2 : tokens.depth === 1 && kind !== 'close'
+    if (isItem) count++
+  }
+  return Math.max(1, count)
+}
+
+function tokensOf(body: Buffer, { valueStart, valueEnd }: Place): JsonTokens {
+  return new JsonTokens(body, { from: valueStart, to: valueEnd })
 }

@@ -69,10 +69,10 @@ function routeTo(
 }
 
 function expect(x: Exchange, request: ChatRequest): ChatRequest {
-  const { model, promptTokens, countPrompt, outputPerChoice, choices, stream } = request
+  const { model, promptTokens, mostPrompt, countPrompt, outputPerChoice, choices, stream } = request
   x.facts.model = model.id
   x.facts.stream = stream
   const outputTokens = outputPerChoice * choices
-  x.want = { model, promptTokens, countPrompt, outputTokens, choices }
+  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices }
   return request
 }

@@ -11,6 +11,7 @@ import type { Ending } from '../ledger/ending.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Hooks, Plugin, Route } from '../plugin.ts'
+import { runawayAt } from '../backend/usage.ts'
 import type { Meter, Used } from '../backend/usage.ts'
 
 const defaultLeaseMs = 30_000
@@ -71,7 +72,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       Object.assign(x.caller, { keyId, accountId, plan })
       Object.assign(x.replyHeaders, limitHeaders(limits))
       const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
-      x.granted = { holdId, amount: hold.amount, outputPerChoice: afforded }
+      const outputPerChoice = Math.min(afforded, outputTokens / Math.max(1, choices))
+      x.granted = { holdId, amount: hold.amount, outputPerChoice }
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -108,18 +110,30 @@ interface Ended {
 
 /** What the request costs, noted for log and metrics. */
 function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
-  const cost = used ? charge(want.model.price, used) : 0
-  const { prompt = 0, cached = 0, completion = 0, estimated = false } = used ?? {}
+  const { price } = want.model
+  const believed = used && plausible(x, want, used)
+  const cost = believed ? charge(price, believed) : 0
+  const implausible = used ? charge(price, used) - cost : 0
+  const { prompt = 0, cached = 0, completion = 0, estimated = false } = believed ?? {}
   Object.assign(x.facts, {
     promptTokens: prompt,
     cachedTokens: cached,
     completionTokens: completion,
     estimated,
     cost,
+    implausible,
     basis: used?.basis ?? 'none',
   })
   const { cut } = outcome
-  return { charge: cost, prompt, cached, completion, estimated, implausible: 0, cut }
+  return { charge: cost, prompt, cached, completion, estimated, implausible, cut }
+}
+
+/** A backend that lies, or counts in another unit, ruins nobody (ledger.md, promise 4). */
+function plausible(x: Exchange, { mostPrompt, choices }: Want, used: Used): Used {
+  const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
+  const prompt = Math.min(used.prompt, mostPrompt)
+  const cached = Math.min(used.cached, prompt)
+  return { ...used, prompt, cached, completion: Math.min(used.completion, mostOutput) }
 }
 
 function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTokens: number) {
@@ -130,9 +144,13 @@ function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTo
 }
 
 /** By a checkpoint: what a killed gateway is charged for. */
-function progressOf(x: Exchange, { model, promptTokens }: Want): Progress {
-  if (!x.meter?.sawContent) return nothingYet
-  const used = { prompt: promptTokens, cached: 0, completion: Math.max(1, x.meter.roughTokens) }
+function progressOf(x: Exchange, { model, promptTokens, mostPrompt }: Want): Progress {
+  const { meter } = x
+  if (!meter?.sawContent) return nothingYet
+  const said = meter.reported
+  const prompt = Math.min(said?.prompt || promptTokens, mostPrompt)
+  const completion = Math.max(1, meter.roughTokens, said?.completion ?? 0)
+  const used = { prompt, cached: 0, completion }
   return { ...used, charge: charge(model.price, used) }
 }
 

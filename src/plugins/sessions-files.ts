@@ -62,7 +62,8 @@ function timeOf({ config }: Gateway, x: Exchange) {
 }
 
 function asked(x: Exchange, request: ChatRequest): ChatRequest {
-  if (x.want) x.want = { ...x.want, countPrompt: request.countPrompt }
+  const { countPrompt, mostPrompt } = request
+  if (x.want) x.want = { ...x.want, countPrompt, mostPrompt }
   return request
 }
 

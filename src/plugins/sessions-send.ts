@@ -112,9 +112,9 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
   const { filling, ...prepared } = await prepare({ send, context, model, hold, files, inlineBytes })
   const { request, draft, stored } = prepared
-  const { promptTokens, countPrompt, outputPerChoice: outputTokens, choices } = request
+  const { promptTokens, mostPrompt, countPrompt, outputPerChoice: outputTokens, choices } = request
   const ids = { sessionId: session, messageId: draft.id }
-  x.want = { model, promptTokens, countPrompt, outputTokens, choices, ...ids }
+  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, ...ids }
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)

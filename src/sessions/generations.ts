@@ -108,7 +108,11 @@ export class Generations {
     const generation = begin(x, { ...start.options, grammar: recording })
     const { deadline, meter } = generation
     // What is finished already is not undone: its usage is still to come.
-    const stop = (error: GatewayError) => meter.finished || deadline.cancel(error)
+    const stop = (error: GatewayError) => {
+      if (meter.finished) return
+      if (generation.finishesAlone) generation.cancelled ??= error
+      else deadline.depart(error)
+    }
     const opened = Promise.withResolvers<Answer | undefined>()
     // Whoever waits for it hears of it; a resumed reader does not.
     opened.promise.catch(() => undefined)
@@ -140,7 +144,8 @@ export class Generations {
       const { ending, frames } = await relay.pump(recording)
       return await this.#finish(live, frames, statusOf(ending))
     } catch (thrown) {
-      const error = asGatewayError(await givenUp(generation, thrown))
+      const failure = asGatewayError(await givenUp(generation, thrown))
+      const error = generation.cancelled ?? failure
       const isKept = error.code === 'message_cancelled' || (await isSettled(opened.promise))
       if (!isKept) return await this.#withdraw(live, () => opened.reject(error))
       opened.resolve(undefined)

@@ -15,7 +15,8 @@ import { GatewayError } from '../errors.ts'
 import { inlineBytes, standIn, tokensOf } from '../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import { invalid } from '../http/refusals.ts'
-import { imageTokens, messageTokens } from '../ledger/estimate.ts'
+import { messageTokens } from '../ledger/estimate.ts'
+import { dataUrlPrice } from '../ledger/media.ts'
 import { mapParts, partsOf } from './message.ts'
 import type { Content, NewMessage, Part, StoredMessage, ToolCall } from './message.ts'
 
@@ -23,7 +24,7 @@ export interface HistoryOptions {
   /** The new turns: they always go, even when they alone are too long. */
   readonly fresh: readonly NewMessage[]
   readonly instructions: string | null
-  readonly model: Pick<Model, 'accepts' | 'bytesPerToken' | 'contextWindow'>
+  readonly model: Pick<Model, 'accepts' | 'bytesPerToken' | 'imageTokens' | 'contextWindow'>
   /** What the answer may take; at least half of the window is left to the prompt. */
   readonly outputTokens: number
   /** JSON text by name, as they go to the backend: tools and schemas take their room too. */
@@ -264,17 +265,17 @@ export class HistoryBuilder {
   }
 
   #tokensOf(text: string, content: Content = null): number {
-    const { bytesPerToken } = this.#model
+    const { bytesPerToken, imageTokens } = this.#model
     let bytes = Buffer.byteLength(text) + 1
     let others = 0
     for (const part of partsOf(content)) {
       if (part.type === 'text') continue
       if (part.type === 'file') {
-        others += tokensOf(part.file, bytesPerToken)
+        others += tokensOf(part.file, this.#model)
         continue
       }
       bytes -= part.image_url.url.length
-      others += imageTokens
+      others += dataUrlPrice(part.image_url.url, imageTokens)
     }
     return bytes / bytesPerToken + messageTokens + others
   }

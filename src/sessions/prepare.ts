@@ -117,8 +117,7 @@ interface ToFill extends Attached {
 }
 
 function costing(request: ChatRequest, files: readonly FileReference[]): ChatRequest {
-  const { bytesPerToken } = request.model
-  const tokens = files.reduce((sum, file) => sum + tokensOf(file, bytesPerToken), 0)
+  const tokens = files.reduce((sum, file) => sum + tokensOf(file, request.model), 0)
   return { ...request, promptTokens: request.promptTokens + tokens }
 }
 
@@ -140,8 +139,7 @@ function fillingOf(
         const content = contents.get(idOf(file))
         return content ? partOf(file, content) : standIn(file)
       })
-      const countPrompt = async () => Math.min(promptTokens, await request.countPrompt())
-      return { ...request, promptTokens, countPrompt }
+      return { ...request, promptTokens }
     },
   }
 }

@@ -37,6 +37,8 @@ const pollMs = 100
 /** Longer than any first event is waited for by default. */
 const begunPolls = 60
 const cancelPolls = 50
+/** For the end of a message that is generated here. */
+const cancelWaitMs = 2000
 
 export class Streams {
   readonly #options: StreamsOptions
@@ -100,7 +102,9 @@ export class Streams {
     const { generations, rows, lost } = this.#options
     const running = generations.find(place.message)
     running?.cancel()
-    await running?.done
+    await Promise.race([running?.done, pause(cancelWaitMs)])
+    // One whose backend is read to its usage ends with it.
+    if (generations.find(place.message)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {
       const message = await this.#options.readMessage(place)
       if (message.status !== 'in_progress') return message

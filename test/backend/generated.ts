@@ -1,66 +1,7 @@
 // What was generated is found whole, counted once, and kept within its bound.
 
 import t from 'tap'
-import { Generated, findGenerated } from '../../src/backend/generated.ts'
-
-const found = (data: string): string[] => {
-  const pieces: string[] = []
-  findGenerated(data, (piece) => pieces.push(piece))
-  return pieces
-}
-
-t.test('strings are found whole, whatever is escaped in them', async (t) => {
-  for (const said of [
-    'a',
-    '"',
-    '\\',
-    '\\"',
-    'a"content":"b',
-    '\n\t',
-    '\u0001',
-    '{"text":"x"}',
-    '"]}',
-  ]) {
-    const data = JSON.stringify({ choices: [{ delta: { content: said } }] })
-    t.strictSame(
-      found(data).map((piece) => JSON.parse(`"${piece}"`) as unknown),
-      [said],
-    )
-  }
-})
-
-t.test('keys that are not generated text are not found', async (t) => {
-  t.strictSame(
-    found(
-      '{"id":"x","model":"m","role":"assistant","name":"n","logprobs":{"content":[{"token":"t"}]}}',
-    ),
-    [],
-  )
-})
-
-t.test('the name and the arguments of a tool call are found', async (t) => {
-  const call = { function: { name: 'f', arguments: '{"a":1}' } }
-  t.strictSame(found(JSON.stringify({ choices: [{ delta: { tool_calls: [call] } }] })), [
-    'f',
-    '{\\"a\\":1}',
-  ])
-})
-
-t.test(
-  'a thought sent under two keys counts once, the same text of two choices twice',
-  async (t) => {
-    t.strictSame(found('{"delta":{"reasoning":"hm","reasoning_content":"hm"}}'), ['hm'])
-    t.strictSame(found('{"choices":[{"delta":{"content":"a"}},{"delta":{"content":"a"}}]}'), [
-      'a',
-      'a',
-    ])
-  },
-)
-
-t.test('a string without end is taken to the end of the data', async (t) => {
-  t.strictSame(found('{"content":"abc'), ['abc'])
-  t.strictSame(found('{"content":"abc\\"'), ['abc\\"'])
-})
+import { Generated } from '../../src/backend/generated.ts'
 
 t.test('the tokenizer gets what was said, decoded, in order', async (t) => {
   const texts: string[] = []
@@ -116,4 +57,20 @@ t.test('a tokenizer that fails or falls behind costs exactness, not the count', 
     await new Promise((resolve) => setImmediate(resolve))
   }
   t.equal(await tokens, (10 * 64 * 1024) / 4)
+})
+
+t.test('ids beside a text say it again, ids alone and sound say more', async (t) => {
+  const generated = new Generated(async (text) => text.length)
+  generated.add('abc')
+  generated.addOthers({ ids: 2, audioBytes: 0, texts: 1 })
+  t.equal(await generated.tokens(), 3)
+  generated.addOthers({ ids: 5, audioBytes: 0, texts: 1 })
+  t.equal(await generated.tokens(), 7, 'more ids than the text has tokens')
+  generated.addOthers({ ids: 4, audioBytes: 0, texts: 0 })
+  t.equal(await generated.tokens(), 11)
+  generated.addOthers({ ids: 0, audioBytes: 40, texts: 0 })
+  t.equal(await generated.tokens(), 12, 'a piece of sound is a token at least')
+  generated.addOthers({ ids: 0, audioBytes: 2000, texts: 0 })
+  t.equal(await generated.tokens(), 22)
+  t.equal(generated.roughTokens, 7 + 4 + 11)
 })

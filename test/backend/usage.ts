@@ -2,7 +2,8 @@
 
 import t from 'tap'
 import { Meter } from '../../src/backend/usage.ts'
-import type { MeterOptions, Reported } from '../../src/backend/usage.ts'
+import type { Reported } from '../../src/backend/report.ts'
+import type { MeterOptions } from '../../src/backend/usage.ts'
 import { bodyOf, eventsOf } from '../fixtures/sse-events.ts'
 
 /** A tokenizer whose counts can be told by looking: one token a character. */

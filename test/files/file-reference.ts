@@ -9,6 +9,8 @@ import {
 } from '../../src/files/file-reference.ts'
 import type { FileReference } from '../../src/files/file-reference.ts'
 import { estimatePrompt } from '../../src/ledger/estimate.ts'
+import { imageBytes } from '../fixtures/images.ts'
+import { prices, promptOf } from '../fixtures/prompt.ts'
 
 const file = (content_type: string, more: Partial<FileReference> = {}): FileReference => ({
   file_id: 'file_1',
@@ -75,17 +77,19 @@ t.test(
         for (const bytes of [0, 1, 2, 3000, 1_000_000]) {
           const one = file(type, { bytes })
           const guess = (part: unknown) => {
-            const view = { messages: [{ role: 'user', content: [part] }] }
-            const bodyBytes = Buffer.byteLength(JSON.stringify(view))
-            return estimatePrompt(view, { bodyBytes, bytesPerToken })
+            const prompt = promptOf({ messages: [{ role: 'user', content: [part] }] })
+            return estimatePrompt(prompt, { bytesPerToken, imageTokens: 1500 }).tokens
           }
-          const whole = guess(partOf(one, Buffer.alloc(bytes, 'x')))
-          const parts = guess(standIn(one)) + tokensOf(one, bytesPerToken)
+          const side = Math.floor(Math.sqrt(bytes * 4))
+          const image = imageBytes('png', side, side, bytes)
+          const content = type === 'image/png' ? image : Buffer.alloc(bytes, 'x')
+          const whole = guess(partOf(one, content))
+          const parts = guess(standIn(one)) + tokensOf(one, { bytesPerToken, imageTokens: 1500 })
           t.ok(parts >= whole && parts < whole + 81, `${type} ${bytes}: ${parts} ≥ ${whole}`)
         }
       }
     }
-    t.equal(tokensOf(file('application/pdf'), 2.5), 332)
+    t.equal(tokensOf(file('application/pdf'), prices), 332)
   },
 )
 

@@ -1,41 +1,76 @@
-// Prompts counted for a backend that reports nothing: text by the tokenizer, all else by the estimate, never above it.
+// Prompts counted for a backend that reports nothing: all of the body, by the tokenizer, and what is no text as what it is.
 
 import t from 'tap'
-import { countPrompt } from '../../src/ledger/count-prompt.ts'
+import { countPrompt as count } from '../../src/ledger/count-prompt.ts'
+import { imageUrl } from '../fixtures/images.ts'
+import { prices, promptOf } from '../fixtures/prompt.ts'
 
+const countPrompt = (body: string | object) => count(promptOf(body), prices)
 const said = (content: unknown) => ({ messages: [{ role: 'user', content }] })
+/** `word` is a token, and so is its space. */
+const words = (n: number) => 'word '.repeat(n)
 
-t.test('text costs its tokens', async (t) => {
-  t.equal(await countPrompt({ prompt: 'hello world' }, 1000), 2)
-  t.equal(await countPrompt(said('hello world'), 1000), 2 + 2 + 4, 'a role, a line end, a frame')
-  const part = { type: 'text', text: 'hello world '.repeat(50) }
-  const cost = await countPrompt(said([part]), 1000)
-  t.ok(cost >= 100 && cost < 120, `${cost}`)
+t.test('text costs its tokens, and a message its frame', async (t) => {
+  t.equal(await countPrompt({ prompt: 'hello world' }), 4, 'with its quotes')
+  const cost = await countPrompt(said('hello world'))
+  t.ok(cost >= 6 && cost <= 12, `${cost}`)
+  const part = { type: 'text', text: words(100) }
+  const parts = await countPrompt(said([part]))
+  t.ok(parts >= 100 && parts < 120, `${parts}`)
 })
 
-t.test('what no tokenizer knows costs the estimate, which is the most', async (t) => {
-  t.equal(await countPrompt({ input: [1, 2, 3] }, 77), 77)
-  t.equal(await countPrompt(said([{ type: 'image_url', image_url: 'x' }]), 1500), 1500)
-  t.equal(await countPrompt({}, 9), 9)
-  t.equal(await countPrompt({ prompt: 'hello world '.repeat(50) }, 5), 5)
-  t.equal(await countPrompt({ prompt: '' }, 5), 1)
+t.test('numbers and words beside the prompt cost nothing', async (t) => {
+  const body = said(words(50))
+  const all = { model: 'x', stream: true, temperature: 0.5, seed: 123456789, ...body }
+  t.equal(await countPrompt(all), await countPrompt(body))
 })
 
-t.test('a long one is sampled all over: nearly as exact, and no work for minutes', async (t) => {
-  // Cheap words first, dear ones behind: a sample of the beginning would be far off.
-  const half = 1_000_000
-  const text = 'hello world '.repeat(half / 12) + 'zq'.repeat(half / 2)
-  const [cheap, dear] = [2 / 12, (await countPrompt({ prompt: 'zq'.repeat(5000) }, 1e9)) / 10_000]
-  let turns = 0
-  let isCounting = true
-  const turn = () => {
-    turns++
-    if (isCounting) setImmediate(turn)
+t.test('a document counts wherever it stands, keys too', async (t) => {
+  const messages = [{ role: 'user', content: 'hi' }]
+  const document = words(5000)
+  const bodies: Record<string, object> = {
+    description: { messages, tools: [{ type: 'function', function: { description: document } }] },
+    schema: { messages, response_format: { json_schema: { schema: { description: document } } } },
+    key: { messages, tools: [{ function: { parameters: { properties: { [document]: {} } } } }] },
+    'key of a message': { messages: [{ role: 'user', content: 'hi', [document]: 1 }] },
+    'unknown text': { messages, document },
+    suffix: { prompt: 'x', suffix: document },
+    'a list': { input: [document, document] },
+    escaped: { messages: [{ role: 'user', content: document }], user: 'x' },
   }
-  turn()
-  const counted = await countPrompt({ prompt: text }, 1e9)
-  isCounting = false
-  const expected = half * (cheap + dear)
-  t.ok(Math.abs(counted - expected) < expected * 0.1, `${counted} for ${expected}`)
-  t.ok(turns < 300, `${turns} turns of the event loop, one a slice`)
+  for (const [name, body] of Object.entries(bodies)) {
+    const counted = await countPrompt(body)
+    const truth = name === 'a list' ? 10_000 : 5000
+    t.ok(counted >= truth && counted < truth * 1.05 + 50, `${name}: ${counted}`)
+  }
+})
+
+t.test('escapes do not change what is said', async (t) => {
+  const content = '你好,世界。'.repeat(50)
+  const body = JSON.stringify(said(content))
+  const ascii = body.replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16)}`)
+  t.equal(await countPrompt(ascii), await countPrompt(body))
+})
+
+t.test('token ids count one each, images by their pixels, sound by its bytes', async (t) => {
+  const ids = Array.from({ length: 1000 }, (_, i) => 10_000 + i)
+  t.equal(await countPrompt({ input: ids }), 1000)
+  t.equal(await countPrompt({ prompt: [ids, ids] }), 2000)
+  const image = { type: 'image_url', image_url: { url: imageUrl('jpeg', 4096, 4096) } }
+  const seen = await countPrompt(said([image, image]))
+  t.ok(seen > 32 * 1500 && seen < 32 * 1500 + 60, `${seen}`)
+  const sound = { type: 'input_audio', input_audio: { data: 'A'.repeat(20_000), format: 'wav' } }
+  const heard = await countPrompt(said([sound]))
+  t.ok(heard > 100 && heard < 150, `${heard}`)
+})
+
+t.test('a rerank costs its query with each document', async (t) => {
+  const counted = await countPrompt({ query: words(1000), documents: Array(50).fill(words(10)) })
+  t.ok(counted >= 50 * 1010 && counted < 50 * 1025, `${counted}`)
+})
+
+t.test('a document, film or unknown thing in a data URL is text', async (t) => {
+  const data = Buffer.from(words(2000)).toString('base64')
+  const part = { type: 'file', file: { file_data: `data:text/plain;base64,${data}` } }
+  t.ok((await countPrompt(said([part]))) >= 2000)
 })

@@ -2,10 +2,11 @@
 
 import t from 'tap'
 import { countChoices, estimatePrompt } from '../../src/ledger/estimate.ts'
+import { imageUrl } from '../fixtures/images.ts'
+import { prices, promptOf } from '../fixtures/prompt.ts'
 
-function estimate(body: Record<string, unknown>, bytesPerToken = 2.5): number {
-  const bodyBytes = Buffer.byteLength(JSON.stringify(body))
-  return estimatePrompt(body, { bodyBytes, bytesPerToken })
+function estimate(body: object, bytesPerToken = 2.5): number {
+  return estimatePrompt(promptOf(body), { ...prices, bytesPerToken }).tokens
 }
 
 t.test('all bytes of the body count, and 8 a message', async (t) => {
@@ -45,16 +46,44 @@ t.test('a megabyte of anything costs a megabyte', async (t) => {
   for (const body of bodies) t.ok(estimate(body) >= 400_000, JSON.stringify(body).slice(0, 80))
 })
 
-t.test('an image costs 1,500 and not its bytes', async (t) => {
+t.test('an image costs by its pixels, and not by its bytes', async (t) => {
   const image = (url: string): object => ({ type: 'image_url', image_url: { url } })
-  const body = (...parts: object[]): Record<string, unknown> => ({
-    messages: [{ role: 'user', content: parts }],
-  })
-  const small = estimate(body(image('data:image/png;base64,AA')))
-  const large = estimate(body(image(`data:image/png;base64,${'A'.repeat(1_000_000)}`)))
-  t.equal(small, large)
-  t.ok(large > 1500 && large < 1600)
-  t.ok(estimate(body(image('https://x.test/a.png'), image('https://x.test/b.png'))) > 3000)
+  const body = (...parts: object[]) => ({ messages: [{ role: 'user', content: parts }] })
+  const small = estimate(body(image(imageUrl('png', 10, 10))))
+  const long = estimate(body(image(imageUrl('png', 1024, 1024, 1_000_000))))
+  t.equal(small, long)
+  t.ok(long > 1500 && long < 1600)
+  const large = estimate(body(image(imageUrl('png', 8192, 4096))))
+  t.equal(large - small, 31 * 1500)
+  t.equal(
+    estimate(body({ type: 'image_url', image_url: imageUrl('png', 10, 10) })),
+    small - 3,
+    'an address without braces',
+  )
+  const unknown = estimate(body(image(`data:image/avif;base64,${'A'.repeat(3000)}`)))
+  t.ok(unknown > 64 * 1500 && unknown < 64 * 1500 + 100, 'what cannot be measured is the largest')
+  t.ok(estimate(body(image('https://x.test/a.png'), image('https://x.test/b.png'))) > 32 * 1500)
+})
+
+t.test(
+  'what is reported is believed up to a token a byte, and images at their largest',
+  async (t) => {
+    const most = (body: object) => estimatePrompt(promptOf(body), prices).most
+    const messages = [{ role: 'user', content: 'x'.repeat(1000) }]
+    t.ok(most({ messages }) > 1000 + 4096 && most({ messages }) < 1100 + 4096)
+    const url = imageUrl('png', 10, 10, 1_000_000)
+    const parts = [{ type: 'image_url', image_url: { url } }]
+    const seen = most({ messages: [{ role: 'user', content: parts }] })
+    t.ok(seen > 64 * 1500 && seen < 64 * 1500 + 5000, `${seen}`)
+  },
+)
+
+t.test('a rerank reads its query with each document', async (t) => {
+  const query = 'q'.repeat(2500)
+  const documents = Array.from({ length: 100 }, (_, i) => (i % 2 ? `d${i}` : { text: `d${i}` }))
+  const tokens = estimate({ query, documents })
+  t.ok(tokens > 100 * 1000 && tokens < 100 * 1050, `${tokens}`)
+  t.ok(estimate({ documents: 'text', query }) < 1100)
 })
 
 t.test('sound costs by its bytes, less than text', async (t) => {
@@ -83,7 +112,7 @@ t.test('no way of writing ids makes other text free', async (t) => {
   const text = 'x'.repeat(10_000)
   const ids = Array.from({ length: 10_000 }, () => 100_000)
   const written = `{"prompt":[${ids.map(() => '1e5').join(',')}],"suffix":"${text}"}`
-  const tokens = estimatePrompt({ prompt: ids }, { bodyBytes: written.length, bytesPerToken: 2.5 })
+  const { tokens } = estimatePrompt(promptOf(written), prices)
   t.ok(tokens >= 10_000 + 4000)
   const large = estimate({ prompt: [1e20, 5_000_000], suffix: text })
   t.ok(large >= 4000)

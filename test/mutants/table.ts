@@ -141,7 +141,11 @@ export const mutants: readonly Mutant[] = [
     'const searchFrom = Math.max(from, seen - 1)',
     'const searchFrom = seen',
   ),
-  code('backend/sse-reader.ts', 'if (end - start > this.#maxBytes) throw this.#tooLarge()', ''),
+  code(
+    'backend/sse-reader.ts',
+    'if (end - start > this.#maxBytes) throw this.#tooLarge(joined.slice(start, end))',
+    '',
+  ),
   code(
     'backend/usage.ts',
     'const most = Math.max(completion ?? 0, Math.min(counted, bound))',

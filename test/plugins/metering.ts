@@ -18,7 +18,7 @@ import { until } from '../fixtures/until.ts'
 
 async function start(t: Test, script: Script, price: string) {
   const backend = await startBackend(t, script)
-  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }], price: { ${price} } } }`
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }], on_leave: abort, price: { ${price} } } }`
   return { backend, gateway: await startGateway(t, { yaml }) }
 }
 

@@ -1,5 +1,7 @@
 import t from 'tap'
 import { estimatePrompt } from '../../src/ledger/estimate.ts'
+import { imageUrl } from '../fixtures/images.ts'
+import { promptOf } from '../fixtures/prompt.ts'
 import { inlineBytes, tokensOf } from '../../src/files/file-reference.ts'
 import type { FileReference } from '../../src/files/file-reference.ts'
 import { HistoryBuilder, composeBody, fill, filesIn, filesOf } from '../../src/sessions/history.ts'
@@ -7,7 +9,12 @@ import type { HistoryOptions } from '../../src/sessions/history.ts'
 import type { NewMessage, StoredMessage } from '../../src/sessions/message.ts'
 import { seeded } from '../fixtures/random.ts'
 
-const model = { accepts: ['text', 'image'], bytesPerToken: 4, contextWindow: 100_000 }
+const model = {
+  accepts: ['text', 'image'],
+  bytesPerToken: 4,
+  imageTokens: 1500,
+  contextWindow: 100_000,
+}
 const options: HistoryOptions = {
   fresh: [{ role: 'user', content: 'now' }],
   instructions: null,
@@ -212,16 +219,15 @@ void t.test('instructions and parameters take their room', async (t) => {
 
 const image = (kib: number) => ({
   type: 'image_url' as const,
-  image_url: { url: `data:image/png;base64,${'A'.repeat(kib * 1024)}` },
+  image_url: { url: imageUrl('png', 1000, 1000, kib * 768) },
 })
 
 void t.test('an image counts as one, not by its bytes', async (t) => {
   const seen = [user([{ type: 'text', text: 'look' }, image(1000)]), answer('nice')]
   const { messages, promptTokens } = selectHistory(seen, { ...options, instructions: 'i' })
-  const parsed = messages.map((text) => JSON.parse(text) as unknown)
   const body = composeBody({ model: 'm', messages, parameters: options.parameters })
-  const sizes = { bodyBytes: body.length, bytesPerToken: model.bytesPerToken }
-  t.ok(Math.abs(promptTokens - estimatePrompt({ messages: parsed }, sizes)) <= 3)
+  const guess = estimatePrompt(promptOf(body.toString()), model)
+  t.ok(Math.abs(promptTokens - guess.tokens) <= 3)
   t.ok(promptTokens > 1500 && promptTokens < 1700)
 })
 
@@ -281,7 +287,7 @@ void t.test('files count as what they are, not by what they take', async (t) => 
       selectHistory([user(content), answer('a')], { ...options, model: every }).promptTokens
     const words = kind === 'image' ? '[image]' : `[file: ${kind}.x]`
     const without = guess([{ type: 'text', text: words }])
-    t.equal(guess([one]), without + tokensOf(one.file, model.bytesPerToken), kind)
+    t.equal(guess([one]), without + tokensOf(one.file, model), kind)
   }
 })
 

@@ -1,0 +1,264 @@
+// What a chunk or an answer has that counts: every text and every list of token ids below `choices[]`, finishes, and where
+// its usage lies. One pass over its bytes; parses nothing, so it reads what is broken or cut off as far as it goes.
+
+import { JsonTokens } from '../json-tokens.ts'
+
+export interface Chunk {
+  /** How many texts were generated. */
+  texts: number
+  /** Where the last of them lies in the data. */
+  textStart: number
+  textEnd: number
+  /** Token ids, or entries of logprobs, whichever are more: they say the texts again, or stand alone. */
+  ids: number
+  /** Sound as base64. */
+  audioBytes: number
+  /** A tool is called, with or without arguments. */
+  isCall: boolean
+  /** Of each choice in it: its index, where it says one. */
+  readonly choices: Choice[]
+  hasChoices: boolean
+  /** Where its top-level usage lies; undefined for none. */
+  usage: readonly [start: number, end: number] | undefined
+}
+
+interface Choice {
+  index: number | undefined
+  isFinished: boolean
+  /** The word that it finished with. */
+  reason: string | undefined
+}
+
+/** What a bracket holds. */
+type Scope =
+  /** Nothing that counts. */
+  | 'other'
+  | 'top'
+  | 'usage'
+  | 'choices'
+  | 'choice'
+  /** Known objects of a choice: keys are the protocol's, values the model's. */
+  | 'part'
+  | 'audio'
+  /** Unknown ones, such as arguments that are an object: the model wrote keys and all. */
+  | 'free'
+  | 'logprobs'
+  /** Entries of logprobs. */
+  | 'entries'
+
+/** Below a choice: what the protocol says and not the model, or says a second time. */
+const unread: ReadonlySet<string> = new Set([
+  'annotations',
+  'content_filter_offsets',
+  'content_filter_result',
+  'content_filter_results',
+  'created',
+  'expires_at',
+  'format',
+  'id',
+  'index',
+  'matched_stop',
+  'model',
+  'native_finish_reason',
+  'object',
+  'prompt_logprobs',
+  'prompt_token_ids',
+  'role',
+  'service_tier',
+  'signature',
+  'status',
+  'stop_reason',
+  'text_offset',
+  'tool_call_id',
+  'type',
+  'usage',
+])
+
+const parts: ReadonlySet<string> = new Set([
+  'content',
+  'custom',
+  'delta',
+  'function',
+  'function_call',
+  'message',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+  'tool_calls',
+])
+
+/** A request asks for no more; what a backend invents beyond is not kept. */
+const maxChoices = 1024
+
+/** `data` is latin1, a char a byte. Calls `found` with each text that was generated, as it is escaped. */
+export function readChunk(data: string, found: (text: string) => void): Chunk {
+  return new Reading(data, found).chunk
+}
+
+class Reading {
+  readonly chunk: Chunk = {
+    texts: 0,
+    textStart: 0,
+    textEnd: 0,
+    ids: 0,
+    audioBytes: 0,
+    isCall: false,
+    choices: [],
+    hasChoices: false,
+    usage: undefined,
+  }
+  readonly #data: string
+  readonly #tokens: JsonTokens
+  readonly #found: (text: string) => void
+  /** Of the brackets that are open, innermost last; and whether each is a list. */
+  readonly #scopes: Scope[] = []
+  readonly #lists: boolean[] = []
+  #scope: Scope = 'other'
+  #isList = false
+  #key = ''
+  #numbers = 0
+  #entries = 0
+  #usageStart = 0
+  #choice: Choice | undefined
+  /** The text before, to know one that is sent under two names. */
+  #lastText = ''
+  #lastKey = ''
+
+  constructor(data: string, found: (text: string) => void) {
+    this.#data = data
+    this.#found = found
+    this.#tokens = new JsonTokens(Buffer.from(data, 'latin1'))
+    for (let kind = this.#tokens.next(); kind !== 'end'; kind = this.#tokens.next()) {
+      if (kind === 'open') this.#open()
+      else if (kind === 'close') this.#close()
+      else if (kind === 'key') this.#readKey()
+      else if (kind === 'string') this.#readText()
+      else this.#readPlain(kind === 'number')
+    }
+    this.chunk.ids = Math.max(this.#numbers, this.#entries)
+  }
+
+  #open(): void {
+    const { depth, isList, start } = this.#tokens
+    this.#scopes.push(this.#scope)
+    this.#lists.push(this.#isList)
+    const scope = depth === 1 ? (isList ? 'other' : 'top') : this.#scopeBelow(isList)
+    if (scope === 'usage' && this.#scope === 'top') this.#usageStart = start
+    if (scope === 'choices') this.chunk.hasChoices = true
+    if (scope === 'choice') this.#begin()
+    if (!isList && isCall(this.#key) && scope !== 'other') this.chunk.isCall = true
+    this.#scope = scope
+    this.#isList = isList
+  }
+
+  #scopeBelow(isList: boolean): Scope {
+    const key = this.#key
+    switch (this.#scope) {
+      case 'top':
+        if (key === 'usage' && !isList) return 'usage'
+        return key === 'choices' && isList ? 'choices' : 'other'
+      case 'choices':
+        return 'choice'
+      case 'choice':
+      case 'part':
+      case 'audio':
+        if (this.#isList) return this.#scope
+        if (unread.has(key)) return 'other'
+        if (key === 'logprobs') return 'logprobs'
+        if (key === 'audio') return 'audio'
+        return parts.has(key) ? 'part' : 'free'
+      case 'logprobs':
+        return isList && entryLists.has(key) ? 'entries' : 'other'
+      case 'entries':
+        this.#entries++
+        return 'other'
+      default:
+        return this.#scope
+    }
+  }
+
+  #begin(): void {
+    this.#choice = { index: undefined, isFinished: false, reason: undefined }
+    if (this.chunk.choices.length < maxChoices) this.chunk.choices.push(this.#choice)
+    this.#lastText = ''
+  }
+
+  #close(): void {
+    const outer = this.#scopes.pop() ?? 'other'
+    if (this.#scope === 'usage' && outer === 'top') {
+      this.chunk.usage = [this.#usageStart, this.#tokens.end]
+    }
+    this.#scope = outer
+    this.#isList = this.#lists.pop() ?? false
+  }
+
+  #readKey(): void {
+    const { start, end } = this.#tokens
+    this.#key = this.#data.slice(start, end)
+    if (this.#scope === 'free') this.#add(start, end)
+  }
+
+  #readText(): void {
+    const { start, end } = this.#tokens
+    switch (this.#scope) {
+      case 'choice':
+        if (this.#key === 'finish_reason') return this.#finish(this.#data.slice(start, end))
+        if (this.#isRead()) this.#add(start, end)
+        return
+      case 'audio':
+        if (this.#key === 'data') this.chunk.audioBytes += end - start
+        else if (this.#isRead()) this.#add(start, end)
+        return
+      case 'part':
+        if (this.#isRead()) this.#add(start, end)
+        return
+      case 'free':
+        return this.#add(start, end)
+      case 'entries':
+        this.#entries++
+        return
+      default:
+    }
+  }
+
+  /** Items of a list have no key of their own. */
+  #isRead(): boolean {
+    return this.#isList || !unread.has(this.#key)
+  }
+
+  #readPlain(isNumber: boolean): void {
+    const { start, end } = this.#tokens
+    const scope = this.#scope
+    if (scope === 'free' && !this.#isList) return this.#add(start, end)
+    if (scope === 'choice' && this.#key === 'finish_reason') {
+      if (this.#data.slice(start, end) !== 'null') this.#finish(undefined)
+    } else if (scope === 'choice' && this.#key === 'index' && isNumber && this.#choice) {
+      this.#choice.index = Number(this.#data.slice(start, end))
+    } else if (isNumber && this.#isList && (scope === 'free' || scope === 'part')) this.#numbers++
+  }
+
+  #finish(reason: string | undefined): void {
+    if (!this.#choice) return
+    this.#choice.isFinished = true
+    if (reason !== undefined && reason.length <= 64) this.#choice.reason = reason
+  }
+
+  #add(start: number, end: number): void {
+    if (start === end) return
+    const text = this.#data.slice(start, end)
+    // Some servers send one thought twice, as `reasoning` and as `reasoning_content`.
+    if (text === this.#lastText && this.#key !== this.#lastKey && this.#scope !== 'free') return
+    const { chunk } = this
+    chunk.texts++
+    chunk.textStart = start
+    chunk.textEnd = end
+    this.#found(text)
+    this.#lastText = text
+    this.#lastKey = this.#key
+  }
+}
+
+const isCall = (key: string): boolean =>
+  key === 'tool_calls' || key === 'function_call' || key === 'audio'
+
+const entryLists: ReadonlySet<string> = new Set(['content', 'refusal', 'tokens'])

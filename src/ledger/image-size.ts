@@ -1,0 +1,104 @@
+// How many pixels an image in a data URL has, by its first bytes: PNG, JPEG, GIF and WebP, told by what they are and not
+// by what they are called. Decodes only the bytes it looks at. What it does not know has undefined pixels.
+
+/** Segments before the size of a JPEG, blocks before the first frame of a GIF. */
+const maxSegments = 64
+
+/** `base64` is what stands behind the comma of a data URL, `to` its end. */
+export function imagePixels(text: Buffer, base64: number, to: number): number | undefined {
+  const at: Bytes = (from, length) => window(text, { base64, to }, { from, length })
+  const head = at(0, 30)
+  const word = head.toString('latin1')
+  if (word.startsWith('\x89PNG\r\n\x1a\n')) return area(head, { wide: 16, high: 20, bytes: 4 })
+  if (word.startsWith('\xff\xd8')) return jpegPixels(at)
+  if (word.startsWith('GIF8')) return gifPixels(at, head)
+  if (word.startsWith('RIFF') && word.slice(8, 12) === 'WEBP') return webpPixels(head)
+  return undefined
+}
+
+/** Bytes of the image; fewer at its end. */
+type Bytes = (from: number, length: number) => Buffer
+
+interface Place {
+  readonly base64: number
+  readonly to: number
+}
+
+function window(text: Buffer, { base64, to }: Place, { from, length }: Window): Buffer {
+  const group = Math.floor(from / 3)
+  const start = base64 + group * 4
+  const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
+  if (start >= end) return nothing
+  const skipped = from - group * 3
+  // White space or an escape within base64 shifts all behind it: then nothing is recognised.
+  return Buffer.from(text.toString('latin1', start, end), 'base64').subarray(
+    skipped,
+    skipped + length,
+  )
+}
+
+interface Window {
+  readonly from: number
+  readonly length: number
+}
+
+const nothing = Buffer.alloc(0)
+
+function area(head: Buffer, { wide, high, bytes }: { wide: number; high: number; bytes: number }) {
+  if (head.length < Math.max(wide, high) + bytes) return undefined
+  return head.readUIntBE(wide, bytes) * head.readUIntBE(high, bytes)
+}
+
+function jpegPixels(at: Bytes): number | undefined {
+  let place = 2
+  for (let i = 0; i < maxSegments; i++) {
+    const head = at(place, 9)
+    if (head.length < 9 || head[0] !== 0xff) return undefined
+    const marker = head[1] ?? 0
+    if (marker === 0xff) place += 1
+    else if (isFrame(marker)) return head.readUInt16BE(5) * head.readUInt16BE(7)
+    else place += 2 + head.readUInt16BE(2)
+  }
+  return undefined
+}
+
+/** SOF0 to SOF15, but for tables and restarts among them. */
+function isFrame(marker: number): boolean {
+  const others = marker === 0xc4 || marker === 0xc8 || marker === 0xcc
+  return marker >= 0xc0 && marker <= 0xcf && !others
+}
+
+/** The larger of its screen and its first frame: some decoders take the one, some the other. */
+function gifPixels(at: Bytes, head: Buffer): number | undefined {
+  if (head.length < 13) return undefined
+  const flags = head[10] ?? 0
+  let place = 13 + (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)
+  for (let i = 0; i < maxSegments; i++) {
+    const block = at(place, 9)
+    if (block[0] === 0x2c && block.length === 9) {
+      const [wide, high] = [
+        Math.max(head.readUInt16LE(6), block.readUInt16LE(1) + block.readUInt16LE(5)),
+        Math.max(head.readUInt16LE(8), block.readUInt16LE(3) + block.readUInt16LE(7)),
+      ]
+      return wide * high
+    }
+    if (block[0] !== 0x21) return undefined
+    place += 2
+    for (let length = at(place, 1)[0]; length; length = at(place, 1)[0]) {
+      if (++i > maxSegments) return undefined
+      place += 1 + length
+    }
+    place += 1
+  }
+  return undefined
+}
+
+function webpPixels(head: Buffer): number | undefined {
+  if (head.length < 30) return undefined
+  const kind = head.toString('latin1', 12, 16)
+  if (kind === 'VP8X') return (1 + head.readUIntLE(24, 3)) * (1 + head.readUIntLE(27, 3))
+  if (kind === 'VP8 ') return (head.readUInt16LE(26) & 0x3fff) * (head.readUInt16LE(28) & 0x3fff)
+  if (kind !== 'VP8L') return undefined
+  const bits = head.readUInt32LE(21)
+  return (1 + (bits & 0x3fff)) * (1 + ((bits >>> 14) & 0x3fff))
+}

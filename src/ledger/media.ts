@@ -1,0 +1,134 @@
+// Images and sound in the messages of a body: where they lie, and what they cost in place of their bytes. Only where Chat
+// Completions has them, `messages[].content[]`: anywhere else such a value is text like all text.
+
+import { JsonTokens, decoded } from '../json-tokens.ts'
+import { imagePixels } from './image-size.ts'
+
+export interface Media {
+  /** Of the body: bytes that count as this and not as text; none of an address. */
+  readonly start: number
+  readonly end: number
+  readonly tokens: number
+  /** What no model needs more of. */
+  readonly most: number
+}
+
+/** Of base64. Models take 10 tokens a second of sound, and a second is 2 KB and more. */
+export const audioBytesPerToken = 200
+
+/** `image_tokens` are for an image of so many pixels or fewer; larger ones cost in proportion. */
+const imagePixelsPerPrice = 1024 * 1024
+/** Times `image_tokens`: no image costs more. */
+const mostImage = 64
+/** No picture is written in fewer bytes of base64: what can't be measured is taken for so large. */
+const pixelsPerChar = 32_768
+/** Times `image_tokens`: a picture of 12 megapixels has room in it. Nobody looks before the backend fetches it. */
+const addressedImage = 16
+
+/** A body of more tokens than this is looked through as far; what lies behind counts as text, which is dearer. */
+const lookedAt = 200_000
+/** Of a long data URL: enough for what stands before the size. */
+const headBytes = 128 * 1024
+
+export function imagePrice(pixels: number, imageTokens: number): number {
+  const size = pixels / imagePixelsPerPrice
+  return Math.ceil(imageTokens * Math.min(mostImage, Math.max(1, size)))
+}
+
+/** Of an image in a data URL. */
+export function dataUrlPrice(url: string, imageTokens: number): number {
+  const text = Buffer.from(url.slice(0, headBytes), 'latin1')
+  return imagePrice(pixelsOf(text, 0, text.length) ?? url.length * pixelsPerChar, imageTokens)
+}
+
+export interface MediaOptions {
+  readonly from: number
+  readonly to: number
+  /** The model's `image_tokens`. */
+  readonly imageTokens: number
+}
+
+/** Between the brackets of `messages`. */
+export function findMedia(body: Buffer, options: MediaOptions): readonly Media[] {
+  // Both searches together take 0.2 µs a kilobyte, and most bodies have neither.
+  if (!body.includes('"image_url"') && !body.includes('"input_audio"')) return []
+  const found: Media[] = []
+  const tokens = new JsonTokens(body, options)
+  const part = new Part(body, options.imageTokens)
+  /** Keys that are open, by depth: [ { content: [ { image_url: { url: … } } ] } ]. */
+  const keys: string[] = []
+  while (tokens.count < lookedAt) {
+    const kind = tokens.next()
+    if (kind === 'end') break
+    const { depth, start, end } = tokens
+    if (kind === 'key') keys[depth] = end - start <= 16 ? body.toString('latin1', start, end) : ''
+    else if (kind === 'open') keys[depth] = ''
+    else if (kind === 'close' && depth === 3) found.push(...part.close())
+    else if (kind === 'string' && depth >= 4 && keys[2] === 'content') {
+      const name = depth === 4 ? keys[4] : depth === 5 ? `${keys[4]}.${keys[5]}` : ''
+      part.add(name ?? '', start, end)
+    }
+  }
+  return found
+}
+
+/** A content part as it is read. Of a key that stands twice both values count: parsers differ in which they take. */
+class Part {
+  readonly #body: Buffer
+  readonly #imageTokens: number
+  #types = new Set<string>()
+  #images: Media[] = []
+  #sounds: Media[] = []
+
+  constructor(body: Buffer, imageTokens: number) {
+    this.#body = body
+    this.#imageTokens = imageTokens
+  }
+
+  add(name: string, start: number, end: number): void {
+    if (name === 'type' && end - start <= 16)
+      this.#types.add(this.#body.toString('latin1', start, end))
+    else if (name === 'image_url' || name === 'image_url.url') {
+      this.#images.push(this.#image(start, end))
+    } else if (name === 'input_audio.data') {
+      const tokens = Math.ceil((end - start) / audioBytesPerToken)
+      this.#sounds.push({ start, end, tokens, most: end - start })
+    }
+  }
+
+  close(): readonly Media[] {
+    const media = [
+      ...(this.#types.has('image_url') ? this.#images : []),
+      ...(this.#types.has('input_audio') ? this.#sounds : []),
+    ]
+    this.#types = new Set()
+    this.#images = []
+    this.#sounds = []
+    return media
+  }
+
+  #image(start: number, end: number): Media {
+    const price = this.#imageTokens
+    const most = mostImage * price
+    const head = decoded(this.#body, start, Math.min(end, start + 256))
+    if (!/^data:/i.test(head)) {
+      return { start, end: start, tokens: addressedImage * price, most }
+    }
+    const pixels = pixelsOf(this.#body, start, end) ?? (end - start) * pixelsPerChar
+    return { start, end, tokens: imagePrice(pixels, price), most }
+  }
+}
+
+function pixelsOf(body: Buffer, start: number, end: number): number | undefined {
+  let [text, from, to] = [body, start, end]
+  // Some clients escape each slash.
+  if (text.subarray(from, Math.min(to, from + headBytes)).includes('\\')) {
+    const cut = Math.min(to, from + headBytes)
+    text = Buffer.from(text.toString('latin1', from, cut).replaceAll('\\/', '/'), 'latin1')
+    ;[from, to] = [0, text.length]
+  }
+  const comma = text.indexOf(',', from)
+  if (comma < 0 || comma >= Math.min(to, from + 256)) return undefined
+  const isBase64 = /;base64$/i.test(text.toString('latin1', from, comma))
+  return isBase64 ? imagePixels(text, comma + 1, to) : undefined
+}

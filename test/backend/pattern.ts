@@ -1,0 +1,57 @@
+// A chunk is taken for one like the last only where nothing but its one text is another.
+
+import t from 'tap'
+import { readChunk } from '../../src/backend/chunk.ts'
+import { Pattern } from '../../src/backend/pattern.ts'
+
+const chunk = (delta: object, rest: object = {}) =>
+  JSON.stringify({
+    id: 'x',
+    choices: [{ index: 0, delta, finish_reason: null, ...rest }],
+    usage: null,
+  })
+
+function learnt(data: string): Pattern {
+  const pattern = new Pattern()
+  pattern.learn(
+    data,
+    readChunk(data, () => undefined),
+  )
+  return pattern
+}
+
+t.test('texts are told from a chunk of the same shape, whatever is in them', async (t) => {
+  const pattern = learnt(chunk({ content: 'Hi' }))
+  for (const said of ['', 'a', '"', '\\', '\\"', '"}', '","x":"', '\n', '"finish_reason":"stop"']) {
+    t.equal(pattern.textOf(chunk({ content: said })), JSON.stringify(said).slice(1, -1))
+  }
+})
+
+t.test('any other chunk is another', async (t) => {
+  const pattern = learnt(chunk({ content: 'Hi' }))
+  for (const other of [
+    chunk({ content: 'a', more: 'b' }),
+    chunk({ reasoning: 'a' }),
+    chunk({ content: 'a' }, { finish_reason: 'stop' }),
+    chunk({ content: 'a' }).replace('null}', '{}}'),
+    chunk({ content: 'a' }).replace('"a"', '"a","b":"c"'),
+    '',
+    '{',
+  ]) {
+    t.equal(pattern.textOf(other), undefined, other)
+  }
+  t.equal(new Pattern().textOf(chunk({ content: 'a' })), undefined)
+})
+
+t.test('what has more than a text is not learnt', async (t) => {
+  for (const data of [
+    chunk({ content: '' }),
+    chunk({ content: 'a' }, { finish_reason: 'stop' }),
+    chunk({ content: 'a' }, { token_ids: [1] }),
+    chunk({ content: 'a', tool_calls: [{ function: { name: 'f' } }] }),
+    JSON.stringify({ choices: [{ delta: { content: 'a' } }, { delta: {} }] }),
+    JSON.stringify({ choices: [{ delta: { content: 'a' } }], usage: {} }),
+  ]) {
+    t.equal(learnt(data).textOf(data), undefined, data)
+  }
+})

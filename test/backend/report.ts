@@ -1,0 +1,37 @@
+// What a backend reports, read from whole answers, from the end of large ones, and from errors.
+
+import t from 'tap'
+import { isError, readAnswer, readReport, usageIn } from '../../src/backend/report.ts'
+
+t.test('a count that cannot be is none', async (t) => {
+  const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
+  for (const count of [-1, 1.5, 1e10, 2 ** 60, '5', null, [5], true]) {
+    t.match(said(count), { prompt: undefined, completion: 3 }, JSON.stringify(count))
+  }
+  t.match(said(5), { prompt: 5, completion: 3, cached: 0 })
+  t.equal(readReport({}), undefined)
+  t.equal(readReport('x'), undefined)
+})
+
+t.test('embeddings say a prompt alone, some only a total', async (t) => {
+  t.match(readReport({ total_tokens: 8 }), { prompt: 8, completion: undefined })
+  t.match(readReport({ total_tokens: 8, completion_tokens: 3 }), { prompt: undefined })
+})
+
+t.test('the usage of a long answer is read from its end alone', async (t) => {
+  const usage = { prompt_tokens: 5, completion_tokens: 3, details: { a: {} } }
+  t.strictSame(usageIn(`…"}],"usage":${JSON.stringify(usage)},"id":"x"}`), usage)
+  t.equal(usageIn('{"x":1}'), undefined)
+  t.equal(usageIn('"usage":{"prompt_tokens":'), undefined)
+  t.equal(usageIn(String.raw`{"content":"\"usage\":{\"prompt_tokens\":1}"}`), undefined)
+  const large = `{"x":"${'x'.repeat(2_000_000)}","usage":${JSON.stringify(usage)}}`
+  t.strictSame(readAnswer(large), { usage })
+})
+
+t.test('errors and broken texts are no answers', async (t) => {
+  t.equal(readAnswer('{"error":{"message":"x"}}'), undefined)
+  t.equal(readAnswer('<html>'), undefined)
+  t.same(readAnswer('{"error":null,"usage":1}'), { usage: 1 })
+  t.ok(isError('{"id":1,"error":{"message":"x"}}'))
+  t.notOk(isError('{"id":1,"x":{"error":{"message":"x"}}}'))
+})

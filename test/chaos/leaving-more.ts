@@ -1,0 +1,242 @@
+// Leaving buys nothing, elsewhere: in sessions, at reranks, where several choices are stopped, where a backend lies.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { z } from 'zod'
+import type { Plugin } from '../../src/plugin.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import type { Script } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { json, sse } from '../fixtures/backend-scripts.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import { honest, textTokens } from '../fixtures/honest-backend.ts'
+import type { Generation } from '../fixtures/honest-backend.ts'
+import { imageBytes } from '../fixtures/images.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { balanceOf, transactionsOf } from '../fixtures/money.ts'
+import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { until } from '../fixtures/until.ts'
+
+const words = (n: number) => 'word '.repeat(n)
+const short: Generation = { chunks: [{ delta: { content: 'yes' } }], tokens: 1 }
+
+interface Sent {
+  readonly body: object
+  readonly generation?: Generation
+  readonly model?: string
+  readonly prompt?: (body: Record<string, unknown>) => number | Promise<number>
+}
+
+/** A message that is cancelled at the last word. */
+async function cancelled(t: Test, { body, generation = short, model = '', prompt }: Sent) {
+  const of = ({ messages, tools, response_format: format }: Record<string, unknown>) =>
+    textTokens([messages, tools, format])
+  const backend = honest(prompt ?? of, generation)
+  const path = await startChat(t, { script: backend.script, model, tokens: 10_000_000 })
+  const live = await path.send(path.sessionId, { content: 'Hi', stream: true, ...body })
+  await live.until('yes')
+  const ending = path.at(`/${path.sessionId}/messages/${messageIdOf(live)}/cancel`, {
+    method: 'POST',
+  })
+  // A cancel that can't end the message yet is answered all the same.
+  if (generation.hidden) await (await ending).end()
+  else await path.backend.requests[0]?.closed
+  backend.goOn()
+  await (await ending).end()
+  await live.end()
+  await until(async () => (await balanceOf(path.gateway, path.account)).reserved === 0)
+  const charges = (await transactionsOf(path.gateway, path.account)).filter(
+    (one) => one.type === 'charge',
+  )
+  const charged = -charges.reduce((sum, { amount }) => sum + amount, 0)
+  const truth = backend.truth.prompt + backend.truth.completion
+  t.comment(`${charged} charged, ${truth} used`)
+  t.ok(charged >= truth, `${charged} ≥ ${truth}`)
+  const message = await path.message(path.sessionId, messageIdOf(live))
+  return { live, message }
+}
+
+t.test('sessions: a document in tools', async (t) => {
+  const tool = { type: 'function', function: { name: 'f', description: words(24_000) } }
+  await cancelled(t, { body: { tools: [tool] } })
+})
+
+t.test('sessions: a document in response_format', async (t) => {
+  const schema = { type: 'object', description: words(24_000) }
+  const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+  await cancelled(t, { body: { response_format } })
+})
+
+t.test(
+  'sessions: hidden reasoning is read to its usage, and the message ends as cancelled',
+  async (t) => {
+    const { live, message } = await cancelled(t, {
+      body: {},
+      generation: {
+        chunks: [{ delta: { content: 'yes' } }, { delta: { content: 'no' } }],
+        tokens: 2,
+        hidden: 12_000,
+      },
+      model: 'hidden_reasoning: true, max_output_tokens: 20000',
+    })
+    t.equal(message.status, 'cancelled')
+    t.match(message.usage, { completion_tokens: 12_002, estimated: false })
+    t.match(live.bytes.toString(), /message_cancelled/)
+  },
+)
+
+t.test('sessions: large images', async (t) => {
+  const url = `data:image/png;base64,${imageBytes('png', 5400, 5350).toString('base64')}`
+  const images = Array.from({ length: 8 }, () => ({ type: 'image_url', image_url: { url } }))
+  await cancelled(t, {
+    body: { content: [{ type: 'text', text: 'Hi' }, ...images] },
+    prompt: () => (8 * 5400 * 5350) / 784,
+    model: 'accepts: [text, image]',
+  })
+})
+
+t.test('a rerank reads its query once a document, whoever counts', async (t) => {
+  const query = words(1000)
+  const documents = Array.from({ length: 400 }, () => words(5))
+  const truth = 400 * 1005
+  const backend = await startBackend(t, json({ results: [] }))
+  const plans = 'plans: { default: { tokens_per_minute: 1000000000 } }'
+  const gateway = await startGateway(t, {
+    yaml: `models: { m: { targets: [{ url: '${backend.url}' }], endpoints: [rerank] } }\n${plans}`,
+  })
+  const account = await gateway.account(10_000_000)
+  const body = { model: 'm', query, documents }
+  const answer = await gateway.call('/v1/rerank', account.key, body)
+  t.equal(answer.status, 200)
+  const [, charge] = await transactionsOf(gateway, account)
+  const charged = -(charge?.amount ?? 0)
+  t.comment(`${charged} charged, ${truth} used`)
+  t.ok(charged >= truth && charged <= 1.3 * truth, `${charged} for ${truth}`)
+  const poor = await gateway.account(100_000)
+  const refused = await gateway.call('/v1/rerank', poor.key, body)
+  t.equal(refused.status, 402, 'and so does the hold')
+})
+
+/** Runs on though it was told where to stop. */
+const endless =
+  (path: string, choices: number): Script =>
+  async ({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    while (!res.destroyed) {
+      for (let index = 0; index < choices; index++) {
+        const said = path === 'chat' ? { delta: { content: ' word' } } : { text: ' word' }
+        const chunk = { id: 'c', choices: [{ index, ...said, finish_reason: null }] }
+        res.write(`data: ${JSON.stringify(chunk)}\n\n`)
+      }
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+const lastChunks = (text: string) =>
+  text
+    .split('\n\n')
+    .filter((frame) => frame.includes('"finish_reason":"length"'))
+    .map((frame) => JSON.parse(frame.slice(6)) as { object: string; choices: unknown[] })
+
+for (const price of ['input: 1, output: 1', 'input: 0, output: 0']) {
+  t.test(`a runaway is stopped by what was asked for, at ${price}`, async (t) => {
+    const { backend, gate, key } = await chatPath(t, {
+      model: `price: { ${price} }, endpoints: [chat, completions], max_output_tokens: 1000`,
+    })
+    backend.on(endless('chat', 2))
+    const several = { ...hi, stream: true, n: 2, max_tokens: 10 }
+    const both = lastChunks(await (await gate.call('/v1/chat', key, several)).text())
+    t.match(both, [
+      {
+        object: 'chat.completion.chunk',
+        choices: [{ index: 0, delta: {}, finish_reason: 'length' }],
+      },
+      {
+        object: 'chat.completion.chunk',
+        choices: [{ index: 1, delta: {}, finish_reason: 'length' }],
+      },
+    ])
+    backend.on(endless('completions', 1))
+    const body = { model: 'm', prompt: 'Hi', stream: true, max_tokens: 10 }
+    const text = await (await gate.call('/v1/completions', key, body)).text()
+    t.match(lastChunks(text), [
+      { object: 'text_completion', choices: [{ index: 0, text: '', finish_reason: 'length' }] },
+    ])
+    t.match(text, /\[DONE\]\n\n$/)
+  })
+}
+
+t.test('what no backend can have used is not charged', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { tokens: 1_000_000_000 })
+  const usage = { prompt_tokens: 900_000_000, completion_tokens: 900_000_000 }
+  const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
+  backend.on(json({ choices, usage }))
+  t.equal((await ask({ ...hi, max_tokens: 100 })).status, 200)
+  const charged = await spent()
+  // A token a byte and a template; twice what was asked for, and a little.
+  t.ok(charged > 264 && charged <= 264 + 4096 + 200, `${charged}`)
+})
+
+t.test('a prompt is no longer than the context window that somebody named', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { model: 'context_window: 300' })
+  const usage = { prompt_tokens: 4000, completion_tokens: 1 }
+  const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
+  backend.on(json({ choices, usage }))
+  await ask()
+  t.equal(await spent(), 301)
+})
+
+t.test('who leaves behind the finish pays what is reported, not what was counted', async (t) => {
+  const left = Promise.withResolvers<void>()
+  const spy: Plugin = {
+    name: 'spy',
+    schema: z.strictObject({}),
+    setup: () => ({
+      begin({ route, signal }) {
+        if (route.metered) signal.addEventListener('abort', () => left.resolve())
+        return {}
+      },
+    }),
+  }
+  const { backend, leaving, spent } = await chatPath(t, { ownPlugins: [spy] })
+  const frame = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+  const said = frame({ choices: [{ index: 0, delta: { content: 'a' } }] })
+  const finish = frame({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
+  const usage = { prompt_tokens: 5000, completion_tokens: 7 }
+  const last = Promise.withResolvers<void>()
+  backend.on(async (call) => {
+    await sse([said, finish], { end: false })(call)
+    await last.promise
+    call.res.end(`${frame({ choices: [], usage })}data: [DONE]\n\n`)
+  })
+  const { answer, leave } = leaving({
+    ...hi,
+    stream: true,
+    messages: [{ role: 'user', content: 'x'.repeat(5000) }],
+  })
+  const reader = (await answer).body?.getReader()
+  let text = ''
+  while (!text.includes('stop')) text += new TextDecoder().decode((await reader?.read())?.value)
+  leave()
+  await left.promise
+  last.resolve()
+  t.equal(await spent(), 5007)
+})
+
+t.test('a stream that the gateway ends for its size is charged', async (t) => {
+  const { backend, stream, spent } = await chatPath(t, { yaml: 'limits: { sse_line: 1KiB }' })
+  backend.on(
+    sse([`data: ${JSON.stringify({ choices: [{ delta: { content: words(2000) } }] })}\n\n`]),
+  )
+  t.match(await (await stream()).text(), /upstream_error/)
+  const charged = await spent()
+  t.ok(charged >= 2000 && charged < 2600, `${charged}`)
+})
+
+t.test('a model that says nothing of it is aborted, as before', async (t) => {
+  const { backend, leaving, spent } = await chatPath(t)
+  backend.on(chat({ chunks: 3 }))
+  const { answer } = leaving({ ...hi, stream: true })
+  await (await answer).text()
+  t.equal(await spent(), backend.served.prompt + backend.served.completion)
+})

@@ -1,0 +1,93 @@
+// An answer that is given to nobody was generated all the same: too large, no JSON, or left just before its end.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Call, Script } from '../fixtures/backend.ts'
+import { bytes } from '../fixtures/backend-scripts.ts'
+import { chatPath, hi } from '../fixtures/chat-path.ts'
+import type { ChatPathOptions } from '../fixtures/chat-path.ts'
+import { codeOf } from '../fixtures/gateway.ts'
+import { transactionsOf } from '../fixtures/money.ts'
+
+const words = (n: number) => 'word '.repeat(n)
+const truth = { prompt_tokens: 2, completion_tokens: 4000, total_tokens: 4002 }
+
+function answer(said: object, { usage = truth as object | undefined } = {}): string {
+  const choices = [{ index: 0, message: { role: 'assistant', ...said }, finish_reason: 'stop' }]
+  return JSON.stringify({ id: 'x', choices, usage })
+}
+
+const large = { yaml: 'limits: { answer: 4KiB }' }
+
+async function chargeFor(t: Test, script: Script, options: ChatPathOptions) {
+  const path = await chatPath(t, options)
+  path.backend.on(script)
+  const code = await codeOf(await path.ask())
+  await path.spent()
+  const all = await transactionsOf(path.gate, path)
+  return { code, charges: all.filter(({ type }) => type === 'charge') }
+}
+
+t.test('too large for us, it is charged as reported', async (t) => {
+  const { code, charges } = await chargeFor(t, bytes(answer({ content: words(4000) })), large)
+  t.equal(code, 'upstream_error')
+  t.match(charges, [{ amount: -4002, estimated: false }])
+})
+
+t.test('too large and without a report, it is charged as counted', async (t) => {
+  const script = bytes(answer({ content: words(4000) }, { usage: undefined }))
+  const { charges } = await chargeFor(t, script, large)
+  const amount = -(charges[0]?.amount ?? 0)
+  t.ok(amount >= 4000 && amount < 4800, `${amount}`)
+})
+
+t.test('too large by far, it is not read to its end', async (t) => {
+  const endless: Script = async ({ res }) => {
+    res.write(answer({ content: words(100) }).slice(0, 500))
+    while (!res.destroyed) {
+      res.write(words(1000))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+  const { code, charges } = await chargeFor(t, endless, large)
+  t.equal(code, 'upstream_error')
+  t.ok((charges[0]?.amount ?? 0) < -4000)
+})
+
+t.test('what is no JSON is charged for what it says, or is free', async (t) => {
+  const broken = answer({ content: words(4000) }).replace('"id"', 'NaN,"id"')
+  t.match((await chargeFor(t, bytes(broken), {})).charges, [{ amount: -4002 }])
+  const silent = broken.slice(0, broken.indexOf('"usage"'))
+  const [counted] = (await chargeFor(t, bytes(silent), {})).charges
+  t.ok(-(counted?.amount ?? 0) >= 4000)
+  t.same((await chargeFor(t, bytes('<html>bad gateway</html>'), {})).charges, [])
+})
+
+/** Sends half of it, waits, and then the rest. */
+function inTwo(text: string, half: PromiseWithResolvers<Call>, rest: Promise<void>): Script {
+  return async (call) => {
+    call.res.writeHead(200, { 'content-type': 'application/json' })
+    call.res.write(text.slice(0, text.length / 2), () => half.resolve(call))
+    await rest
+    call.res.end(text.slice(text.length / 2))
+  }
+}
+
+for (const onLeave of [undefined, 'finish', 'abort'] as const) {
+  t.test(`left in the middle, with on_leave ${onLeave ?? 'not given'}`, async (t) => {
+    const path = await chatPath(t, { model: onLeave ? `on_leave: ${onLeave}` : '' })
+    const half = Promise.withResolvers<Call>()
+    const rest = Promise.withResolvers<void>()
+    path.backend.on(inTwo(answer({ content: words(4000) }), half, rest.promise))
+    const { answer: asked, leave } = path.leaving(hi)
+    const { res } = await half.promise
+    leave()
+    await t.rejects(asked)
+    if (onLeave === 'abort') await path.backend.requests[0]?.closed
+    else t.notOk(res.destroyed, 'the backend goes on')
+    rest.resolve()
+    const spent = await path.spent()
+    if (onLeave === 'abort') t.ok(spent >= 1900 && spent < 2300, `${spent}: what had come`)
+    else t.equal(spent, 4002, 'what the backend reports')
+  })
+}

@@ -1,0 +1,60 @@
+// Images and sound are found where Chat Completions has them, and nowhere else.
+
+import t from 'tap'
+import { dataUrlPrice, findMedia, imagePrice } from '../../src/ledger/media.ts'
+import { imageUrl } from '../fixtures/images.ts'
+
+const found = (messages: unknown) => {
+  const body = Buffer.from(typeof messages === 'string' ? messages : JSON.stringify(messages))
+  return findMedia(body, { from: 0, to: body.length, imageTokens: 1500 })
+}
+const url = imageUrl('png', 2048, 2048)
+const parts = (...content: unknown[]) => [{ role: 'user', content }]
+const image = { type: 'image_url', image_url: { url } }
+
+t.test('an image has its place and its price', async (t) => {
+  const messages = parts({ type: 'text', text: 'x' }, image, image)
+  const body = JSON.stringify(messages)
+  const media = found(messages)
+  t.match(media, [{ tokens: 6000, most: 96_000 }, { tokens: 6000 }])
+  for (const { start, end } of media) t.equal(body.slice(start, end), url)
+  t.match(found(body.replaceAll('/', '\\/')), [{ tokens: 6000 }, { tokens: 6000 }])
+})
+
+t.test('an address has no bytes to take off', async (t) => {
+  const [one] = found(parts({ type: 'image_url', image_url: { url: 'https://x.test/a.png' } }))
+  t.equal(one?.start, one?.end)
+  t.equal(one?.tokens, 24_000)
+})
+
+t.test('anywhere else it is text', async (t) => {
+  for (const messages of [
+    parts({ type: 'text', image_url: { url } }),
+    parts({ type: 'text', text: url }),
+    parts({ type: 'image_url', image_url: { detail: url } }),
+    parts({ type: 'image_url', text: url, x: { url } }),
+    parts([image]),
+    parts({ x: image }),
+    [{ role: 'user', tools: [image] }],
+    [{ role: 'user', x: { content: [image] } }],
+    [image],
+    { content: [image] },
+  ]) {
+    t.strictSame(found(messages), [], JSON.stringify(messages).slice(0, 60))
+  }
+})
+
+t.test('a key that stands twice counts with both its values', async (t) => {
+  const twice = JSON.stringify(parts(image)).replace('{"url"', `{"url":"${url}","url"`)
+  t.equal(found(twice).length, 2)
+})
+
+t.test('the price is in proportion, from one megapixel to 64', async (t) => {
+  t.equal(imagePrice(1, 1500), 1500)
+  t.equal(imagePrice(1024 * 1024, 1500), 1500)
+  t.equal(imagePrice(3 * 1024 * 1024, 1500), 4500)
+  t.equal(imagePrice(1e12, 1500), 96_000)
+  const unknown = (length: number) => dataUrlPrice('x'.repeat(length), 1500)
+  t.equal(unknown(10), 1500)
+  t.equal(unknown(3000), 96_000, 'what cannot be measured is the largest that has its bytes')
+})
