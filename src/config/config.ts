@@ -25,6 +25,8 @@ export interface Target {
   readonly weight: number
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   readonly includeUsage: boolean
+  /** The backend is told a `cache_salt` for each account. */
+  readonly cacheSalt: boolean
 }
 
 export type Endpoint = 'chat' | 'completions' | 'embeddings' | 'rerank' | 'moderations'
@@ -47,8 +49,10 @@ export interface Model {
   }
   readonly completeWhen: 'finish_reason' | 'done'
   readonly forwardHeaders: readonly string[]
-  /** Beyond Chat Completions', accepted on send-message. */
+  /** Beyond what every model takes; `*` is all. */
   readonly extraParameters: readonly string[]
+  /** Hosts that media may come from, with a port where it is not 443; `*.` before one is all below it. */
+  readonly remoteMedia: readonly string[]
 }
 
 export interface Plan {

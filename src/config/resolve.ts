@@ -121,6 +121,7 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     completeWhen: keys.complete_when,
     forwardHeaders: keys.forward_headers.map((name) => name.toLowerCase()),
     extraParameters: keys.extra_parameters,
+    remoteMedia: keys.remote_media,
   }
 }
 
@@ -129,7 +130,7 @@ function resolveTarget(
   name: string,
   { id, origin }: { readonly id: string; readonly origin: Origin },
 ): Target {
-  const plain = { name, headers: {}, priority: 1, weight: 1, includeUsage: true }
+  const plain = { name, headers: {}, priority: 1, weight: 1, includeUsage: true, cacheSalt: false }
   if (keys === 'demo') return { ...plain, url: 'demo', model: id }
   return {
     ...plain,
@@ -144,6 +145,7 @@ function resolveTarget(
     weight: keys.weight,
     ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
     includeUsage: keys.include_usage,
+    cacheSalt: keys.cache_salt,
   }
 }
 

@@ -11,7 +11,7 @@ import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import { partsOf } from './message.ts'
 import type { ImagePart, NewMessage, SentPart, TextPart } from './message.ts'
-import { checkExtras, ownKeys, readParameters } from './parameters.ts'
+import { checkStrangers, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
 
 export interface Send extends Parameters {
@@ -54,8 +54,8 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
 }
 
 /** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
-export function checkSend({ turns, extras }: Send, model: Model): void {
-  checkExtras(extras, model.extraParameters)
+export function checkSend({ turns, strangers }: Send, model: Model): void {
+  checkStrangers(strangers, model)
   if (model.accepts.includes('image')) return
   if (imagesIn(turns).length > 0) {
     const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
