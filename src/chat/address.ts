@@ -14,10 +14,11 @@ export function isDataUrl(text: string): boolean {
   return text.startsWith('data:') && dataHead.test(text.slice(0, longestHead))
 }
 
-const base64 = /^[A-Za-z0-9+/_=-]+$/
+/** Fewer are no picture and no sound: the head of a WAV file alone is 44 bytes. */
+const base64 = /^[A-Za-z0-9+/_=-]{60,}$/
 const looked = 2048
 
-/** Bytes as they are. An address has a colon or a point, and that early. */
+/** Bytes as they are. An address has a colon or a point, and that early; or it is short. */
 export function isBase64(text: string): boolean {
   return base64.test(text.slice(0, looked))
 }
