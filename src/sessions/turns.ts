@@ -6,6 +6,7 @@ import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
+import { refuseTwice } from '../http/twice.ts'
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
@@ -65,8 +66,8 @@ export function checkSend({ turns, strangers }: Send, model: Model): void {
 
 function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
   const { attachments, takesFiles } = limits
-  const content = scan.value('content') ?? undefined
-  const messages = scan.value('messages') ?? undefined
+  const content = readOnce(scan, 'content')
+  const messages = readOnce(scan, 'messages')
   if (content !== undefined && messages !== undefined) {
     throw invalid('messages', 'and "content" must not both be given')
   }
@@ -84,6 +85,13 @@ function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<Sent
   )
   if (turns.at(-1)?.role === 'assistant') throw invalid('messages', 'must end with user or tool')
   return turns
+}
+
+function readOnce(scan: JsonScan, name: string): unknown {
+  const value = scan.value(name) ?? undefined
+  const member = scan.members.get(name)
+  if (member) refuseTwice(name, value, member)
+  return value
 }
 
 const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`

@@ -73,6 +73,7 @@ t.test('targets: named by position, headers in lower case, an empty key is none'
     priority: 1,
     weight: 1,
     includeUsage: true,
+    cacheSalt: false,
   })
   t.match(second, { name: '2', url: 'demo', weight: 2 })
   t.match(third, { headers: { 'x-team': 'a' }, key: undefined, keyHeader: undefined })
