@@ -38,7 +38,7 @@ const sections: readonly (readonly [Way, string, string])[] = [
   [
     'word',
     "With the operator's word",
-    "Only where the model's \`extra_parameters\` has the name, or \`'*'\`.",
+    "Only where the model's `extra_parameters` has the name, or `'*'`.",
   ],
   ['never', 'Never', 'Not even with the operator’s word.'],
 ]

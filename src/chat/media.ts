@@ -56,8 +56,10 @@ function readMessages(messages: unknown, found: Found): void {
   for (let i = 0; i < messages.length; i++) {
     const message: unknown = messages[i]
     if (!isObject(message)) continue
-    for (const [key, value] of Object.entries(message) as [string, unknown][]) {
-      if (key === 'role' || (key === 'content' && typeof value === 'string')) continue
+    for (const key in message) {
+      if (key === 'role') continue
+      const value = (message as Readonly<Record<string, unknown>>)[key]
+      if (key === 'content' && typeof value === 'string') continue
       const at = `messages[${i}].${key}`
       if (key === 'content') readContent(value, { at, found })
       else if (messageMedia.has(key)) readAll(value, { at, found })
@@ -78,29 +80,22 @@ function readContent(content: unknown, { at, found }: Spot): void {
   }
 }
 
-const partTypes: ReadonlySet<unknown> = new Set([
-  ...['text', 'input_text', 'output_text', 'refusal', 'thinking', 'reasoning'],
-  ...[
-    'image_url',
-    'input_image',
-    'image',
-    'video_url',
-    'video',
-    'audio_url',
-    'input_audio',
-    'audio',
-  ],
-  ...['file', 'input_file', undefined],
-])
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
+
+const textTypes = words('text input_text output_text refusal thinking reasoning')
+const mediaTypes = words(
+  'image_url input_image image video_url video audio_url input_audio audio file input_file',
+)
 /** Text, or about text. */
-const plainKeys = new Set([
-  ...['type', 'text', 'refusal', 'thinking', 'reasoning', 'signature', 'annotations', 'logprobs'],
-  ...['id', 'index', 'name', 'title', 'detail', 'format', 'filename', 'media_type', 'mime_type'],
-])
-const addressKeys = new Set([
-  ...['image_url', 'video_url', 'audio_url', 'file_url', 'url', 'input_image'],
-  ...['image', 'video', 'audio', 'input_audio', 'file', 'data', 'file_data'],
-])
+const plainKeys = words(
+  'type text refusal thinking reasoning signature annotations logprobs id index name title detail format filename media_type mime_type',
+)
+const addressKeys = words(
+  'image_url video_url audio_url file_url url input_image image video audio input_audio file data file_data',
+)
+
+const isOfType = (types: ReadonlySet<string>, type: unknown): boolean =>
+  typeof type === 'string' && types.has(type)
 
 const isOfPart = (key: string): boolean =>
   plainKeys.has(key) || addressKeys.has(key) || key === 'file_id'
@@ -110,7 +105,8 @@ function readPart(part: object, { at, found }: Spot): void {
   for (const [key, value] of Object.entries(part) as [string, unknown][]) {
     const place = `${at}.${key}`
     if (key === 'type') {
-      if (!partTypes.has(value)) found.strangers.push({ name: String(value), param: place })
+      if (isOfType(textTypes, value) || isOfType(mediaTypes, value)) continue
+      found.strangers.push({ name: String(value), param: place })
     } else if (addressKeys.has(key)) readAddresses(value, { at: place, found })
     else if (!plainKeys.has(key)) {
       refuseLookalike(key, { at: place, known: isOfPart })
@@ -149,9 +145,6 @@ function readAll(value: unknown, { at, found }: Spot): void {
 }
 
 const namesAddress = /ur[il]s?$|^(?:input_)?(?:images?|videos?|audios?)$|href$|^src$/i
-const mediaTypes: ReadonlySet<unknown> = new Set(
-  [...partTypes].filter((type) => /image|video|audio|file/.test(String(type))),
-)
 
 /** Where keys are the sender's own, as in documents: what is called an address has to be one that may be sent. */
 function readLoose(value: unknown, { at, found }: Spot): void {
@@ -163,7 +156,7 @@ function readLoose(value: unknown, { at, found }: Spot): void {
     }
     return
   }
-  if (mediaTypes.has(field(value, 'type'))) return readPart(value, { at, found })
+  if (isOfType(mediaTypes, field(value, 'type'))) return readPart(value, { at, found })
   for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
     const place = `${at}.${key}`
     if (namesAddress.test(key)) readAll(inner, { at: place, found })

@@ -11,12 +11,18 @@ export function refuseTwice(name: string, value: unknown, { keys }: Pick<Member,
   throw new GatewayError('invalid_json', { param: name, message })
 }
 
-/** Of all objects in it. */
+/** Of all objects in it. `for … in` makes no lists: half of the time, for messages. */
 function countKeys(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
-  const isList = Array.isArray(value)
-  const inner: readonly unknown[] = isList ? value : Object.values(value)
-  let keys = isList ? 0 : inner.length
-  for (const one of inner) if (typeof one === 'object') keys += countKeys(one)
+  let keys = 0
+  if (Array.isArray(value)) {
+    for (const one of value) if (typeof one === 'object') keys += countKeys(one)
+    return keys
+  }
+  for (const key in value) {
+    keys++
+    const inner = (value as Readonly<Record<string, unknown>>)[key]
+    if (typeof inner === 'object') keys += countKeys(inner)
+  }
   return keys
 }

@@ -1,6 +1,8 @@
 // What a client sends to a session: the new turns, and how they are to be answered. Both forms of the contract, `content`
 // and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
 
+import { hostOf } from '../chat/address.ts'
+import { refusalFor } from '../chat/parameter-check.ts'
 import type { Limits, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
@@ -57,11 +59,18 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
 /** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
 export function checkSend({ turns, strangers }: Send, model: Model): void {
   checkStrangers(strangers, model)
-  if (model.accepts.includes('image')) return
-  if (imagesIn(turns).length > 0) {
+  const images = imagesIn(turns)
+  if (images.length === 0) return
+  if (!model.accepts.includes('image')) {
     const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
     throw new GatewayError('unsupported_attachment', { message })
   }
+  const addresses = images.flatMap(({ image_url: { url } }) => {
+    const host = hostOf(url)
+    return host === undefined ? [] : [{ host, param: 'image_url.url' }]
+  })
+  const refusal = refusalFor({ strangers: [], addresses }, model)
+  if (refusal) throw refusal
 }
 
 function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
@@ -173,5 +182,6 @@ function imagesIn(turns: readonly NewMessage<SentPart>[]): readonly ImagePart[] 
 }
 
 function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
-  return imagesIn(turns).reduce((sum, { image_url: { url } }) => sum + url.length, 0)
+  const urls = imagesIn(turns).map(({ image_url: { url } }) => url)
+  return urls.reduce((sum, url) => sum + (hostOf(url) === undefined ? url.length : 0), 0)
 }

@@ -155,6 +155,37 @@ t.test('media come as data URLs, or by https from a listed host', async (t) => {
   t.equal(backend.requests.length, 6)
 })
 
+t.test('a session keeps an address, and shows it to models that may fetch it', async (t) => {
+  const chat = await startChat(t, {
+    model: 'accepts: [text, image], remote_media: [images.example]',
+  })
+  const say = async (body: object) => {
+    const answer = await chat.send(chat.sessionId, JSON.stringify({ stream: false, ...body }))
+    return answer.status === 200 ? [200, (await answer.end()).length > 0] : refusal(answer)
+  }
+  const see = (url: string, model = 'm') =>
+    say({ content: [{ type: 'image_url', image_url: { url } }], model })
+  const url = 'https://images.example/a.png'
+  for (const other of [
+    'http://images.example/a.png',
+    'https://other.example/a.png',
+    'http://169.254.169.254/',
+    'file:///etc/passwd',
+    'https://user@images.example/a.png',
+  ]) {
+    t.strictSame(await see(other), [400, 'invalid_parameter'], other)
+  }
+  t.strictSame(await see(url, 'other'), [400, 'unsupported_attachment'])
+  t.equal(chat.backend.requests.length, 0)
+  t.strictSame(await see(url), [200, true])
+  t.match(String(chat.backend.requests[0]?.body), `"url":"${url}"`)
+  t.strictSame(await say({ content: 'And now?' }), [200, true])
+  t.match(String(chat.backend.requests[1]?.body), `"url":"${url}"`)
+  t.strictSame(await say({ content: 'And you?', model: 'other' }), [200, true])
+  t.notMatch(String(chat.backend.requests[2]?.body), 'images.example')
+  t.match((await chat.messages(chat.sessionId))[0]?.content, [{ image_url: { url } }])
+})
+
 t.test('each endpoint has parameters of its own', async (t) => {
   const { ask } = await chatPath(t, {
     model: 'endpoints: [chat, completions, embeddings, rerank, moderations]',

@@ -7,7 +7,12 @@ import type { HistoryOptions } from '../../src/sessions/history.ts'
 import type { NewMessage, StoredMessage } from '../../src/sessions/message.ts'
 import { seeded } from '../fixtures/random.ts'
 
-const model = { accepts: ['text', 'image'], bytesPerToken: 4, contextWindow: 100_000 }
+const model = {
+  accepts: ['text', 'image'],
+  bytesPerToken: 4,
+  contextWindow: 100_000,
+  remoteMedia: [] as readonly string[],
+}
 const options: HistoryOptions = {
   fresh: [{ role: 'user', content: 'now' }],
   instructions: null,

@@ -118,7 +118,7 @@ void t.test('a bad turn is refused by its path', async (t) => {
     () => say({ role: 'assistant', tool_calls: [] }, user),
     invalid('messages[0].tool_calls'),
   )
-  const remote = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }
+  const remote = { type: 'image_url', image_url: { url: 'http://example.com/a.png' } }
   t.throws(
     () => say({ role: 'user', content: [{ type: 'text', text: 'a' }, remote] }),
     invalid('messages[0].content[1].image_url.url'),
