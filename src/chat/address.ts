@@ -10,8 +10,13 @@ const dataHead = /^data:[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_.+="-]+)*,/
 const https =
   /^https:\/\/([a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?(?:[/?#][\x21-\x5b\x5d-\x7e]*)?$/
 
+/** A drawing names addresses of its own: a renderer would fetch them. */
+const drawing = /^data:image\/svg/i
+
 export function isDataUrl(text: string): boolean {
-  return text.startsWith('data:') && dataHead.test(text.slice(0, longestHead))
+  if (!text.startsWith('data:')) return false
+  const head = text.slice(0, longestHead)
+  return dataHead.test(head) && !drawing.test(head)
 }
 
 /** Fewer are no picture and no sound: the head of a WAV file alone is 44 bytes. */

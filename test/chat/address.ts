@@ -15,6 +15,8 @@ t.test('a data URL is one by its head', async (t) => {
     'data:',
     'data:image/png',
     'DATA:image/png;base64,AA',
+    'data:image/svg+xml;base64,AA',
+    'data:IMAGE/SVG+xml,<svg>',
     ' data:,x',
     'data: image/png,x',
     'da\nta:,x',
