@@ -19,11 +19,11 @@ export function isDataUrl(text: string): boolean {
   return dataHead.test(head) && !drawing.test(head)
 }
 
-/** Fewer are no picture and no sound: the head of a WAV file alone is 44 bytes. */
-const base64 = /^[A-Za-z0-9+/_=-]{60,}$/
+/** MP3 begins with a slash or two in base64, but so short is none. */
+const base64 = /^(?:[A-Za-z0-9+_-][A-Za-z0-9+/_=-]*|[A-Za-z0-9+/_=-]{60,})$/
 const looked = 2048
 
-/** Bytes as they are. An address has a colon or a point, and that early; or it is short. */
+/** Bytes as they are. An address has a colon or a point, and that early; or it is a short path. */
 export function isBase64(text: string): boolean {
   return base64.test(text.slice(0, looked))
 }

@@ -92,11 +92,12 @@ t.test('hosts are listed one by one, or all below one', async (t) => {
 
 t.test('bytes are no address', async (t) => {
   t.ok(isBase64(`//uQZ${'A'.repeat(60)}=`))
+  t.ok(isBase64('UklGRg=='))
   t.ok(isBase64('A'.repeat(10_000)))
   for (const text of [
     '',
     '//host/a',
-    'AAAA',
+    '/etc/passwd',
     `http://h/${'a'.repeat(60)}`,
     `${'a'.repeat(60)}.png`,
     `${'A '.repeat(60)}`,
