@@ -1,17 +1,20 @@
-// Writes what is generated from the configuration's schemas: config/gateway.schema.json and docs/configuration.md.
+// Writes what is generated: config/gateway.schema.json and docs/configuration.md from the configuration's schemas,
+// docs/parameters.md from the table of parameters.
 // `node scripts/generate.ts`; with `--check` it changes nothing and exits 1 when a file is stale.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { format, resolveConfig } from 'prettier'
 import { jsonSchema, reference } from '../src/config/reference.ts'
 import { plugins } from '../src/gateway.ts'
+import { parametersPage } from './parameters-page.ts'
+
+const markdown = async (text: string) =>
+  format(text, { ...(await resolveConfig(import.meta.filename)), parser: 'markdown' })
 
 const files = {
   'config/gateway.schema.json': `${JSON.stringify(jsonSchema(plugins), null, 2)}\n`,
-  'docs/configuration.md': await format(reference(plugins), {
-    ...(await resolveConfig(import.meta.filename)),
-    parser: 'markdown',
-  }),
+  'docs/configuration.md': await markdown(reference(plugins)),
+  'docs/parameters.md': await markdown(parametersPage()),
 }
 
 for (const [name, text] of Object.entries(files)) {

@@ -14,6 +14,8 @@ export interface EndpointRow {
   readonly generates: boolean
   /** Top-level field that must be there. */
   readonly required: string
+  /** Top-level fields that may hold media. */
+  readonly media: readonly string[]
 }
 
 export const endpoints: readonly EndpointRow[] = [
@@ -24,6 +26,7 @@ export const endpoints: readonly EndpointRow[] = [
     streams: true,
     generates: true,
     required: 'messages',
+    media: ['messages'],
   },
   {
     endpoint: 'completions',
@@ -32,6 +35,7 @@ export const endpoints: readonly EndpointRow[] = [
     streams: true,
     generates: true,
     required: 'prompt',
+    media: [],
   },
   {
     endpoint: 'embeddings',
@@ -40,6 +44,7 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'input',
+    media: ['input'],
   },
   {
     endpoint: 'rerank',
@@ -48,6 +53,7 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'documents',
+    media: ['query', 'documents'],
   },
   {
     endpoint: 'moderations',
@@ -56,5 +62,6 @@ export const endpoints: readonly EndpointRow[] = [
     streams: false,
     generates: false,
     required: 'input',
+    media: ['input'],
   },
 ]

@@ -89,7 +89,10 @@ function ask(generation: Generation): Promise<BackendAnswer> {
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),
-    body: request.bodyFor(target, x.granted?.outputPerChoice ?? request.outputPerChoice),
+    body: request.bodyFor(target, {
+      outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
+      ref: x.caller?.ref ?? '',
+    }),
   }
   run.upstream(backendRequest)
   const onSent = () => {

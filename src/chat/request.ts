@@ -2,14 +2,18 @@
 // gets for it: the client's bytes, with only the gateway's own fields spliced.
 
 import type { Model, Target } from '../config/config.ts'
+import type { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
-import { spliceJson, withMember } from '../http/splice.ts'
+import { spliceJson } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
+import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
+import { writeStreamOptions } from './parameter-bounds.ts'
+import { judgeBody, parameterNames, refusalFor } from './parameter-check.ts'
 
 export interface ChatRequest {
   readonly row: EndpointRow
@@ -25,37 +29,32 @@ export interface ChatRequest {
   countPrompt(): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
+  /** What this model does not take of it. Told only to those with a good key: strangers learn nothing about models. */
+  readonly refusal: GatewayError | undefined
   /** A fresh body for a target, its output bounded to what was granted. */
-  bodyFor(target: Target, outputPerChoice: number): Buffer
+  bodyFor(target: Target, granted: Grant): Buffer
+}
+
+export interface Grant {
+  readonly outputPerChoice: number
+  /** Of the account that asks. */
+  readonly ref: string
 }
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
-/** llama.cpp's own words for maximum and n: they would win over ours. */
-const unbounding = ['n_predict', 'n_cmpl'] as const
-const ownFields = new Set([
-  'model',
-  'messages',
-  'prompt',
-  'input',
-  'documents',
-  'stream',
-  'stream_options',
-  'n',
-  'best_of',
-  ...maximumFields,
-])
 
-/** Throws invalid_json, missing_parameter or invalid_parameter. `find` knows ids and aliases; undefined where no such model serves the endpoint. */
+/** Throws invalid_json, missing_, invalid_ and unknown_parameter. `find` knows ids and aliases; undefined where no such model serves the endpoint. */
 export function parseChatRequest(
   body: Buffer,
   row: EndpointRow,
   find: (name: string) => Model | undefined,
 ): ChatRequest | undefined {
-  const scan = scanJson(body, ownFields)
+  const scan = scanJson(body, parameterNames)
   const name = scan.value('model')
   if (name === undefined) throw missing('model')
   if (typeof name !== 'string') throw invalid('model', 'must be a string')
-  if (scan.value(row.required) === undefined) throw missing(row.required)
+  if (!scan.members.has(row.required)) throw missing(row.required)
+  const judged = judgeBody(scan, row)
   const numbers = readNumbers(scan)
   const stream = readStream(scan, row)
   const model = find(name)
@@ -73,9 +72,11 @@ export function parseChatRequest(
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: () => countPrompt(prompt, model),
     outputPerChoice,
+    refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
-      const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
-      return spliceJson(body, scan, editsFor(scan, target, { bound, stream, name }))
+      const bound = row.generates ? Math.min(outputPerChoice, granted.outputPerChoice) : undefined
+      const edit = { bound, stream, name, ref: granted.ref }
+      return spliceJson(body, scan, editsFor(scan, target, edit))
     },
   }
 }
@@ -104,10 +105,6 @@ function readStream(scan: JsonScan, row: EndpointRow): boolean {
   const stream = scan.value('stream') ?? false
   if (typeof stream !== 'boolean') throw invalid('stream', 'must be true, false or null')
   if (stream && !row.streams) throw invalid('stream', 'is not possible on this endpoint')
-  const options = scan.value('stream_options') ?? {}
-  if (typeof options !== 'object' || Array.isArray(options)) {
-    throw invalid('stream_options', 'must be an object or null')
-  }
   return stream
 }
 
@@ -125,10 +122,11 @@ interface Edit {
   readonly stream: boolean
   /** The client's name of the model. */
   readonly name: string
+  readonly ref: string
 }
 
 /** The bound goes out in the one field that the target obeys: several servers ignore `max_completion_tokens`. */
-function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit) {
+function editsFor(scan: JsonScan, target: Target, { bound, stream, name, ref }: Edit) {
   const edits = new Map<string, string | undefined>()
   if (target.model !== name) edits.set('model', JSON.stringify(target.model))
   if (bound !== undefined) {
@@ -136,15 +134,13 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name }: Edit)
     for (const field of maximumFields) {
       if (field !== carrier && scan.members.has(field)) edits.set(field, undefined)
     }
-    for (const field of unbounding) if (scan.members.has(field)) edits.set(field, undefined)
     if (scan.value(carrier) !== bound) edits.set(carrier, String(bound))
   }
-  if (stream && target.includeUsage && !wantsUsage(scan)) {
-    edits.set('stream_options', withMember(scan.text('stream_options'), 'include_usage', 'true'))
-  }
-  if (stream && target.continuousUsage) {
-    const options = edits.get('stream_options') ?? scan.text('stream_options')
-    edits.set('stream_options', withMember(options, 'continuous_usage_stats', 'true'))
-  }
+  const options = writeStreamOptions(scan.value('stream_options'), {
+    ...(stream && target.includeUsage && { include_usage: true }),
+    ...(stream && target.continuousUsage && { continuous_usage_stats: true }),
+  })
+  if (options !== scan.text('stream_options')) edits.set('stream_options', options)
+  if (target.cacheSalt) edits.set('cache_salt', JSON.stringify(cacheSaltOf(target, ref)))
   return edits
 }

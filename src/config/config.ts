@@ -27,6 +27,8 @@ export interface Target {
   readonly includeUsage: boolean
   /** Asked for in every chunk. */
   readonly continuousUsage: boolean
+  /** The backend is told a `cache_salt` for each account. */
+  readonly cacheSalt: boolean
 }
 
 export type Endpoint = 'chat' | 'completions' | 'embeddings' | 'rerank' | 'moderations'
@@ -54,8 +56,10 @@ export interface Model {
   }
   readonly completeWhen: 'finish_reason' | 'done'
   readonly forwardHeaders: readonly string[]
-  /** Beyond Chat Completions', accepted on send-message. */
+  /** Beyond what every model takes; `*` is all. */
   readonly extraParameters: readonly string[]
+  /** Hosts that media may come from, with a port where it is not 443; `*.` before one is all below it. */
+  readonly remoteMedia: readonly string[]
 }
 
 export interface Plan {

@@ -7,7 +7,9 @@ import {
   forwardedHeader,
   headerName,
   headerValue,
+  mediaHost,
   modelId,
+  parameterName,
 } from './words.ts'
 
 const count = () => z.int().min(1)
@@ -58,6 +60,12 @@ const targetBlock = withLater(
       .default(false)
       .describe(
         'Ask for usage in every chunk of a stream, for a backend that can (vLLM, SGLang): who leaves is charged by it. Clients see it in the chunks.',
+      ),
+    cache_salt: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Send a `cache_salt` for each account: vLLM and SGLang then share no cached prompts between accounts.',
       ),
   }),
   ['proxy', 'max_concurrency', 'breaker', 'queue'],
@@ -124,13 +132,17 @@ const model = withLater(
       .default([])
       .describe("Headers of the client's that are let through to the backend."),
     extra_parameters: z
-      .array(
-        z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, {
-          error: 'write a parameter name, such as top_k',
-        }),
-      )
+      .array(parameterName())
       .default([])
-      .describe("Parameters beyond Chat Completions' that a message of a session may carry."),
+      .describe(
+        'Parameters let through beyond those of docs/parameters.md, at your price and risk; `*` is all.',
+      ),
+    remote_media: z
+      .array(mediaHost())
+      .default([])
+      .describe(
+        'Hosts from which the backend may be sent to fetch media, by https; `*.example.com` is all below one.',
+      ),
     bytes_per_token: z
       .number()
       .min(0.1)

@@ -125,6 +125,7 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     completeWhen: keys.complete_when,
     forwardHeaders: keys.forward_headers.map((name) => name.toLowerCase()),
     extraParameters: keys.extra_parameters,
+    remoteMedia: keys.remote_media,
   }
 }
 
@@ -140,6 +141,7 @@ function resolveTarget(
     weight: 1,
     includeUsage: true,
     continuousUsage: false,
+    cacheSalt: false,
   }
   if (keys === 'demo') return { ...plain, url: 'demo', model: id }
   return {
@@ -156,6 +158,7 @@ function resolveTarget(
     ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
     includeUsage: keys.include_usage,
     continuousUsage: keys.continuous_usage_stats,
+    cacheSalt: keys.cache_salt,
   }
 }
 

@@ -38,6 +38,24 @@ export const modelId = () =>
     error: 'write a model id of 1 to 200 printable characters without spaces',
   })
 
+/** Of a body. */
+export const parameterName = () =>
+  z.string().regex(/^(\*|[A-Za-z_][A-Za-z0-9_.-]{0,63})$/, {
+    error: 'write a parameter name, such as chat_template, or "*" for all',
+  })
+
+/** As it stands in a URL: `*.` for all below it, a port where it is not 443. */
+export const mediaHost = () =>
+  z.string().refine(isMediaHost, {
+    error: 'write a host in small letters, such as images.example.com, *.example.com or host:8443',
+  })
+
+function isMediaHost(text: string): boolean {
+  const host = text.startsWith('*.') ? text.slice(2) : text
+  const isPlain = /^[a-z0-9.-]+(:\d+)?$/.test(host) || (host === text && host.startsWith('['))
+  return isPlain && URL.parse(`https://${host}/`)?.host === host
+}
+
 /** Set by the gateway or meant for one connection only: never to be configured. */
 const ownHeaders = new Set([
   'connection',

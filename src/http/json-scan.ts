@@ -5,13 +5,15 @@
 
 import { isUtf8 } from 'node:buffer'
 import { GatewayError } from '../errors.ts'
-import { skipSpace, skipString, skipValue } from './json-skip.ts'
+import { passed, skipSpace, skipString, skipValue } from './json-skip.ts'
 
 export interface Member {
   /** At the key's first quote. */
   readonly keyStart: number
   readonly valueStart: number
   readonly valueEnd: number
+  /** Of all objects in the value, as written: a parsed value with fewer had one twice (sameKeys). */
+  readonly keys: number
 }
 
 export interface JsonScan {
@@ -78,10 +80,11 @@ function scanMembers(body: Buffer, first: number, scanning: Scanning): number {
     i = skipSpace(body, keyEnd)
     if (body[i] !== colon) throw broken(i)
     const valueStart = skipSpace(body, i + 1)
+    passed.keys = 0
     const valueEnd = skipValue(body, valueStart)
     const key = keyOf(slice(keyStart + 1, keyEnd - 1), ownKeys)
     if (members.has(key)) throw invalid(`The key ${JSON.stringify(key)} stands twice in the body.`)
-    members.set(key, { keyStart, valueStart, valueEnd })
+    members.set(key, { keyStart, valueStart, valueEnd, keys: passed.keys })
     i = skipSpace(body, valueEnd)
     if (body[i] === closeBrace) return i
     if (body[i] !== comma) throw broken(i)

@@ -5,6 +5,7 @@ import { GatewayError } from '../errors.ts'
 
 const maxDepth = 64
 const quote = 0x22
+const colon = 0x3a
 const backslash = 0x5c
 const openBracket = 0x5b
 const closeBracket = 0x5d
@@ -72,17 +73,25 @@ function isSign(c: number): boolean {
 /** The closing brackets that are due, innermost last. The body's own brace is one level. */
 const due = new Uint8Array(maxDepth)
 
+/** Keys of all objects that were stepped over since the caller set it to 0: a parsed value with fewer had a key twice. */
+export const passed = { keys: 0 }
+
 function skipNested(text: Buffer, from: number): number {
   let depth = 1
+  let keys = 0
   for (let i = from; i < text.length; i++) {
     const c = text[i] ?? 0
     if (c === quote) i = skipString(text, i) - 1
+    else if (c === colon) keys++
     else if (c === openBrace || c === openBracket) {
       if (depth === maxDepth) throw tooDeep()
       due[depth++] = c + 2
     } else if (c === closeBrace || c === closeBracket) {
       if (due[--depth] !== c) throw unfinished()
-      if (depth === 1) return i + 1
+      if (depth === 1) {
+        passed.keys += keys
+        return i + 1
+      }
     }
   }
   throw unfinished()

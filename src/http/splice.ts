@@ -1,7 +1,6 @@
 // Replaces, adds or removes top-level members of a JSON body and leaves every other byte as it is: numbers beyond 2^53,
 // unknown keys, their order, white space.
 
-import { scanJson } from './json-scan.ts'
 import type { JsonScan } from './json-scan.ts'
 
 /** JSON text to put; undefined removes the member. */
@@ -31,15 +30,6 @@ export function spliceJson(body: Buffer, scan: JsonScan, edits: Edits): Buffer {
     replace(tail, removedTo, (lastKept < 0 || added.length === 0 ? '' : ',') + added.join(','))
   }
   return Buffer.concat([...pieces, body.subarray(done)])
-}
-
-/** An object's JSON text with one member set: null and absent count as empty. Throws `invalid_json`. */
-export function withMember(objectText: string | undefined, key: string, valueText: string): string {
-  if (objectText === undefined || objectText === 'null')
-    return `{${JSON.stringify(key)}:${valueText}}`
-  const object = Buffer.from(objectText)
-  const scan = scanJson(object, new Set([key]))
-  return spliceJson(object, scan, new Map([[key, valueText]])).toString()
 }
 
 function keyStartOf(member: readonly [string, { readonly keyStart: number }] | undefined): number {

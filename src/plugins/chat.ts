@@ -32,7 +32,9 @@ export const chat: Plugin<z.infer<typeof schema>> = {
         return {
           identify() {
             const request = parseChatRequest(x.body, row, gateway.findModel)
-            if (request) requests.set(x, expect(x, request))
+            if (!request) return
+            requests.set(x, request)
+            if (!request.refusal) expect(x, request)
           },
           done: () => void requests.delete(x),
         }
@@ -61,6 +63,7 @@ function routeTo(
       const request = requests.get(x)
       // Told only now: strangers learn nothing about models.
       if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
+      if (request.refusal) throw request.refusal
       const { limits } = gateway.config
       const { firstByteMs: firstContentMs, heartbeatMs } = limits
       return generate(x, { run, request, limits, grammar: plain, firstContentMs, heartbeatMs })
@@ -68,11 +71,10 @@ function routeTo(
   }
 }
 
-function expect(x: Exchange, request: ChatRequest): ChatRequest {
+function expect(x: Exchange, request: ChatRequest): void {
   const { model, promptTokens, mostPrompt, countPrompt, outputPerChoice, choices, stream } = request
   x.facts.model = model.id
   x.facts.stream = stream
   const outputTokens = outputPerChoice * choices
   x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices }
-  return request
 }

@@ -1,6 +1,7 @@
 // Turns as they are sent become turns as they are kept: a file's name becomes a reference with what its row says, and an
 // image within the message becomes a file that is still to be stored. Reads and writes nothing.
 
+import { hostOf } from '../chat/address.ts'
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { kindOf } from '../files/file-reference.ts'
@@ -43,7 +44,7 @@ export function attach(
   const images: NewImage[] = []
   const attachPart = (part: SentPart) => {
     if (part.type === 'file') return reference(part, { model, files })
-    if (part.type === 'text' || !files) return part
+    if (part.type === 'text' || !files || hostOf(part.image_url.url) !== undefined) return part
     const image = newImage(part, images.length + 1)
     images.push(image)
     return imagePart(part, image)

@@ -1,7 +1,8 @@
 // What one turn says: text, or parts of text, images and files, and the calls of tools. Strict, since what is kept here goes
-// to the backend again with every later turn. Fetches nothing: an image is a data URL, a file one that was uploaded. Refusals
-// name the value by its path.
+// to the backend again with every later turn. Fetches nothing: an image is a data URL, or an https address that the model
+// may allow; a file is one that was uploaded. Refusals name the value by its path.
 
+import { hostOf } from '../chat/address.ts'
 import { GatewayError } from '../errors.ts'
 import { imageHeadBytes, imageTypeOf } from '../files/image-type.ts'
 import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
@@ -129,7 +130,7 @@ function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
   if (image === undefined) throw missing(place)
   if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
   refuseStrangers(image, { known: imageKeys, at: place })
-  const url = readDataUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
+  const url = readImageUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
   const detail = field(image, 'detail') ?? undefined
   if (detail === undefined) return { type: 'image_url', image_url: { url } }
   if (typeof detail !== 'string' || !/^[a-z]{1,16}$/.test(detail)) {
@@ -141,13 +142,14 @@ function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
 const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
 const notBase64 = /[^A-Za-z0-9+/]/
 
-function readDataUrl(url: unknown, { at, takesFiles }: PartSpot): string {
+function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
-  // An address would be fetched from inside the operator's network.
+  // Only the model can tell whether its backend may fetch it (turns.ts).
+  if (typeof url === 'string' && hostOf(url) !== undefined) return url
   const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
   if (typeof url !== 'string' || head === undefined) {
     const what =
-      'must be a data URL of a png, jpeg, gif or webp image (data:image/png;base64,…). Addresses are not fetched'
+      'must be a data URL of a png, jpeg, gif or webp image (data:image/png;base64,…), or an https address of a host that the model takes images from'
     throw invalid(at, what)
   }
   const padding = /={0,2}$/.exec(url.slice(-2))?.[0].length ?? 0

@@ -10,6 +10,7 @@
 //     user  assistant(calls a, b)  tool(a)  assistant  user  assistant()      ← oldest … newest →
 //     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
 
+import { hostOf, isListed } from '../chat/address.ts'
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { inlineBytes, standIn, tokensOf } from '../files/file-reference.ts'
@@ -24,7 +25,10 @@ export interface HistoryOptions {
   /** The new turns: they always go, even when they alone are too long. */
   readonly fresh: readonly NewMessage[]
   readonly instructions: string | null
-  readonly model: Pick<Model, 'accepts' | 'bytesPerToken' | 'imageTokens' | 'contextWindow'>
+  readonly model: Pick<
+    Model,
+    'accepts' | 'bytesPerToken' | 'imageTokens' | 'contextWindow' | 'remoteMedia'
+  >
   /** What the answer may take; at least half of the window is left to the prompt. */
   readonly outputTokens: number
   /** JSON text by name, as they go to the backend: tools and schemas take their room too. */
@@ -242,10 +246,17 @@ export class HistoryBuilder {
     return mapParts(content, (part) => {
       if (part.type === 'text') return part
       if (part.type === 'file') return this.#fits(part.file) ? part : standIn(part.file)
-      const { length } = part.image_url.url
-      const isSeen = this.#model.accepts.includes('image') && this.#takesRoom(length)
+      const { url } = part.image_url
+      const isTaken = this.#model.accepts.includes('image') && this.#mayFetch(url)
+      const isSeen = isTaken && this.#takesRoom(url.length)
       return isSeen ? part : standIn({ kind: 'image', filename: '' })
     })
+  }
+
+  /** What an address is to a model that the session had before, it need not be to this one. */
+  #mayFetch(url: string): boolean {
+    const host = hostOf(url)
+    return host === undefined || isListed(host, this.#model.remoteMedia)
   }
 
   #fits(file: FileReference): boolean {

@@ -1,14 +1,17 @@
-// The top-level fields of a message's body, beside what is said: the parameters of Chat Completions that go on to the
-// backend as they were written, those that a session can't have, and what only some models know.
+// The top-level fields of a message's body, beside what is said: the parameters that go on to the backend as they were
+// written, by the table of chat/parameters.ts, and what a session can't have.
 
+import type { Stranger } from '../chat/media.ts'
+import { judge, parameterNames, refusalFor, rulesOf } from '../chat/parameter-check.ts'
+import type { Model } from '../config/config.ts'
 import type { JsonScan } from '../http/json-scan.ts'
-import { invalid, isObject, unknown } from '../http/refusals.ts'
+import { invalid } from '../http/refusals.ts'
 
 export interface Parameters {
   /** Name → JSON text, byte for byte; in the order of the body. */
   readonly parameters: ReadonlyMap<string, string>
   /** Those of them that only a model's `extra_parameters` can allow. */
-  readonly extras: readonly string[]
+  readonly strangers: readonly Stranger[]
   /** The lower of `max_tokens` and `max_completion_tokens`. */
   readonly maxTokens?: number
 }
@@ -19,7 +22,7 @@ const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
 const sendFields = new Set(['content', 'messages', 'model', 'stream', 'on_disconnect'])
 
 /** Read, and written to the backend by the gateway alone. `store` is what a session does anyway. */
-const dropped = new Set(['n', 'store'])
+const dropped = new Set(['n', 'best_of', 'store'])
 
 /** Null is as good as absent; anything else is refused, saying what to do instead. */
 const refused: Readonly<Record<string, string>> = {
@@ -29,72 +32,45 @@ const refused: Readonly<Record<string, string>> = {
   metadata: "can't be set on a message. Set it on the session",
 }
 
-/** What goes on unread, but for the few that are looked at below. */
-const passed = new Set([
-  ...maximumFields,
-  'frequency_penalty',
-  'logit_bias',
-  'logprobs',
-  'modalities',
-  'moderation',
-  'parallel_tool_calls',
-  'prediction',
-  'presence_penalty',
-  'prompt_cache_key',
-  'prompt_cache_options',
-  'prompt_cache_retention',
-  'reasoning_effort',
-  'response_format',
-  'safety_identifier',
-  'seed',
-  'service_tier',
-  'stop',
-  'stream_options',
-  'temperature',
-  'tool_choice',
-  'tools',
-  'top_logprobs',
-  'top_p',
-  'user',
-  'verbosity',
-  'web_search_options',
-])
-
 /** For scanJson: nothing may look like one of these. */
-export const ownKeys: ReadonlySet<string> = new Set([
-  ...sendFields,
-  ...dropped,
-  ...passed,
-  ...Object.keys(refused),
-])
+export const ownKeys: ReadonlySet<string> = new Set([...sendFields, ...parameterNames])
 
-/** Throws `invalid_parameter`; of what it does not know only the model can tell (`extras`). */
+const rules = rulesOf('chat')
+
+/** Throws `invalid_parameter` and `unknown_parameter`; of the strangers only the model can tell. */
 export function readParameters(scan: JsonScan): Parameters {
   const parameters = new Map<string, string>()
-  const extras: string[] = []
-  for (const key of scan.members.keys()) {
+  const strangers: Stranger[] = []
+  for (const [key, member] of scan.members) {
     if (sendFields.has(key)) continue
     const value = scan.value(key) // above 1 MiB this is what checks its JSON
     if (Object.hasOwn(refused, key) && value !== null) throw invalid(key, refused[key] ?? '')
-    check(key, value)
+    checkOwn(key, value)
     if (dropped.has(key) || Object.hasOwn(refused, key)) continue
     parameters.set(key, scan.text(key) ?? 'null')
-    if (!passed.has(key)) extras.push(key)
+    const rule = rules.get(key)
+    if (rule) judge(key, { rule, scan, member, strangers })
+    else strangers.push({ name: key, param: key })
   }
   const maximums = maximumFields.flatMap((key) => readCount(scan, key) ?? [])
-  return { parameters, extras, maxTokens: maximums.length ? Math.min(...maximums) : undefined }
+  return { parameters, strangers, maxTokens: maximums.length ? Math.min(...maximums) : undefined }
 }
 
 /** Throws `unknown_parameter` where the model does not take what the body has. */
-export function checkExtras(extras: readonly string[], allowed: readonly string[]): void {
-  for (const key of extras) if (!allowed.includes(key)) throw unknown(key)
+export function checkStrangers(
+  strangers: readonly Stranger[],
+  model: Pick<Model, 'extraParameters' | 'remoteMedia'>,
+): void {
+  const refusal = refusalFor({ strangers, addresses: [] }, model)
+  if (refusal) throw refusal
 }
 
-function check(key: string, value: unknown): void {
+function checkOwn(key: string, value: unknown): void {
   if (value === null) return
-  if (key === 'n' && value !== 1) throw invalid('n', 'must be 1: a message has one answer')
+  if ((key === 'n' || key === 'best_of') && value !== 1) {
+    throw invalid(key, 'must be 1: a message has one answer')
+  }
   if (key === 'store' && typeof value !== 'boolean') throw invalid('store', 'must be true or false')
-  if (key === 'stream_options' && !isObject(value)) throw invalid(key, 'must be an object or null')
   if (key === 'modalities' && JSON.stringify(value) !== '["text"]') {
     throw invalid(key, 'must be ["text"]: a session keeps text only')
   }

@@ -106,6 +106,7 @@ function requestOf(
   const body = composeBody({ model: model.id, messages, parameters })
   const request = chat && parseChatRequest(body, chat, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
+  if (request.refusal) throw request.refusal
   return { ...request, wantsUsage: true }
 }
 

@@ -1,17 +1,20 @@
 // What a client sends to a session: the new turns, and how they are to be answered. Both forms of the contract, `content`
 // and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
 
+import { hostOf } from '../chat/address.ts'
+import { refusalFor } from '../chat/parameter-check.ts'
 import type { Limits, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
+import { refuseTwice } from '../http/twice.ts'
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import { partsOf } from './message.ts'
 import type { ImagePart, NewMessage, SentPart, TextPart } from './message.ts'
-import { checkExtras, ownKeys, readParameters } from './parameters.ts'
+import { checkStrangers, ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
 
 export interface Send extends Parameters {
@@ -54,19 +57,26 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
 }
 
 /** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
-export function checkSend({ turns, extras }: Send, model: Model): void {
-  checkExtras(extras, model.extraParameters)
-  if (model.accepts.includes('image')) return
-  if (imagesIn(turns).length > 0) {
+export function checkSend({ turns, strangers }: Send, model: Model): void {
+  checkStrangers(strangers, model)
+  const images = imagesIn(turns)
+  if (images.length === 0) return
+  if (!model.accepts.includes('image')) {
     const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
     throw new GatewayError('unsupported_attachment', { message })
   }
+  const addresses = images.flatMap(({ image_url: { url } }) => {
+    const host = hostOf(url)
+    return host === undefined ? [] : [{ host, param: 'image_url.url' }]
+  })
+  const refusal = refusalFor({ strangers: [], addresses }, model)
+  if (refusal) throw refusal
 }
 
 function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
   const { attachments, takesFiles } = limits
-  const content = scan.value('content') ?? undefined
-  const messages = scan.value('messages') ?? undefined
+  const content = readOnce(scan, 'content')
+  const messages = readOnce(scan, 'messages')
   if (content !== undefined && messages !== undefined) {
     throw invalid('messages', 'and "content" must not both be given')
   }
@@ -84,6 +94,13 @@ function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<Sent
   )
   if (turns.at(-1)?.role === 'assistant') throw invalid('messages', 'must end with user or tool')
   return turns
+}
+
+function readOnce(scan: JsonScan, name: string): unknown {
+  const value = scan.value(name) ?? undefined
+  const member = scan.members.get(name)
+  if (member) refuseTwice(name, value, member)
+  return value
 }
 
 const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`
@@ -165,5 +182,6 @@ function imagesIn(turns: readonly NewMessage<SentPart>[]): readonly ImagePart[] 
 }
 
 function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
-  return imagesIn(turns).reduce((sum, { image_url: { url } }) => sum + url.length, 0)
+  const urls = imagesIn(turns).map(({ image_url: { url } }) => url)
+  return urls.reduce((sum, url) => sum + (hostOf(url) === undefined ? url.length : 0), 0)
 }

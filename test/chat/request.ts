@@ -10,7 +10,7 @@ const bodyOf = (body: Buffer | undefined) => body?.toString() ?? ''
 t.test('a body goes on byte for byte but for the gateway’s own fields', async (t) => {
   const { backend, ask } = await chatPath(t, {
     target: 'model: real',
-    model: 'max_output_tokens: 50',
+    model: "max_output_tokens: 50, extra_parameters: ['*']",
   })
   const body =
     '{ "zz":12345678901234567890, "model":"m" ,"messages":[{"role":"user","content":"\\u00e9ü"}],' +
@@ -23,13 +23,14 @@ t.test('a body goes on byte for byte but for the gateway’s own fields', async 
 })
 
 t.test('what a target takes is what it gets', async (t) => {
-  await t.test('usage is asked for in streams, merged into the client’s options', async (t) => {
+  await t.test('usage is asked for in streams, beside the client’s options', async (t) => {
     const { backend, ask } = await chatPath(t, { model: 'max_output_tokens: 5' })
-    await (await ask({ ...hi, stream: true, stream_options: { x: 1 } })).text()
+    const stream_options = { include_obfuscation: false, include_usage: null }
+    await (await ask({ ...hi, stream: true, stream_options })).text()
     t.strictSame(JSON.parse(bodyOf(backend.requests[0]?.body)), {
       ...hi,
       stream: true,
-      stream_options: { x: 1, include_usage: true },
+      stream_options: { include_usage: true, include_obfuscation: false },
       max_tokens: 5,
     })
   })
@@ -70,4 +71,57 @@ t.test('a prompt whose backend reports nothing is charged by the tokenizer', asy
   await (await ask({ model: 'm', messages: [{ role: 'user', content }] })).text()
   const cost = await spent()
   t.ok(cost > 500 && cost < 1200, `${cost}: about two tokens a word, not a byte estimate of 2600`)
+})
+
+t.test('usage can not be switched off, however the options are spelt', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { model: "extra_parameters: ['*']" })
+  // A Go server: keys match without case, the last one wins.
+  backend.on(async (call) => {
+    const sent = String(backend.requests.at(-1)?.body)
+    const said = [...sent.matchAll(/"([^"]+)" *: *(true|false)/g)].filter(
+      ([, key]) => JSON.parse(`"${key}"`).toLowerCase() === 'include_usage',
+    )
+    const usage = said.at(-1)?.[2] === 'true' ? {} : { usage: 'never' as const }
+    await chat({ chunks: 1, ...usage })(call)
+  })
+  const refused = [
+    '{"include_usage":true,"Include_Usage":false}',
+    '{"include_usage":true,"INCLUDE_USAGE":false}',
+    '{"include_u\u017fage":false}',
+    '{"include_usage":true,"include_usage":false}',
+    '{"include_usage":false,"include_usage":true}',
+    '{"include_usage":true,"\\u0069nclude_usage":false}',
+    '{"include_usage":true,"x":{}}',
+    '{"include_usage":"no"}',
+    '[]',
+  ]
+  const asking = (options: string) =>
+    ask(`{"model":"m","messages":[],"stream":true,"stream_options":${options}}`)
+  for (const options of refused) t.equal((await asking(options)).status, 400, options)
+  t.equal(backend.requests.length, 0)
+  for (const options of [
+    '{}',
+    'null',
+    '{"include_usage":false}',
+    '{ "\\u0069nclude_usage":false}',
+  ]) {
+    await (await asking(options)).text()
+    t.match(
+      bodyOf(backend.requests.at(-1)?.body),
+      '"stream_options":{"include_usage":true}',
+      options,
+    )
+  }
+  t.equal(await spent(), 8, 'each was charged what the backend reported')
+})
+
+t.test('each account has a salt of its own, where the target takes one', async (t) => {
+  const { backend, gate, ask } = await chatPath(t, { target: 'cache_salt: true, key: backend-key' })
+  const { key } = await gate.account(1000)
+  for (const _ of [1, 2]) await (await ask()).text()
+  await (await gate.call('/v1/chat', key, hi)).text()
+  const salts = backend.requests.map(({ body }) => JSON.parse(bodyOf(body)).cache_salt as string)
+  t.equal(salts[0], salts[1])
+  t.not(salts[0], salts[2])
+  t.match(salts[0], /^[\w-]{43}$/)
 })

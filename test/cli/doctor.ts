@@ -40,7 +40,7 @@ t.test('all is well: a line a check as they come, the count, 0', async (t) => {
   t.equal(pieces.length, lines.length)
   t.match(lines.at(0), `ok    ${file}: 0 problems`)
   for (const line of lines.slice(0, -1)) t.match(line, /^(ok {4}|warn {2})[a-z/].+: ./)
-  t.equal(lines.at(-1), '14 checks, 0 warnings, 0 failures')
+  t.equal(lines.at(-1), '15 checks, 0 warnings, 0 failures')
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })
 
@@ -69,7 +69,7 @@ t.test('what is not reached ends with 69, after all the other checks', async (t)
   t.equal(code, 69)
   t.match(out, /^fail {2}redis: .*ENOENT/m)
   t.match(out, /^ok {4}model m, target 1, chat: /m)
-  t.match(out, /\n9 checks, 0 warnings, 1 failure\n$/)
+  t.match(out, /\n10 checks, 0 warnings, 1 failure\n$/)
 })
 
 t.test('a file with problems is told as check tells it: 78', async (t) => {

@@ -74,6 +74,7 @@ t.test('targets: named by position, headers in lower case, an empty key is none'
     weight: 1,
     includeUsage: true,
     continuousUsage: false,
+    cacheSalt: false,
   })
   t.match(second, { name: '2', url: 'demo', weight: 2 })
   t.match(third, { headers: { 'x-team': 'a' }, key: undefined, keyHeader: undefined })

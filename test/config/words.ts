@@ -9,8 +9,10 @@ import {
   headerValue,
   host,
   hostPort,
+  mediaHost,
   modelId,
   objectPrefix,
+  parameterName,
   parseRedisUrl,
   port,
   redisUrl,
@@ -46,6 +48,26 @@ t.test('address ranges', async (t) => {
     'x',
     '1.1.1.1/8/8',
     '1.1.1.1/',
+    '',
+  ])
+})
+
+t.test('names of parameters, and hosts of media', async (t) => {
+  const names = ['top_k', '*', '_x', 'speculative.n_max']
+  accepts(t, parameterName(), names, ['', 'a b', '**', 'top*', '1a', 'x'.repeat(65), 5])
+  const hosts = ['a.example', '*.a.example', 'a.example:8443', '10.0.0.1', '[::1]', '[::1]:8443']
+  accepts(t, mediaHost(), hosts, [
+    '*',
+    '*.',
+    'A.example',
+    'https://a.example',
+    'a.example/x',
+    'a.example:443',
+    'a.example:99999',
+    'u@a.example',
+    '*.[::1]',
+    '10.1',
+    '0x7f.0.0.1',
     '',
   ])
 })

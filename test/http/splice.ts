@@ -2,7 +2,7 @@ import t from 'tap'
 import { randomObject, randomValue } from '../fixtures/random-json.ts'
 import { seeded } from '../fixtures/random.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
-import { spliceJson, withMember } from '../../src/http/splice.ts'
+import { spliceJson } from '../../src/http/splice.ts'
 
 const keys = ['model', 'max_tokens', 'stream_options', 'n', 'é']
 const own = new Set(keys)
@@ -54,22 +54,4 @@ t.test('an object may become empty and full again', async (t) => {
   t.equal(splice('{"n":1,"é":2}', { n: undefined, é: undefined }), '{}')
   t.equal(splice('{"n":1}', { n: undefined, é: '2' }), '{"é":2}')
   t.equal(splice('{"n":1,"x":2,"é":3}', { n: undefined, é: undefined }), '{"x":2}')
-})
-
-t.test('a member of an object is set beside its others', async (t) => {
-  const set = (text: string | undefined) => withMember(text, 'include_usage', 'true')
-  t.equal(set(undefined), '{"include_usage":true}')
-  t.equal(set('null'), '{"include_usage":true}')
-  t.equal(set('{}'), '{"include_usage":true}')
-  t.equal(set('{"include_usage":false}'), '{"include_usage":true}')
-  t.equal(set('{"x": 1e999 }'), '{"x": 1e999,"include_usage":true }')
-  for (const text of [
-    '[]',
-    '"a"',
-    '1',
-    '{"Include_Usage":false}',
-    '{"include_usage":1,"include_usage":2}',
-  ]) {
-    t.throws(() => set(text), { code: 'invalid_json' }, text)
-  }
 })

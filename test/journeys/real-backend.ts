@@ -31,6 +31,7 @@ models:
     context_window: 32768
     max_output_tokens: 30000
     endpoints: [chat, completions]
+    extra_parameters: [ignore_eos]
   embed:
     targets: [{ url: "${embedder.url}", model: tiny }]
     price: { input: 1, output: 0 }

@@ -28,7 +28,9 @@ const refused: readonly (readonly [unknown, number, string])[] = [
   [{ content: 'a', stream: 'yes' }, 400, 'invalid_parameter'],
   [{ content: 'a', on_disconnect: 'stop' }, 400, 'invalid_parameter'],
   [{ content: 'a', strange: 1 }, 400, 'unknown_parameter'],
-  [{ content: 'a', top_k: 1 }, 400, 'unknown_parameter'],
+  [{ content: 'a', service_tier: 'flex' }, 400, 'unknown_parameter'],
+  ['{"content":[{"type":"text","text":"a","text":"b"}]}', 400, 'invalid_json'],
+  ['{"messages":[{"role":"user","content":"a","content":"b"}]}', 400, 'invalid_json'],
   [{ content: 'a', model: 'nobody' }, 404, 'model_not_found'],
   [{ content: 'x'.repeat(1_100_000) }, 413, 'body_too_large'],
 ]

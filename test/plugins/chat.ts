@@ -69,12 +69,27 @@ t.test('a whole answer with an error in it is none, and costs nothing', async (t
 })
 
 t.test('fields that would outbid the bound never reach a backend', async (t) => {
-  const { backend, ask } = await chatPath(t)
+  const { backend, ask } = await chatPath(t, { model: "extra_parameters: ['*', n_predict]" })
+  for (const [field, value] of Object.entries({ n_predict: -1, n_cmpl: 9, cache_salt: 'mine' })) {
+    const answer = await ask({ ...hi, max_tokens: 5, [field]: value })
+    t.equal(answer.status, 400)
+    t.equal(await codeOf(answer), 'unknown_parameter', field)
+  }
+  t.equal(backend.requests.length, 0)
+})
+
+t.test('a stranger learns nothing of what a model takes', async (t) => {
+  const { backend, gate, ask } = await chatPath(t, { model: 'extra_parameters: [chat_template]' })
   backend.on(chat())
-  await (await ask({ ...hi, max_tokens: 5, n_predict: -1, n_cmpl: 9 })).text()
-  const sent = JSON.parse(String((await backend.request(0)).body)) as Record<string, unknown>
-  t.equal(sent.max_tokens, 5)
-  t.notOk('n_predict' in sent || 'n_cmpl' in sent)
+  const forged = newKey('A'.repeat(12))
+  for (const field of ['chat_template', 'service_tier']) {
+    const answer = await gate.call('/v1/chat', forged, { ...hi, [field]: 'x' })
+    t.equal(answer.status, 401, field)
+  }
+  t.equal((await ask({ ...hi, chat_template: 'x' })).status, 200)
+  const refused = await ask({ ...hi, service_tier: 'flex' })
+  t.equal(refused.status, 400)
+  t.match(await refused.json(), { error: { code: 'unknown_parameter', param: 'service_tier' } })
 })
 
 t.test('without metering a key is still asked for', async (t) => {

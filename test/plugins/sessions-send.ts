@@ -171,11 +171,11 @@ t.test('images reach a model that takes them, and another is not asked', async (
 })
 
 t.test("a model's extra parameters go on, as they were written", async (t) => {
-  const chat = await startChat(t, { model: 'extra_parameters: [top_k]' })
-  const body = '{"content":"a","top_k":123456789012345678901,"n":1,"store":true}'
+  const chat = await startChat(t, { model: 'extra_parameters: [priority]' })
+  const body = '{"content":"a","priority":123456789012345678901,"n":1,"store":true}'
   await (await chat.send(chat.sessionId, undefined, { body })).end()
-  t.match(chat.backend.requests[0]?.body.toString(), '"top_k":123456789012345678901')
-  const other = '{"content":"a","min_p":1}'
+  t.match(chat.backend.requests[0]?.body.toString(), '"priority":123456789012345678901')
+  const other = '{"content":"a","chat_template":""}'
   t.same(await refusal(await chat.send(chat.sessionId, undefined, { body: other })), [
     400,
     'unknown_parameter',

@@ -87,14 +87,16 @@ void t.test('with a store, an image is one by its bytes, and may be large', asyn
     t.throws(() => stored([image(of(text))]), invalid('content[0].image_url.url'), text)
   }
   t.ok(stored([image(of('\x89PNG\r\n\x1a\n' + 'x'.repeat(2 * 1024 * 1024)))]))
-  t.throws(() => stored([image('https://example.com/a.png')]), invalid('content[0].image_url.url'))
+  t.throws(() => stored([image('http://example.com/a.png')]), invalid('content[0].image_url.url'))
   t.equal(imageTypeIn(gif.replace('gif', 'png')), 'image/gif')
 })
 
 void t.test('an address is never fetched, and only four kinds of images are taken', async (t) => {
   const at = 'content[0].image_url.url'
   const urls = [
-    'https://example.com/a.png',
+    'http://example.com/a.png',
+    'https://user@example.com/a.png',
+    'https://Example.com/a.png',
     'http://169.254.169.254/',
     'data:image/svg+xml;base64,AAAA',
     'data:image/png,AAAA',

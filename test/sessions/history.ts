@@ -14,6 +14,7 @@ const model = {
   bytesPerToken: 4,
   imageTokens: 1500,
   contextWindow: 100_000,
+  remoteMedia: [] as readonly string[],
 }
 const options: HistoryOptions = {
   fresh: [{ role: 'user', content: 'now' }],

@@ -1,13 +1,14 @@
 import t from 'tap'
 import { readFileSync } from 'node:fs'
 import { scanJson } from '../../src/http/json-scan.ts'
-import { checkExtras, ownKeys, readParameters } from '../../src/sessions/parameters.ts'
+import { checkStrangers, ownKeys, readParameters } from '../../src/sessions/parameters.ts'
 
 const read = (body: string) => readParameters(scanJson(Buffer.from(body), ownKeys))
+const modelWith = (...extraParameters: string[]) => ({ extraParameters, remoteMedia: [] })
 const refused = (param: string) => ({ code: 'invalid_parameter', param })
 
 void t.test('a parameter goes on as it was written', async (t) => {
-  const { parameters, extras } = read(
+  const { parameters, strangers } = read(
     '{"content":"Hi","seed" : 12345678901234567890 ,"stop":["\\u00e9", "报"],"temperature":0.10,"user":null}',
   )
   t.strictSame(
@@ -19,7 +20,7 @@ void t.test('a parameter goes on as it was written', async (t) => {
       ['user', 'null'],
     ],
   )
-  t.strictSame(extras, [])
+  t.strictSame(strangers, [])
 })
 
 void t.test('what the gateway writes itself does not go on', async (t) => {
@@ -31,6 +32,7 @@ void t.test('what the gateway writes itself does not go on', async (t) => {
 
 void t.test('what a session can not have is refused', async (t) => {
   for (const n of ['2', '0', '"1"', '1.5']) t.throws(() => read(`{"n":${n}}`), refused('n'))
+  t.throws(() => read('{"best_of":3}'), refused('best_of'))
   t.throws(() => read('{"store":"yes"}'), refused('store'))
   t.throws(() => read('{"stream_options":[]}'), refused('stream_options'))
   t.throws(() => read('{"modalities":["text","audio"]}'), refused('modalities'))
@@ -50,12 +52,27 @@ void t.test('the lower of two maximums counts', async (t) => {
 })
 
 void t.test('what only some models know is theirs to allow', async (t) => {
-  const { extras, parameters } = read('{"top_k":4,"constructor":1}')
-  t.strictSame(extras, ['top_k', 'constructor'])
+  const { strangers, parameters } = read('{"top_k":4,"constructor":1,"service_tier":"flex"}')
+  t.strictSame(
+    strangers.map(({ name }) => name),
+    ['constructor', 'service_tier'],
+  )
   t.equal(parameters.get('top_k'), '4')
-  checkExtras(extras, ['constructor', 'top_k'])
-  const unknown = { code: 'unknown_parameter', param: 'constructor' }
-  t.throws(() => checkExtras(extras, ['top_k']), unknown)
+  checkStrangers(strangers, modelWith('constructor', 'service_tier'))
+  checkStrangers(strangers, modelWith('*'))
+  const unknown = (param: string) => ({ code: 'unknown_parameter', param })
+  t.throws(() => checkStrangers(strangers, modelWith('service_tier')), unknown('constructor'))
+  t.throws(() => checkStrangers(strangers, modelWith('constructor')), unknown('service_tier'))
+})
+
+void t.test('what is bounded on /v1 is bounded here', async (t) => {
+  t.throws(() => read('{"logprobs":-1}'), refused('logprobs'))
+  t.throws(() => read('{"n_predict":-1}'), { code: 'unknown_parameter', param: 'n_predict' })
+  const param = 'stream_options.Include_Usage'
+  t.throws(() => read('{"stream_options":{"include_usage":true,"Include_Usage":false}}'), {
+    code: 'unknown_parameter',
+    param,
+  })
 })
 
 void t.test('every parameter of the openai package is decided on', async (t) => {

@@ -53,7 +53,10 @@ const send = (
   })
 
 const bodyOf = ({ request }: Awaited<ReturnType<typeof prepare>>) =>
-  JSON.parse(request.bodyFor(target, 50).toString()) as Record<string, unknown>
+  JSON.parse(request.bodyFor(target, { outputPerChoice: 50, ref: '' }).toString()) as Record<
+    string,
+    unknown
+  >
 
 t.test('a backend is asked with instructions, history and the new turn, as a stream', async (t) => {
   const user = (content: string) => rowOf({ role: 'user', content, status: 'completed' })
@@ -114,7 +117,7 @@ t.test('no more history is read than there is room for', async (t) => {
 t.test('what the model can not take is refused', async (t) => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
   await t.rejects(send({ content: [image] }), { code: 'unsupported_attachment' })
-  await t.rejects(send({ content: 'Hi', best_of: 3 }), { code: 'unknown_parameter' })
+  await t.rejects(send({ content: 'Hi', use_beam_search: true }), { code: 'unknown_parameter' })
 })
 
 const session = `sess_${'0'.repeat(32)}`

@@ -23,7 +23,7 @@ const unknown = (param: string) => ({ code: 'unknown_parameter', param })
 void t.test('content is one turn of the user', async (t) => {
   const sent = send({ content: 'Hi' })
   t.strictSame(sent.turns, [{ role: 'user', content: 'Hi' }])
-  t.match(sent, { onDisconnect: 'continue', extras: [], parameters: new Map() })
+  t.match(sent, { onDisconnect: 'continue', strangers: [], parameters: new Map() })
   t.strictSame([sent.model, sent.stream, sent.maxTokens], [undefined, undefined, undefined])
 })
 
@@ -118,7 +118,7 @@ void t.test('a bad turn is refused by its path', async (t) => {
     () => say({ role: 'assistant', tool_calls: [] }, user),
     invalid('messages[0].tool_calls'),
   )
-  const remote = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }
+  const remote = { type: 'image_url', image_url: { url: 'http://example.com/a.png' } }
   t.throws(
     () => say({ role: 'user', content: [{ type: 'text', text: 'a' }, remote] }),
     invalid('messages[0].content[1].image_url.url'),
@@ -168,13 +168,13 @@ void t.test(
 
 void t.test('what the model does not take is refused', async (t) => {
   const model = (accepts: readonly string[], extraParameters: readonly string[]) =>
-    ({ accepts, extraParameters }) as Model
+    ({ accepts, extraParameters, remoteMedia: [] as readonly string[] }) as Model
   const seeing = say({ role: 'user', content: [image] }, { role: 'user', content: 'What is it?' })
   checkSend(seeing, model(['text', 'image'], []))
   t.throws(() => checkSend(seeing, model(['text'], [])), { code: 'unsupported_attachment' })
-  const odd = send({ content: 'a', top_k: 1 })
-  checkSend(odd, model([], ['top_k']))
-  t.throws(() => checkSend(odd, model([], [])), unknown('top_k'))
+  const odd = send({ content: 'a', priority: 1 })
+  checkSend(odd, model([], ['priority']))
+  t.throws(() => checkSend(odd, model([], [])), unknown('priority'))
 })
 
 void t.test('whatever is sent is taken or refused, never an internal error', async (t) => {

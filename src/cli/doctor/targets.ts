@@ -1,5 +1,5 @@
-// The part of `tollgate doctor` about the models' backends: every target of every model is asked what it has, and for one
-// token. That token costs what it costs there; nothing is charged here.
+// The part of `tollgate doctor` about the models' backends: every target of every model is asked what it has, for one token,
+// and which parameters it takes, for a token each. They cost what they cost there; nothing is charged here.
 
 import type { Config } from '../../config/config.ts'
 import { ok } from './examination.ts'
@@ -7,6 +7,7 @@ import type { Examination } from './examination.ts'
 import { listModels } from './list-models.ts'
 import { askOneToken } from './one-token.ts'
 import type { Route } from './one-token.ts'
+import { askWhatIsTaken } from './taken.ts'
 
 export async function examineTargets(
   { models }: Pick<Config, 'models'>,
@@ -25,5 +26,12 @@ async function examineTarget({ model, target }: Route, examination: Examination)
   }
   const { connectMs } = model.timeouts
   await examination.check(`${name}, models`, (signal) => listModels(target, { connectMs, signal }))
-  await examination.check(`${name}, chat`, (signal) => askOneToken({ model, target }, signal))
+  const chat = await examination.check(`${name}, chat`, (signal) =>
+    askOneToken({ model, target }, signal),
+  )
+  if (chat === 'fail' || !model.endpoints.includes('chat')) return
+  const { limitMs } = examination
+  await examination.check(`${name}, parameters`, (signal) =>
+    askWhatIsTaken({ model, target, signal, limitMs }),
+  )
 }

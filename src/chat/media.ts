@@ -1,0 +1,181 @@
+// Media in what a prompt is made of: messages, inputs, documents. They are data URLs, or https from a host that the model's
+// `remote_media` lists; a backend that fetches anything else would be a port scanner inside the operator's network. Fetches
+// nothing, and looks at no image.
+
+import { GatewayError } from '../errors.ts'
+import type { JsonScan, Member } from '../http/json-scan.ts'
+import { invalid, isObject } from '../http/refusals.ts'
+import { refuseTwice } from '../http/twice.ts'
+import { field } from '../json-field.ts'
+import { hostOf, isBase64, isDataUrl } from './address.ts'
+
+/** Something that a model's `extra_parameters` may allow. */
+export interface Stranger {
+  /** As it has to stand there. */
+  readonly name: string
+  /** Where it stands in the body. */
+  readonly param: string
+  /** What the table says; undefined for what is not in it. */
+  readonly why?: string
+}
+
+export interface RemoteAddress {
+  /** With its port where it is not 443. */
+  readonly host: string
+  readonly param: string
+}
+
+export interface Found {
+  readonly strangers: Stranger[]
+  readonly addresses: RemoteAddress[]
+}
+
+interface Reading extends Found {
+  readonly scan: JsonScan
+  readonly member: Member
+}
+
+/** Of one top-level member. Throws `invalid_parameter`, and `invalid_json` where a key stands twice. */
+export function readMedia(name: string, { scan, member, ...found }: Reading): void {
+  const value = scan.value(name)
+  refuseTwice(name, value, member)
+  if (name === 'messages') readMessages(value, found)
+  else readLoose(value, { at: name, found })
+}
+
+interface Spot {
+  readonly at: string
+  readonly found: Found
+}
+
+/** Keys of a message that hold media; whatever else stands in a message is text to a backend. */
+const messageMedia = new Set(['images', 'image', 'videos', 'video', 'audios', 'image_url'])
+
+function readMessages(messages: unknown, found: Found): void {
+  if (!Array.isArray(messages)) throw invalid('messages', 'must be a list')
+  for (let i = 0; i < messages.length; i++) {
+    const message: unknown = messages[i]
+    if (!isObject(message)) continue
+    for (const key in message) {
+      if (key === 'role') continue
+      const value = (message as Readonly<Record<string, unknown>>)[key]
+      if (key === 'content' && typeof value === 'string') continue
+      const at = `messages[${i}].${key}`
+      if (key === 'content') readContent(value, { at, found })
+      else if (messageMedia.has(key)) readAll(value, { at, found })
+      else refuseLookalike(key, { at, known: isOfMessage })
+    }
+  }
+}
+
+const isOfMessage = (key: string): boolean =>
+  key === 'role' || key === 'content' || messageMedia.has(key)
+
+function readContent(content: unknown, { at, found }: Spot): void {
+  if (isObject(content)) return readPart(content, { at, found })
+  if (!Array.isArray(content)) return
+  for (let i = 0; i < content.length; i++) {
+    const part: unknown = content[i]
+    if (isObject(part)) readPart(part, { at: `${at}[${i}]`, found })
+  }
+}
+
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
+
+const textTypes = words('text input_text output_text refusal thinking reasoning')
+const mediaTypes = words(
+  'image_url input_image image video_url video audio_url input_audio audio file input_file',
+)
+/** Text, or about text. */
+const plainKeys = words(
+  'type text refusal thinking reasoning signature annotations logprobs id index name title detail format filename media_type mime_type',
+)
+const addressKeys = words(
+  'image_url video_url audio_url file_url url input_image image video audio input_audio file data file_data',
+)
+
+const isOfType = (types: ReadonlySet<string>, type: unknown): boolean =>
+  typeof type === 'string' && types.has(type)
+
+const isOfPart = (key: string): boolean =>
+  plainKeys.has(key) || addressKeys.has(key) || key === 'file_id'
+
+/** Of a message. An unknown key may hold another customer's image by its name at the backend, or a price. */
+function readPart(part: object, { at, found }: Spot): void {
+  for (const [key, value] of Object.entries(part) as [string, unknown][]) {
+    const place = `${at}.${key}`
+    if (key === 'type') {
+      if (isOfType(textTypes, value) || isOfType(mediaTypes, value)) continue
+      found.strangers.push({ name: String(value), param: place })
+    } else if (addressKeys.has(key)) readAddresses(value, { at: place, found })
+    else if (!plainKeys.has(key)) {
+      refuseLookalike(key, { at: place, known: isOfPart })
+      found.strangers.push({ name: key, param: place })
+      readLoose(value, { at: place, found })
+    }
+  }
+}
+
+/** Go backends match keys without case. */
+function refuseLookalike(
+  key: string,
+  { at, known }: { readonly at: string; readonly known: (key: string) => boolean },
+): void {
+  const plain = key.toUpperCase().toLowerCase()
+  if (plain === key || !known(plain)) return
+  const message = `The key "${at}" is too much like "${plain}". Spell it exactly.`
+  throw new GatewayError('invalid_json', { param: at, message })
+}
+
+/** An address, a list of them, or an object that is a part in a part. */
+function readAddresses(value: unknown, { at, found }: Spot): void {
+  if (typeof value === 'string') return readAddress(value, { at, found })
+  if (isObject(value)) return readPart(value, { at, found })
+  if (!Array.isArray(value)) return
+  for (let i = 0; i < value.length; i++) readAddresses(value[i], { at: `${at}[${i}]`, found })
+}
+
+/** Every text in it is an address. */
+function readAll(value: unknown, { at, found }: Spot): void {
+  if (typeof value === 'string') return readAddress(value, { at, found })
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
+    if (!plainKeys.has(key)) readAll(inner, { at: `${at}.${key}`, found })
+  }
+}
+
+const namesAddress = /ur[il]s?$|^(?:input_)?(?:images?|videos?|audios?)$|href$|^src$/i
+
+/** Where keys are the sender's own, as in documents: what is called an address has to be one that may be sent. */
+function readLoose(value: unknown, { at, found }: Spot): void {
+  if (typeof value !== 'object' || value === null) return
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const inner: unknown = value[i]
+      if (typeof inner === 'object') readLoose(inner, { at: `${at}[${i}]`, found })
+    }
+    return
+  }
+  if (isOfType(mediaTypes, field(value, 'type'))) return readPart(value, { at, found })
+  for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
+    const place = `${at}.${key}`
+    if (namesAddress.test(key)) readAll(inner, { at: place, found })
+    else readLoose(inner, { at: place, found })
+  }
+}
+
+function readAddress(text: string, { at, found }: Spot): void {
+  if (isDataUrl(text)) return
+  const host = hostOf(text)
+  if (host !== undefined) {
+    found.addresses.push({ host, param: at })
+    return
+  }
+  if (takesBytes.test(at) && isBase64(text)) return
+  const what =
+    'must be a data URL (data:image/png;base64,…), or an https address of a host that the model takes media from'
+  throw invalid(at, what)
+}
+
+/** Where base64 stands without `data:`. */
+const takesBytes = /(?:\.data|\.file_data|\.(?:image|video|audio)s?(?:\[\d+\]|\.\d+)?)$/i

@@ -1,0 +1,111 @@
+// Judges the top of a body by the table of parameters, and what is in its messages by media.ts. What is wrong for every
+// model is thrown at once; what depends on the model is found here and told later (refusalFor), to those with a good key.
+
+import type { Endpoint, Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { JsonScan, Member } from '../http/json-scan.ts'
+import { invalid, unknown } from '../http/refusals.ts'
+import { refuseTwice } from '../http/twice.ts'
+import { isListed } from './address.ts'
+import { endpoints } from './endpoints.ts'
+import type { EndpointRow } from './endpoints.ts'
+import { readMedia } from './media.ts'
+import type { RemoteAddress, Stranger } from './media.ts'
+import type { Fault } from './parameter-bounds.ts'
+import { parameterRows } from './parameters.ts'
+import type { ParameterRow } from './parameters.ts'
+
+/** For scanJson: no key of a body may look like one of these without being it. */
+export const parameterNames: ReadonlySet<string> = new Set(
+  parameterRows.flatMap(({ names }) => names),
+)
+
+type Rules = ReadonlyMap<string, ParameterRow>
+
+const rules: ReadonlyMap<Endpoint, Rules> = new Map(
+  endpoints.map(({ endpoint }) => {
+    const here = parameterRows.filter((row) => row.endpoints.includes(endpoint))
+    return [endpoint, new Map(here.flatMap((row) => row.names.map((name) => [name, row])))]
+  }),
+)
+
+/** By name. */
+export function rulesOf(endpoint: Endpoint): Rules {
+  return rules.get(endpoint) ?? new Map()
+}
+
+export interface Judged {
+  readonly strangers: readonly Stranger[]
+  readonly addresses: readonly RemoteAddress[]
+}
+
+/** Throws invalid_json, invalid_parameter and unknown_parameter. */
+export function judgeBody(scan: JsonScan, row: EndpointRow): Judged {
+  const strangers: Stranger[] = []
+  const addresses: RemoteAddress[] = []
+  const rules = rulesOf(row.endpoint)
+  for (const [name, member] of scan.members) {
+    const rule = rules.get(name)
+    if (!rule) strangers.push({ name, param: name })
+    else if (row.media.includes(name)) readMedia(name, { scan, member, strangers, addresses })
+    else judge(name, { rule, scan, member, strangers })
+  }
+  return { strangers, addresses }
+}
+
+interface Judging {
+  readonly rule: ParameterRow
+  readonly scan: JsonScan
+  readonly member: Member
+  readonly strangers: Stranger[]
+}
+
+/** Of one parameter that is in the table. Null is as good as absent, whatever it is. */
+export function judge(name: string, { rule, scan, member, strangers }: Judging): void {
+  const { way, why, check } = rule
+  if (way === 'passes' || (way === 'gateway' && !check)) return
+  const value = scan.value(name)
+  if (value === null) return
+  if (way === 'never') throw never(name, why)
+  if (way === 'word') {
+    // "Off" asks for nothing.
+    if (value !== false) strangers.push({ name, param: name, why })
+    return
+  }
+  refuseTwice(name, value, member)
+  const fault = check?.(value, name, scan)
+  if (fault) strangers.push(strangerOf(fault, { name, why }))
+}
+
+function strangerOf(fault: Fault, { name, why }: { name: string; why: string }): Stranger {
+  if ('must' in fault) throw invalid(name + (fault.at ?? ''), fault.must)
+  if ('unknown' in fault) throw unknown(name + fault.unknown)
+  return { name: fault.word, param: name + fault.at, why }
+}
+
+function never(param: string, why: string): GatewayError {
+  const message = `"${param}" is not possible here. ${why}`
+  return new GatewayError('unknown_parameter', { param, message })
+}
+
+/** What this model does not take; undefined for nothing. */
+export function refusalFor(
+  { strangers, addresses }: Judged,
+  model: Pick<Model, 'extraParameters' | 'remoteMedia'>,
+): GatewayError | undefined {
+  const { extraParameters, remoteMedia } = model
+  if (strangers.length > 0 && !extraParameters.includes('*')) {
+    const stranger = strangers.find(({ name }) => !extraParameters.includes(name))
+    if (stranger) return notLetThrough(stranger)
+  }
+  const remote = addresses.find(({ host }) => !isListed(host, remoteMedia))
+  if (!remote) return undefined
+  const what = `must be a data URL. This model takes nothing from "${remote.host}": only the operator can list that host, under the model's remote_media`
+  return invalid(remote.param, what)
+}
+
+function notLetThrough({ name, param, why }: Stranger): GatewayError {
+  const known = why === undefined ? 'is not known here' : 'is not let through to this model'
+  const message = `"${param}" ${known}. Remove it, or ask the operator to list "${name}" under the model's extra_parameters.`
+  return new GatewayError('unknown_parameter', { param, message })
+}

@@ -1,0 +1,153 @@
+// Which parameters a target takes: one short request for each of those that matter, all at once, for a token each. A server
+// that answers may still have ignored a parameter; where the answer shows that, it is told. Judges nothing: to lack one is
+// no fault.
+
+import { forward } from '../../backend/forward.ts'
+import { SseReader } from '../../backend/sse-reader.ts'
+import { endpoints } from '../../chat/endpoints.ts'
+import type { Model, Target } from '../../config/config.ts'
+import { field } from '../../json-field.ts'
+import { ok } from './examination.ts'
+import type { Outcome } from './examination.ts'
+import { parsed, readBody } from './refusal.ts'
+
+export interface Asking {
+  readonly model: Model
+  readonly target: Target
+  readonly signal: AbortSignal
+  /** What was not answered by then is left out. */
+  readonly limitMs: number
+}
+
+interface Probe {
+  readonly name: string
+  readonly fields: object
+  /** Of the answer's chunks, or of the answer as the only one. Absent: the answer shows nothing. */
+  sees?(chunks: readonly unknown[]): boolean
+}
+
+type Verdict = 'takes' | 'ignores' | 'refuses' | 'does not tell'
+
+interface Told {
+  readonly name: string
+  readonly verdict: Verdict
+  readonly tokens: number
+}
+
+const verdicts = ['takes', 'ignores', 'refuses', 'does not tell'] as const
+
+export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<Outcome> {
+  // A little earlier than the examination itself gives up.
+  const late = AbortSignal.timeout(limitMs * 0.8)
+  const signal = AbortSignal.any([asking.signal, late])
+  const told = await Promise.all(
+    probesFor(asking.target).map((one) => ask(one, { ...asking, signal })),
+  )
+  asking.signal.throwIfAborted()
+  const parts = verdicts.flatMap((verdict) => {
+    const names = told.filter((one) => one.verdict === verdict).map(({ name }) => name)
+    return names.length > 0 ? [`${verdict} ${names.join(', ')}`] : []
+  })
+  const tokens = told.reduce((sum, one) => sum + one.tokens, 0)
+  return ok(`${parts.join('; ')}; cost ${tokens} token${tokens === 1 ? '' : 's'} there`)
+}
+
+function probesFor({ maxTokensField }: Target): readonly Probe[] {
+  const isOther = maxTokensField !== 'max_completion_tokens'
+  return [...(isOther ? [maxCompletionTokens] : []), ...probes]
+}
+
+const choiceOf = (chunk: unknown): unknown => {
+  const choices = field(chunk, 'choices')
+  return Array.isArray(choices) ? choices[0] : undefined
+}
+
+const maxCompletionTokens: Probe = {
+  name: 'max_completion_tokens',
+  fields: { max_tokens: undefined, max_completion_tokens: 1 },
+  sees: ([answer]) =>
+    field(choiceOf(answer), 'finish_reason') === 'length' || tokensIn([answer]) === 1,
+}
+
+const tool = {
+  type: 'function',
+  function: { name: 'add', parameters: { type: 'object', properties: { a: { type: 'number' } } } },
+}
+
+const probes: readonly Probe[] = [
+  {
+    name: 'n',
+    fields: { n: 2 },
+    sees([answer]) {
+      const choices = field(answer, 'choices')
+      return Array.isArray(choices) && choices.length === 2
+    },
+  },
+  {
+    name: 'logprobs',
+    fields: { logprobs: true, top_logprobs: 1 },
+    sees: ([answer]) => typeof (field(choiceOf(answer), 'logprobs') ?? undefined) === 'object',
+  },
+  { name: 'tools', fields: { tools: [tool] } },
+  { name: 'response_format', fields: { response_format: { type: 'json_object' } } },
+  { name: 'top_k', fields: { top_k: 10 } },
+  { name: 'min_p', fields: { min_p: 0.1 } },
+  {
+    name: 'stream_options.include_usage',
+    fields: { stream: true, stream_options: { include_usage: true } },
+    sees: (chunks) => tokensIn(chunks) > 0,
+  },
+  {
+    name: 'stream_options.continuous_usage_stats',
+    fields: { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } },
+    sees: (chunks) =>
+      chunks.some((chunk) => choiceOf(chunk) !== undefined && tokensIn([chunk]) > 0),
+  },
+]
+
+async function ask(
+  { name, fields, sees }: Probe,
+  { model, target, signal }: Omit<Asking, 'limitMs'>,
+): Promise<Told> {
+  const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
+  const nothing = { name, verdict: 'does not tell', tokens: 0 } as const
+  if (!row) return nothing
+  const body = bodyOf(target, fields)
+  const headers = { 'content-type': 'application/json', accept: 'application/json' }
+  try {
+    const request = { path: row.path, headers, body }
+    const answer = await forward({ target, model, request, signal })
+    const text = await readBody(answer.stream)
+    if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
+      return { ...nothing, verdict: 'refuses' }
+    }
+    if (answer.status !== 200) return nothing
+    const chunks = chunksOf(text)
+    const verdict = !sees || sees(chunks) ? 'takes' : 'ignores'
+    return { name, verdict, tokens: tokensIn(chunks) }
+  } catch {
+    return nothing // late, or cut off: the check before this one tells of that
+  }
+}
+
+/** JSON is named for those that demand it with `response_format`. */
+function bodyOf({ model, maxTokensField = 'max_tokens' }: Target, fields: object): Buffer {
+  const messages = [{ role: 'user', content: 'Say {} in JSON.' }]
+  return Buffer.from(JSON.stringify({ model, messages, [maxTokensField]: 1, ...fields }))
+}
+
+function chunksOf(text: Buffer): readonly unknown[] {
+  const whole = parsed(text.toString())
+  if (whole !== undefined) return [whole]
+  const chunks: unknown[] = []
+  new SseReader(text.length).feed(text, ({ data }) => {
+    chunks.push(parsed(data))
+  })
+  return chunks
+}
+
+/** The most that a chunk reports: some report in each. */
+function tokensIn(chunks: readonly unknown[]): number {
+  const counts = chunks.map((chunk) => field(field(chunk, 'usage'), 'completion_tokens'))
+  return Math.max(0, ...counts.filter((count) => typeof count === 'number'))
+}

@@ -1,0 +1,59 @@
+import t from 'tap'
+import { readFileSync } from 'node:fs'
+import { endpoints } from '../../src/chat/endpoints.ts'
+import { parameterRows } from '../../src/chat/parameters.ts'
+
+const namesOn = (endpoint: string): ReadonlySet<string> =>
+  new Set(
+    parameterRows
+      .filter((row) => row.endpoints.some((one) => one === endpoint))
+      .flatMap(({ names }) => names),
+  )
+
+/** Of an interface in the official package's types. */
+function fieldsOf(module: string, name: string): readonly string[] {
+  const file = new URL(
+    `${module.split('/').at(-1)}.d.ts`,
+    import.meta.resolve(`openai/resources/${module}`),
+  )
+  const body = readFileSync(file, 'utf8').split(`interface ${name} {`)[1]?.split('\n}')[0] ?? ''
+  return [...body.matchAll(/^ {4}(\w+)\??:/gm)].flatMap(([, field]) => field ?? [])
+}
+
+t.test('every field of the openai package is decided on', async (t) => {
+  for (const [endpoint, module, name, least] of [
+    ['chat', 'chat/completions/completions', 'ChatCompletionCreateParamsBase', 35],
+    ['completions', 'completions', 'CompletionCreateParamsBase', 17],
+    ['embeddings', 'embeddings', 'EmbeddingCreateParams', 5],
+    ['moderations', 'moderations', 'ModerationCreateParams', 2],
+  ] as const) {
+    const fields = fieldsOf(module, name)
+    t.ok(fields.length >= least, `${name}: ${fields.length}`)
+    t.strictSame(
+      fields.filter((field) => !namesOn(endpoint).has(field)),
+      [],
+      endpoint,
+    )
+  }
+})
+
+t.test('a name has one row on each endpoint', async (t) => {
+  for (const { endpoint, required, media } of endpoints) {
+    const names = parameterRows
+      .filter((row) => row.endpoints.includes(endpoint))
+      .flatMap((row) => row.names)
+    t.strictSame(
+      names.filter((name, i) => names.indexOf(name) !== i),
+      [],
+      endpoint,
+    )
+    for (const name of [required, ...media]) t.ok(names.includes(name), name)
+  }
+})
+
+t.test('every row says why, in sentences; what is bounded has a check', async (t) => {
+  for (const { names, why, way, check } of parameterRows) {
+    t.match(why, /\.$/, names.join())
+    if (way === 'bounded') t.ok(check, names.join())
+  }
+})
