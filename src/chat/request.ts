@@ -26,7 +26,12 @@ export interface ChatRequest {
   readonly outputPerChoice: number
   /** A fresh body for a target, its output bounded to what was granted. */
   bodyFor(target: Target, outputPerChoice: number): Buffer
+  /** No target will be asked any more: megabytes are let go of. What is needed to count the prompt is taken out first. */
+  forgetBody(): void
 }
+
+/** Of smaller bodies nothing is forgotten: to count their prompt ahead would cost more than they take. */
+const keptBytes = 1024 * 1024
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
 /** llama.cpp's own words for maximum and n: they would win over ours. */
@@ -61,6 +66,9 @@ export function parseChatRequest(
   if (!model?.endpoints.includes(row.endpoint)) return undefined
   const estimate = promptTokens(scan, body.length, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
+  // Nothing below may refer to them in another way: it would keep them.
+  let held: Held | undefined = { body, scan }
+  let counted: Promise<number> | undefined
   return {
     row,
     model,
@@ -68,13 +76,30 @@ export function parseChatRequest(
     wantsUsage: wantsUsage(scan),
     choices: row.generates ? numbers.choices : 0,
     promptTokens: estimate,
-    countPrompt: () => countPrompt(viewOf(scan), estimate),
+    countPrompt: () => counted ?? countPrompt(viewOf(there(held).scan), estimate),
     outputPerChoice,
     bodyFor: (target, granted) => {
+      const { body, scan } = there(held)
       const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
       return spliceJson(body, scan, editsFor(scan, target, { bound, stream, name }))
     },
+    forgetBody() {
+      if (!held || held.body.length <= keptBytes) return
+      counted = countPrompt(viewOf(held.scan), estimate)
+      counted.catch(() => undefined) // who asks hears of it
+      held = undefined
+    },
   }
+}
+
+interface Held {
+  readonly body: Buffer
+  readonly scan: JsonScan
+}
+
+function there(held: Held | undefined): Held {
+  if (!held) throw new TypeError('the body was let go of')
+  return held
 }
 
 function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {

@@ -1,23 +1,30 @@
 // Steps over JSON tokens in a Buffer: one pass, no recursion, no copies. Each function takes the place where something
 // begins and returns the place behind it. Depth is bounded; strings and brackets must close, in their order.
 
-import { GatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
+import { invalidJson } from './refusals.ts'
 
-const maxDepth = 64
+export const maxDepth = 64
 const quote = 0x22
+const colon = 0x3a
 const backslash = 0x5c
 const openBracket = 0x5b
 const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
+/** At most so much white space is skipped in one call. */
+const spaceBytes = 64 * 1024
+
 export function skipSpace(text: Buffer, from: number): number {
+  const most = from + spaceBytes
   let i = from
-  for (;;) {
-    const c = text[i]
-    if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) return i
-    i++
-  }
+  while (i < most && isSpace(text[i])) i++
+  return i
+}
+
+export function isSpace(c: number | undefined): boolean {
+  return c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
 }
 
 /** Native search costs as much to start as this many bytes by hand. */
@@ -60,7 +67,7 @@ export function skipValue(text: Buffer, from: number): number {
 }
 
 /** The characters of numbers, true, false and null. */
-function isPlain(c: number | undefined): boolean {
+export function isPlain(c: number | undefined): boolean {
   if (c === undefined) return false
   return (c >= 0x61 && c <= 0x7a) || (c >= 0x30 && c <= 0x39) || isSign(c)
 }
@@ -72,30 +79,34 @@ function isSign(c: number): boolean {
 /** The closing brackets that are due, innermost last. The body's own brace is one level. */
 const due = new Uint8Array(maxDepth)
 
+/** Keys of all objects that were stepped over since the caller set it to 0: a parsed value with fewer had a key twice. */
+export const passed = { keys: 0 }
+
 function skipNested(text: Buffer, from: number): number {
   let depth = 1
+  let keys = 0
   for (let i = from; i < text.length; i++) {
     const c = text[i] ?? 0
     if (c === quote) i = skipString(text, i) - 1
+    else if (c === colon) keys++
     else if (c === openBrace || c === openBracket) {
       if (depth === maxDepth) throw tooDeep()
       due[depth++] = c + 2
     } else if (c === closeBrace || c === closeBracket) {
       if (due[--depth] !== c) throw unfinished()
-      if (depth === 1) return i + 1
+      if (depth === 1) {
+        passed.keys += keys
+        return i + 1
+      }
     }
   }
   throw unfinished()
 }
 
-function unfinished(): GatewayError {
-  return new GatewayError('invalid_json', {
-    message: 'The body is not valid JSON: a string, bracket or value is not complete.',
-  })
+export function unfinished(): GatewayError {
+  return invalidJson('The body is not valid JSON: a string, bracket or value is not complete.')
 }
 
-function tooDeep(): GatewayError {
-  return new GatewayError('invalid_json', {
-    message: `The body is nested deeper than ${maxDepth} levels.`,
-  })
+export function tooDeep(): GatewayError {
+  return invalidJson(`The body is nested deeper than ${maxDepth} levels.`)
 }

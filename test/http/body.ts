@@ -174,9 +174,9 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
 
 t.test('a share that was given back takes nothing more', async (t) => {
   const budget = createBodyBudget(100)
-  const claim = budget.claim()
+  const claim = budget.claim(() => 'a')
   claim.take(60)
-  t.throws(() => budget.claim().take(41), { code: 'overloaded' })
+  t.throws(() => budget.claim(() => 'a').take(41), { code: 'overloaded' })
   claim.release()
   claim.release()
   claim.take(50)
