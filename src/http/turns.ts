@@ -23,6 +23,11 @@ export class Turns {
     }
   }
 
+  /** Between two pieces of work that have no steps. */
+  giveWay(ref: string): Promise<void> {
+    return this.#next(ref, 'first')
+  }
+
   #next(ref: string, place: 'first' | 'last'): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const others = this.#waiting.get(ref) ?? []
