@@ -13,6 +13,8 @@ export interface BodyOptions {
   readonly timeoutMs: number
   /** A body that holds memory comes as fast as this on average, once it had some seconds to begin. */
   readonly bytesPerSecond: number
+  /** Before this nobody is slow. */
+  readonly patienceMs?: number
   /** Awaited once before more than 4 KiB is read. Throws to refuse. */
   vouch(): Promise<void>
   readonly claim: BodyClaim
@@ -155,6 +157,7 @@ interface LargeBody extends BodyOptions {
 /** Memory grows with what comes: an announcement costs its sender nothing. */
 function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
   const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
+  const { patienceMs = defaultPatienceMs } = options
   let body = nothing
   let received = 0
   // Copied, not collected: a chunk of one byte costs a hundred as an object.
@@ -179,26 +182,35 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
     return options.vouch().then(() => claim.take(received))
   }
   const isSlow = (ms: number) => received > patientBytes && received < (bytesPerSecond * ms) / 1000
-  return receive(req, { timeoutMs, take, isSlow, whole: () => body.subarray(0, received) })
+  return receive(req, {
+    timeoutMs,
+    take,
+    pace: { patienceMs, isSlow },
+    whole: () => body.subarray(0, received),
+  })
+}
+
+interface Pace {
+  /** It is looked at this often, first after as long. */
+  readonly patienceMs: number
+  /** Whether what has come within so many ms is too little. */
+  isSlow(ms: number): boolean
 }
 
 interface Receiver {
   readonly timeoutMs: number
   readonly take: Take
-  /** Whether what came within so many ms is too little. */
-  readonly isSlow?: (ms: number) => boolean
+  readonly pace?: Pace
   readonly whole: () => Buffer
 }
 
 /** What holds less may come as slowly as it likes. */
 const patientBytes = 64 * 1024
-/** Before this nobody is slow. */
-const startMs = 5000
-const lookMs = 1000
+const defaultPatienceMs = 5000
 
 /** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, too slow, client gone. */
 function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
-  const { timeoutMs, take, isSlow, whole } = receiver
+  const { timeoutMs, take, pace, whole } = receiver
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const settle = () => {
     clearTimeout(timer)
@@ -227,18 +239,20 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     }
   }
   const timer = setTimeout(() => refuse(new GatewayError('request_timeout')), timeoutMs)
-  const looking = isSlow && lookAfter(isSlow, refuse)
+  const looking = pace && lookAfter(pace, refuse)
   if (req.destroyed) refuse(new ClientLeft('the client left before its body was read'))
   else req.on('data', onData).on('end', onEnd).on('close', onClose)
   return promise
 }
 
-function lookAfter(isSlow: (ms: number) => boolean, refuse: (error: unknown) => void) {
+function lookAfter({ patienceMs, isSlow }: Pace, refuse: (error: unknown) => void) {
   const begun = performance.now()
-  return setInterval(() => {
-    const ms = performance.now() - begun
-    if (ms >= startMs && isSlow(ms)) refuse(new GatewayError('request_timeout', { message: slow }))
-  }, lookMs)
+  const look = () => {
+    if (isSlow(performance.now() - begun)) {
+      refuse(new GatewayError('request_timeout', { message: tooSlow }))
+    }
+  }
+  return setInterval(look, patienceMs)
 }
 
-const slow = 'The request came too slowly. Send it again over a faster connection, or send less.'
+const tooSlow = 'The request came too slowly. Send it again over a faster connection, or send less.'

@@ -123,7 +123,7 @@ const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 function weightOf({ status }: GatewayError, { body }: Exchange): number {
   const isUnreadable = status === 400 && body.length > smallBytes
   if (!refusing.has(status) && !isUnreadable) return 0
-  return 1 + body.length / 2 ** 20
+  return 1 + Math.floor(body.length / 2 ** 20)
 }
 
 function tooOften(retryAfterMs: number, what: string): GatewayError {
