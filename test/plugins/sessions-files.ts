@@ -223,7 +223,7 @@ t.test(
 
 t.test('what a request takes from the store is of the memory for bodies', async (t) => {
   const gate = new Gate()
-  const limits = 'limits: { bodies: 4MiB, json_message: 1MiB, json_v1: 1MiB, json_api: 512KiB }'
+  const limits = 'limits: { bodies: 3MiB, json_message: 768KiB, json_v1: 768KiB, json_api: 512KiB }'
   const chat = await startFileChat(t, { yaml: limits, script: model({ gate }) })
   const file = await chat.keep(pngOf(500_000), { contentType: 'image/png' })
   const other = await chat.session()
