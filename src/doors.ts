@@ -7,6 +7,7 @@ import type { Gateway, NamedRunning } from './gateway.ts'
 import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
 import { createClientAddress } from './http/client-address.ts'
+import { parseAhead, smallBytes } from './http/json-scan.ts'
 import { hasLeft, sendAnswer, sendError } from './http/reply.ts'
 import { createRouter } from './http/router.ts'
 import type { Router } from './http/router.ts'
@@ -14,6 +15,7 @@ import { createListener } from './http/server.ts'
 import type { HttpListener } from './http/server.ts'
 import { parseTarget } from './http/target.ts'
 import type { Target } from './http/target.ts'
+import { turns } from './http/turns.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
@@ -118,7 +120,7 @@ function requestHandler(handling: Handling) {
   return async (req: IncomingMessage, res: ServerResponse) => {
     const controller = new AbortController()
     inside.add(controller)
-    const claim = handling.budget.claim()
+    const claim: BodyClaim = handling.budget.claim(() => x.caller?.ref ?? '')
     const x = exchangeOf(req, handling, { signal: controller.signal, memory: claim })
     const onClose = () => {
       if (!hasLeft(res)) return
@@ -221,10 +223,17 @@ class HttpWire implements Wire {
     return hasLeft(this.#parts.res)
   }
 
-  readBody({ maxBytes = 0 }: Route, vouch: () => Promise<void>): Promise<Buffer> {
-    const { req, claim, gateway } = this.#parts
-    const timeoutMs = gateway.config.limits.jsonBodyMs
-    return readJsonBody(req, { maxBytes, timeoutMs, vouch, claim })
+  async readBody({ maxBytes = 0 }: Route, vouch: () => Promise<void>): Promise<Buffer> {
+    const { req, x, claim, gateway } = this.#parts
+    const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
+    const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, claim })
+    if (body.length <= smallBytes) return body
+    // Also where it can't be parsed: what a refusal has cost is counted.
+    x.body = body
+    // As text it takes as much again.
+    claim.take(body.length)
+    await parseAhead(body, { turns, ref: x.caller?.ref ?? '' })
+    return body
   }
 
   async send(answer: Answer): Promise<void> {

@@ -64,6 +64,8 @@ export interface Caller {
   readonly ref: string
   /** HMAC-SHA-256 of the key, base64url. */
   readonly hmac: string
+  /** Settles when Redis has said whether the key is good; undefined where it has not been asked. */
+  proof?: Promise<unknown>
   keyId?: string
   accountId?: string
   plan?: string

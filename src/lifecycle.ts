@@ -10,7 +10,7 @@ import type { Answer, Hooks, Route, Run, SseEvent } from './plugin.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
 export interface Wire {
-  /** Reads the body; calls `vouch` before it takes more than 64 KiB. */
+  /** Reads the body; calls `vouch` before it takes more than 4 KiB. What is larger is parsed, too. */
   readBody(route: Route, vouch: () => Promise<void>): Promise<Buffer>
   send(answer: Answer): Promise<void>
   sendError(error: GatewayError): Promise<void>

@@ -97,7 +97,7 @@ export interface BackendRequest {
 export interface Hooks {
   /** Headers only, no I/O: refuse what can be refused for free. */
   check?(): void
-  /** Only before a body over 64 KiB is read: is the caller good for it? */
+  /** Only before a body over 4 KiB is read: is the caller good for it? */
   vouch?(): Promise<void>
   /** The body is there. All plugins' calls start in one tick: key, idempotency claim, the session a route reads. May answer (a replay). */
   identify?(): Promise<Answer | void> | void

@@ -29,17 +29,22 @@ export interface SendingOptions {
   reject(error: GatewayError | DeadConnection): void
 }
 
+const nothing = Buffer.alloc(0)
+
 /** Bodies up to here go out as one string with the headers: one write in place of a writev saves 3 µs. */
 const oneWriteBytes = 64 * 1024
 
 export class Sending {
-  readonly #options: SendingOptions
+  readonly #options: Omit<SendingOptions, 'body'>
+  /** Let go of when it is sent: the answer may take half an hour. */
+  #body: Buffer | undefined
   #req: ClientRequest | undefined
   #isAnswered = false
   /** What the socket had read for requests before this one. */
   #readBefore = 0
 
-  constructor(options: SendingOptions) {
+  constructor({ body, ...options }: SendingOptions) {
+    this.#body = body
     this.#options = options
     options.signal.addEventListener('abort', this.abort)
   }
@@ -47,7 +52,9 @@ export class Sending {
   /** Called by the proxy as if this were the client's body. */
   pipe(req: ClientRequest): void {
     this.#req = req
-    const { body, onSent } = this.#options
+    const { onSent } = this.#options
+    const body = this.#body ?? nothing
+    this.#body = undefined
     // Each comes once: `on` spares the wrapper that `once` makes.
     req.on('socket', (socket) => (this.#readBefore = socket.bytesRead))
     req.on('response', this.#answered)

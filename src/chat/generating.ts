@@ -44,3 +44,12 @@ export function outcome({ x, sentAtMs }: Generation, status: number): Outcome {
   if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
+
+const nothing = Buffer.alloc(0)
+
+/** The answer has begun, so no other target will be asked: an answer of half an hour must not hold the memory of its question. */
+export function forgetBody({ x, request }: Generation): void {
+  request.forgetBody()
+  x.body = nothing
+  x.memory.release()
+}

@@ -17,7 +17,7 @@ import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { SseEvent } from '../plugin.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
-import { outcome } from './generating.ts'
+import { forgetBody, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
 import { untilQuiet } from './quiet.ts'
 
@@ -98,6 +98,7 @@ export class Relay {
   /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
   async pump(out: StreamOut): Promise<End> {
     this.#out = out
+    forgetBody(this.#generation)
     const { heartbeatMs } = this.#generation
     if (heartbeatMs) this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
     this.#flush()

@@ -10,6 +10,7 @@ import { spliceJson } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
+import type { PromptBody } from '../ledger/estimate.ts'
 import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
@@ -33,6 +34,8 @@ export interface ChatRequest {
   readonly refusal: GatewayError | undefined
   /** A fresh body for a target, its output bounded to what was granted. */
   bodyFor(target: Target, granted: Grant): Buffer
+  /** No target will be asked any more: megabytes are let go of. What is needed to count the prompt is taken out first. */
+  forgetBody(): void
 }
 
 export interface Grant {
@@ -40,6 +43,9 @@ export interface Grant {
   /** Of the account that asks. */
   readonly ref: string
 }
+
+/** Of smaller bodies nothing is forgotten: to count their prompt ahead would cost more than they take. */
+const keptBytes = 1024 * 1024
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
 
@@ -59,9 +65,11 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const prompt = { body, members: scan.members }
-  const estimate = estimatePrompt(prompt, model)
+  const estimate = estimatePrompt(promptOf({ body, scan }), model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
+  // Nothing below may refer to them in another way: it would keep them.
+  let held: Held | undefined = { body, scan }
+  let counted: Promise<number> | undefined
   return {
     row,
     model,
@@ -70,15 +78,36 @@ export function parseChatRequest(
     choices: row.generates ? numbers.choices : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
-    countPrompt: () => countPrompt(prompt, model),
+    countPrompt: () => counted ?? countPrompt(promptOf(there(held)), model),
     outputPerChoice,
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
+      const { body, scan } = there(held)
       const bound = row.generates ? Math.min(outputPerChoice, granted.outputPerChoice) : undefined
       const edit = { bound, stream, name, ref: granted.ref }
       return spliceJson(body, scan, editsFor(scan, target, edit))
     },
+    forgetBody() {
+      if (!held || held.body.length <= keptBytes) return
+      counted = countPrompt(promptOf(held), model)
+      counted.catch(() => undefined) // who asks hears of it
+      held = undefined
+    },
   }
+}
+
+interface Held {
+  readonly body: Buffer
+  readonly scan: JsonScan
+}
+
+function there(held: Held | undefined): Held {
+  if (!held) throw new TypeError('the body was let go of')
+  return held
+}
+
+function promptOf({ body, scan }: Held): PromptBody {
+  return { body, members: scan.members }
 }
 
 function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {

@@ -122,16 +122,20 @@ function checkLimits(limits: Block): readonly Finding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
   const all = size('bodies') ?? Infinity
+  // A body counts twice, and one account alone has half of the memory.
   const tooLarge = (['json_v1', 'json_message', 'json_api'] as const).filter(
-    (key) => (size(key) ?? 0) > all,
+    (key) => 4 * (size(key) ?? 0) > all,
   )
   return tooLarge.map((key) =>
     limits[key] === undefined
       ? fault(
           ['limits', 'bodies'],
-          `is less than ${key}, ${defaultSizes[key]}, what one body may have`,
+          `is less than four times ${key}, ${defaultSizes[key]}, what one body may have`,
         )
-      : fault(['limits', key], 'is more than bodies, what all bodies together may have'),
+      : fault(
+          ['limits', key],
+          'is more than a quarter of bodies, what all bodies together may have',
+        ),
   )
 }
 

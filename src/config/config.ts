@@ -125,6 +125,8 @@ export interface Limits {
   readonly answerBytes: number
   /** All bodies in flight together. */
   readonly bodiesBytes: number
+  /** A body comes at least as fast on average. */
+  readonly bodyBytesPerSecond: number
   /** All uploads that run, together. */
   readonly uploadsBytes: number
   readonly heartbeatMs: number

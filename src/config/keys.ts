@@ -144,7 +144,16 @@ const limits = z.strictObject({
     .describe('All messages of one session together; a full session takes no more.'),
   attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
   answer: bytes().prefault('64MiB').describe("Largest whole (not streamed) answer of a backend's."),
-  bodies: bytes().prefault(defaultSizes.bodies).describe('All request bodies in memory together.'),
+  bodies: bytes()
+    .prefault(defaultSizes.bodies)
+    .describe(
+      'All request bodies in memory together, each counted twice: as bytes and as text. One account alone has half.',
+    ),
+  body_rate: bytes()
+    .prefault('32KiB')
+    .describe(
+      'A body of more than 64 KiB has to come as fast as this in a second, on average, after 5 s.',
+    ),
   uploads: bytes()
     .prefault('1GiB')
     .describe('Memory of all uploads that run, together; each needs that of its parts.'),

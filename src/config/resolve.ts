@@ -198,6 +198,7 @@ function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
     sseLineBytes: keys.sse_line,
     answerBytes: keys.answer,
     bodiesBytes: keys.bodies,
+    bodyBytesPerSecond: keys.body_rate,
     uploadsBytes: keys.uploads,
     heartbeatMs: keys.heartbeat,
     readerStallMs: keys.reader_stall,

@@ -102,6 +102,24 @@ export function partOf(file: FileReference, content: Buffer): BackendPart {
   }
 }
 
+/** Where `partOf` puts base64. */
+const base64Fields = new Set(['url', 'data', 'file_data'])
+
+/** As JSON, of a part that was made here: JSON.stringify takes 48 ms to find nothing to escape in 20 MiB of base64. */
+export function partText(part: BackendPart): string {
+  let field = ''
+  let base64 = ''
+  const aside = (key: string, value: unknown) => {
+    if (!base64Fields.has(key) || typeof value !== 'string') return value
+    field = key
+    base64 = value
+    return ''
+  }
+  const text = JSON.stringify(part, aside)
+  // No text has this in it: its quotes would be escaped.
+  return field === '' ? text : text.replace(`"${field}":""`, () => `"${field}":"${base64}"`)
+}
+
 function dataUrl(type: string, content: Buffer): string {
   return `data:${type};base64,${content.toString('base64')}`
 }

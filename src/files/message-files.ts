@@ -1,8 +1,8 @@
 // The files of messages, by their rows and bytes: those that a client names are looked up, those that a model is to see are
 // loaded, those that came within a message are kept. A few at a time; whatever fails, all have ended when it is told.
 
-import { hash } from 'node:crypto'
 import { GatewayError, asGatewayError, hasCode } from '../errors.ts'
+import { sha256InTurns } from '../http/digest.ts'
 import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
@@ -122,7 +122,7 @@ export async function keepImages(
   const contents = new Map<string, Buffer>()
   await each(images, async ({ base64, ...image }) => {
     const content = Buffer.from(base64, 'base64')
-    const sha256 = hash('sha256', content)
+    const sha256 = await sha256InTurns(content, { ref: keeping.ref, encoding: 'hex' })
     await keep(content, { ...keeping, ...image, sha256 })
     contents.set(image.id, content)
   })

@@ -1,31 +1,36 @@
-// Reads a JSON request body whole: bounded in size, in time, and together with all other bodies in flight.
-// More than 64 KiB is read only for a caller that `vouch` lets through. What the bytes mean is json-scan.ts's matter.
+// Reads a JSON request body whole: bounded in size, in time, in pace, and together with all other bodies in flight, of
+// which each account has a share. More than 4 KiB is read only for a caller that `vouch` lets through. What the bytes mean
+// is json-scan.ts's matter.
 
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
-
-/** What anybody may send before Redis was asked who they are. */
-export const unvouchedBytes = 64 * 1024
+import { SharedPool } from '../shared-pool.ts'
+import { smallBytes } from './json-scan.ts'
 
 export interface BodyOptions {
   readonly maxBytes: number
   /** For the whole body. */
   readonly timeoutMs: number
-  /** Awaited once before more than 64 KiB is read. Throws to refuse. */
+  /** A body that holds memory comes as fast as this on average, once it had some seconds to begin. */
+  readonly bytesPerSecond: number
+  /** Before this nobody is slow. */
+  readonly patienceMs?: number
+  /** Awaited once before more than 4 KiB is read. Throws to refuse. */
   vouch(): Promise<void>
   readonly claim: BodyClaim
 }
 
-/** One exchange's share of the memory for bodies. */
+/** One exchange's part of the memory for bodies. */
 export interface BodyClaim {
-  /** Throws `overloaded` when all bodies together would be too large. */
+  /** Throws `overloaded` when all bodies, or those of the account, would be too large. */
   take(bytes: number): void
-  /** To be called when the exchange is over; harmless when called again. */
+  /** Nothing of it is in memory any more; nothing can be taken afterwards. Harmless when called again. */
   release(): void
 }
 
 export interface BodyBudget {
-  claim(): BodyClaim
+  /** `refOf` is asked when something is taken: whose body it is turns out later. */
+  claim(refOf: () => string): BodyClaim
   readonly usedBytes: number
 }
 
@@ -34,26 +39,27 @@ export class ClientLeft extends Error {
   override readonly name = 'ClientLeft'
 }
 
-/** Bodies up to 64 KiB are not counted: else strangers who send them slowly could keep customers out. */
+/** Bodies up to 4 KiB are not counted: else strangers who send them slowly could keep customers out. */
 export function createBodyBudget(maxBytes: number): BodyBudget {
-  let usedBytes = 0
+  const pool = new SharedPool(maxBytes)
   return {
     get usedBytes() {
-      return usedBytes
+      return pool.used
     },
-    claim() {
+    claim(refOf) {
+      let ref = ''
       let taken = 0
       let released = false
       return {
         take(bytes) {
           // A client may leave while it is being vouched for.
           if (released) return
-          if (usedBytes + bytes > maxBytes) throw new GatewayError('overloaded')
-          usedBytes += bytes
+          if (taken === 0) ref = refOf()
+          if (!pool.take(ref, bytes)) throw new GatewayError('overloaded')
           taken += bytes
         },
         release() {
-          usedBytes -= taken
+          if (taken > 0) pool.give(ref, taken)
           taken = 0
           released = true
         },
@@ -72,12 +78,12 @@ export async function readJsonBody(req: IncomingMessage, options: BodyOptions): 
   const expected = chunked ? undefined : Number(length)
   if (expected !== undefined && expected > options.maxBytes) throw tooLarge(options.maxBytes)
   refuseOtherTypes(req)
-  if (expected !== undefined && expected > unvouchedBytes) {
-    await options.vouch()
-    options.claim.take(expected)
-  }
+  const isLarge = expected !== undefined && expected > smallBytes
+  if (isLarge) await options.vouch()
   continueIfAsked(req)
-  return expected === undefined ? readChunked(req, options) : readSized(req, expected, options)
+  return expected !== undefined && !isLarge
+    ? readSmall(req, expected, options)
+    : readLarge(req, { ...options, expected })
 }
 
 function tooLarge(maxBytes: number): GatewayError {
@@ -122,7 +128,11 @@ export function continueIfAsked(req: IncomingMessage): void {
 /** Takes bytes as they come. Returns true when the body is whole. */
 type Take = (chunk: Buffer) => boolean | Promise<void>
 
-function readSized(req: IncomingMessage, expected: number, options: BodyOptions): Promise<Buffer> {
+function readSmall(
+  req: IncomingMessage,
+  expected: number,
+  { timeoutMs }: BodyOptions,
+): Promise<Buffer> {
   let body: Buffer | undefined
   let received = 0
   const take = (chunk: Buffer) => {
@@ -133,53 +143,78 @@ function readSized(req: IncomingMessage, expected: number, options: BodyOptions)
       body.set(chunk, received)
     }
     received += chunk.length
-    // Known to be whole a little before `req.complete`; by a long one that tells reply.ts what is still to come.
-    return received === expected && expected <= unvouchedBytes
+    // Known to be whole a little before `req.complete`.
+    return received === expected
   }
-  return receive(req, { timeoutMs: options.timeoutMs, take, whole: () => body ?? nothing })
+  return receive(req, { timeoutMs, take, whole: () => body ?? nothing })
 }
 
-function readChunked(req: IncomingMessage, options: BodyOptions): Promise<Buffer> {
-  const { maxBytes, claim, timeoutMs } = options
+interface LargeBody extends BodyOptions {
+  /** Undefined for chunks: how much it is shows only at their end, and whether it is large when it is. */
+  readonly expected: number | undefined
+}
+
+/** Memory grows with what comes: an announcement costs its sender nothing. */
+function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
+  const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
+  const { patienceMs = defaultPatienceMs } = options
   let body = nothing
   let received = 0
   // Copied, not collected: a chunk of one byte costs a hundred as an object.
   const keep = (chunk: Buffer, before: number) => {
     if (received > body.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(received, Math.min(2 * body.length, maxBytes)))
+      const most = Math.min(2 * body.length, expected ?? maxBytes)
+      const larger = Buffer.allocUnsafeSlow(Math.max(received, most))
       body.copy(larger, 0, 0, before)
       body = larger
     }
     chunk.copy(body, before)
   }
-  let vouched = false
+  let vouched = expected !== undefined
   const take = (chunk: Buffer) => {
     const before = received
     received += chunk.length
     if (received > maxBytes) throw tooLarge(maxBytes)
+    if (vouched) claim.take(chunk.length)
     keep(chunk, before)
-    if (received <= unvouchedBytes) return false
-    if (vouched) {
-      claim.take(received - before)
-      return false
-    }
+    if (vouched || received <= smallBytes) return false
     vouched = true
     return options.vouch().then(() => claim.take(received))
   }
-  return receive(req, { timeoutMs, take, whole: () => body.subarray(0, received) })
+  const isSlow = (ms: number) => received > patientBytes && received < (bytesPerSecond * ms) / 1000
+  return receive(req, {
+    timeoutMs,
+    take,
+    pace: { patienceMs, isSlow },
+    whole: () => body.subarray(0, received),
+  })
+}
+
+interface Pace {
+  /** It is looked at this often, first after as long. */
+  readonly patienceMs: number
+  /** Whether what has come within so many ms is too little. */
+  isSlow(ms: number): boolean
 }
 
 interface Receiver {
   readonly timeoutMs: number
   readonly take: Take
+  readonly pace?: Pace
   readonly whole: () => Buffer
 }
 
-/** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, client gone. */
-function receive(req: IncomingMessage, { timeoutMs, take, whole }: Receiver): Promise<Buffer> {
+/** What holds less may come as slowly as it likes. */
+const patientBytes = 64 * 1024
+const defaultPatienceMs = 5000
+
+/** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, too slow, client gone. */
+function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
+  const { timeoutMs, take, pace, whole } = receiver
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const settle = () => {
     clearTimeout(timer)
+    clearInterval(looking)
     req.off('data', onData).off('end', onEnd).off('close', onClose)
   }
   const refuse = (error: unknown) => {
@@ -204,7 +239,20 @@ function receive(req: IncomingMessage, { timeoutMs, take, whole }: Receiver): Pr
     }
   }
   const timer = setTimeout(() => refuse(new GatewayError('request_timeout')), timeoutMs)
+  const looking = pace && lookAfter(pace, refuse)
   if (req.destroyed) refuse(new ClientLeft('the client left before its body was read'))
   else req.on('data', onData).on('end', onEnd).on('close', onClose)
   return promise
 }
+
+function lookAfter({ patienceMs, isSlow }: Pace, refuse: (error: unknown) => void) {
+  const begun = performance.now()
+  const look = () => {
+    if (isSlow(performance.now() - begun)) {
+      refuse(new GatewayError('request_timeout', { message: tooSlow }))
+    }
+  }
+  return setInterval(look, patienceMs)
+}
+
+const tooSlow = 'The request came too slowly. Send it again over a faster connection, or send less.'

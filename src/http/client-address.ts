@@ -70,3 +70,15 @@ function prefixLength(entry: string, prefix: string): number {
   if (!/^\d{1,3}$/.test(prefix)) throw new RangeError(`"${entry}" has no prefix length`)
   return Number(prefix)
 }
+
+/** Who has one IPv6 address has the 2^64 beside it: of those only the network counts. */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address
+  const [head = '', tail] = address.split('::')
+  const groups = head.split(':').filter(Boolean)
+  const missing =
+    tail === undefined ? 0 : 8 - groups.length - tail.split(':').filter(Boolean).length
+  const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0')]
+  if (tail !== undefined) all.push(...tail.split(':').filter(Boolean))
+  return `${all.slice(0, 4).join(':')}::/64`
+}

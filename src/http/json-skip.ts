@@ -1,9 +1,10 @@
 // Steps over JSON tokens in a Buffer: one pass, no recursion, no copies. Each function takes the place where something
 // begins and returns the place behind it. Depth is bounded; strings and brackets must close, in their order.
 
-import { GatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
+import { invalidJson } from './refusals.ts'
 
-const maxDepth = 64
+export const maxDepth = 64
 const quote = 0x22
 const colon = 0x3a
 const backslash = 0x5c
@@ -12,13 +13,18 @@ const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
+/** At most so much white space is skipped in one call. */
+const spaceBytes = 64 * 1024
+
 export function skipSpace(text: Buffer, from: number): number {
+  const most = from + spaceBytes
   let i = from
-  for (;;) {
-    const c = text[i]
-    if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) return i
-    i++
-  }
+  while (i < most && isSpace(text[i])) i++
+  return i
+}
+
+export function isSpace(c: number | undefined): boolean {
+  return c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
 }
 
 /** Native search costs as much to start as this many bytes by hand. */
@@ -61,7 +67,7 @@ export function skipValue(text: Buffer, from: number): number {
 }
 
 /** The characters of numbers, true, false and null. */
-function isPlain(c: number | undefined): boolean {
+export function isPlain(c: number | undefined): boolean {
   if (c === undefined) return false
   return (c >= 0x61 && c <= 0x7a) || (c >= 0x30 && c <= 0x39) || isSign(c)
 }
@@ -97,14 +103,10 @@ function skipNested(text: Buffer, from: number): number {
   throw unfinished()
 }
 
-function unfinished(): GatewayError {
-  return new GatewayError('invalid_json', {
-    message: 'The body is not valid JSON: a string, bracket or value is not complete.',
-  })
+export function unfinished(): GatewayError {
+  return invalidJson('The body is not valid JSON: a string, bracket or value is not complete.')
 }
 
-function tooDeep(): GatewayError {
-  return new GatewayError('invalid_json', {
-    message: `The body is nested deeper than ${maxDepth} levels.`,
-  })
+export function tooDeep(): GatewayError {
+  return invalidJson(`The body is nested deeper than ${maxDepth} levels.`)
 }

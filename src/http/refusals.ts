@@ -16,6 +16,15 @@ export function unknown(param: string): GatewayError {
   return new GatewayError('unknown_parameter', { param, message })
 }
 
+/** What is wrong with the body as a whole. */
+export function invalidJson(message: string): GatewayError {
+  return new GatewayError('invalid_json', { message })
+}
+
+export function brokenJson(at: number): GatewayError {
+  return invalidJson(`The body is not valid JSON at byte ${at}.`)
+}
+
 /** The fields of an object that nobody asked for are refused; `known` also has those that are dropped. */
 export function refuseStrangers(
   value: object,

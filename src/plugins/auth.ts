@@ -1,13 +1,16 @@
 // Who calls: reads the Bearer key, refuses what can't be one without asking Redis, and has the ledger identify the rest.
-// Guesses are counted by address, and only failing requests are ever told 429: many customers share one address.
+// Guesses are counted by address, and only failing requests are ever told 429: many customers share one address. Refusals
+// of a known key are counted by key: who is refused without end is refused before a body is read.
 
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
+import { smallBytes } from '../http/json-scan.ts'
 import { hmacKey, parseKey } from '../ledger/api-key.ts'
 import type { Identity } from '../ledger/door.ts'
 import type { Hooks, Plugin, Route, Scope } from '../plugin.ts'
-import { createGuard } from '../rate.ts'
+import { createAllowance, createGuard } from '../rate.ts'
+import type { Allowance, Guard } from '../rate.ts'
 import { secret, z } from '../config/schema.ts'
 
 const schema = z.strictObject({
@@ -16,6 +19,13 @@ const schema = z.strictObject({
     .min(1)
     .default(60)
     .describe('Failed keys a minute from one address before further failures are answered 429.'),
+  refusals_per_minute: z
+    .int()
+    .min(1)
+    .default(600)
+    .describe(
+      'Refusals a minute of one known key (401, 402, 403, 429) before its requests are answered 429 unread.',
+    ),
   pepper: secret()
     .default('')
     .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
@@ -25,11 +35,14 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   name: 'auth',
   schema,
   setup(gateway, config) {
-    const guard = createGuard(config.failures_per_minute_per_ip)
+    const door = {
+      gateway,
+      pepper: config.pepper,
+      guard: createGuard(config.failures_per_minute_per_ip),
+      refusals: createAllowance(config.refusals_per_minute),
+    }
     return {
-      begin(x) {
-        return needsKey(x.route) ? hooksOf(x, { gateway, pepper: config.pepper, guard }) : undefined
-      },
+      begin: (x) => (needsKey(x.route) ? hooksOf(x, door) : undefined),
     }
   },
 }
@@ -41,14 +54,19 @@ function needsKey(route: Route): boolean {
 interface Door {
   readonly gateway: Gateway
   readonly pepper: string
-  readonly guard: ReturnType<typeof createGuard>
+  readonly guard: Guard
+  /** By hash of a key that Redis knew. */
+  readonly refusals: Allowance
 }
 
-function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
+function hooksOf(x: Exchange, door: Door): Hooks {
+  const { gateway, pepper, refusals } = door
   let identity: Promise<Identity> | undefined
+  let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
     identity ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
+    x.caller.proof = identity
     const { keyId, accountId, plan, models } = await identity
     Object.assign(x.caller, { keyId, accountId, plan, models })
   }
@@ -57,12 +75,16 @@ function hooksOf(x: Exchange, { gateway, pepper, guard }: Door): Hooks {
       const text = bearerToken(x.headers.authorization)
       const parsed = parseKey(text)
       if (!parsed) throw new GatewayError('invalid_api_key')
-      x.caller = { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+      const hmac = hmacKey(text, pepper)
+      const waitMs = refusals.waitMs(hmac)
+      isShutOut = waitMs > 0
+      if (isShutOut) throw tooOften(waitMs, 'Too many refused requests with this key.')
+      x.caller = { ref: parsed.ref, hmac }
     },
     vouch: identify,
     // A metered route is identified by the script that holds: one flight less.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    refuse: (error) => tooManyFailures(error, () => guard.fail(x.ip)),
+    refuse: (error) => (isShutOut ? undefined : counted(error, x, door)),
   }
 }
 
@@ -83,13 +105,28 @@ function bearerToken(header: string | undefined): string {
   return match[1]
 }
 
-/** What a failed guess is answered where its address has failed too often. `fail` counts it and tells how long to wait, ms. */
-function tooManyFailures(error: GatewayError, fail: () => number): GatewayError | undefined {
+/** What is answered in the error's place, where the address of a guess has failed too often. */
+function counted(error: GatewayError, x: Exchange, door: Door): GatewayError | undefined {
+  const { caller } = x
+  if (caller && (caller.keyId ?? error.caller?.keyId)) {
+    const weight = weightOf(error, x)
+    if (weight > 0) door.refusals.use(caller.hmac, weight)
+  }
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
-  const waitMs = fail()
-  if (waitMs === 0) return undefined
-  return new GatewayError('rate_limit_exceeded', {
-    retryAfterMs: waitMs,
-    message: 'Too many failed keys from this address. Wait as Retry-After says.',
-  })
+  const waitMs = door.guard.fail(x.ip)
+  return waitMs > 0 ? tooOften(waitMs, 'Too many failed keys from this address.') : undefined
+}
+
+const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
+
+/** Which refusals count, and how much: what was read and parsed for one is more than a line in a log. */
+function weightOf({ status }: GatewayError, { body }: Exchange): number {
+  const isUnreadable = status === 400 && body.length > smallBytes
+  if (!refusing.has(status) && !isUnreadable) return 0
+  return 1 + Math.floor(body.length / 2 ** 20)
+}
+
+function tooOften(retryAfterMs: number, what: string): GatewayError {
+  const message = `${what} Wait as Retry-After says.`
+  return new GatewayError('rate_limit_exceeded', { retryAfterMs, message })
 }

@@ -36,7 +36,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig)
     access: 'files',
     body: 'stream',
     async serve(x) {
-      const claim = memory.claim()
+      const claim = memory.claim(() => refOf(x))
       try {
         claim.take(uploadMemoryBytes(store))
         return created(await receive(x))

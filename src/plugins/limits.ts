@@ -1,5 +1,6 @@
 // Requests a minute on routes without a hold. Routes with one are counted by the script that holds, where a refusal
-// counts nothing; here a refused request counts too.
+// counts nothing; here a refused request counts too, but only where its key is good: with somebody else's account in an
+// invented key, nobody uses up that account's requests.
 
 import { z } from '../config/schema.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
@@ -17,9 +18,9 @@ export const limits: Plugin<z.infer<typeof schema>> = {
       begin(x) {
         if (x.route.metered) return undefined
         return {
-          // In the tick of auth's identify: one flight for both.
           async identify() {
             if (!x.caller) return
+            await x.caller.proof
             const plan = gateway.ledger.planOf(x.caller.ref)
             if (!plan) return
             const requests = await count(x.caller.ref, plan.requestsPerMinute)

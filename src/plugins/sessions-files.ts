@@ -48,7 +48,7 @@ export async function fillFiles(
     const quotaBytes = quotaOf(gateway.config, x)
     const keeping = { ref, session, quotaBytes, signal }
     const kept = await keepImages(shelf, filling.images, keeping)
-    return asked(x, filling.request(new Map([...loaded, ...kept])))
+    return asked(x, await filling.request(new Map([...loaded, ...kept])))
   } finally {
     end()
   }

@@ -110,7 +110,8 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   const model = modelOf(gateway, send.model ?? context.model)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
-  const { filling, ...prepared } = await prepare({ send, context, model, hold, files, inlineBytes })
+  const asked = { send, context, model, hold, ref, files, inlineBytes }
+  const { filling, ...prepared } = await prepare(asked)
   const { request, draft, stored } = prepared
   const { promptTokens, mostPrompt, countPrompt, outputPerChoice: outputTokens, choices } = request
   const ids = { sessionId: session, messageId: draft.id }

@@ -11,6 +11,8 @@ import { inlineBytes, partOf, standIn, tokensOf } from '../files/file-reference.
 import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import type { NewImage, Wanted } from '../files/message-files.ts'
 import type { FileRow } from '../files/file-row.ts'
+import { parseAhead } from '../http/json-scan.ts'
+import { turns } from '../http/turns.ts'
 import { idAfter, newId } from '../ids.ts'
 import { attach } from './attaching.ts'
 import type { Attached } from './attaching.ts'
@@ -38,7 +40,7 @@ export interface Filling extends Wanted {
   /** That the wanted ones take in the request. */
   readonly bytes: number
   /** With contents by file id; a file without is told by its name. It costs what was estimated. */
-  request(contents: ReadonlyMap<string, Buffer>): ChatRequest
+  request(contents: ReadonlyMap<string, Buffer>): Promise<ChatRequest>
 }
 
 export interface PrepareOptions {
@@ -46,6 +48,8 @@ export interface PrepareOptions {
   readonly context: Context
   readonly model: Model
   readonly hold: string
+  /** Whose turn it is where the work is long. */
+  readonly ref: string
   /** All files and images of a request together. */
   readonly inlineBytes: number
   /** Of the files that are named; undefined where there is no store. */
@@ -59,18 +63,21 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
   const { send, context, model, hold } = options
   checkSend(send, model)
   const attached = attach(send.turns, { model, files: options.files })
-  const { turns } = attached
-  const { messages, promptTokens: guessed } = await historyOf(turns, options)
-  const ask: Ask = (part) =>
-    requestOf(
-      messages.map((draft) => fill(draft, part)),
-      options,
-    )
+  const { messages, promptTokens: guessed } = await historyOf(attached.turns, options)
+  const ask: Ask = async (part) => {
+    const texts: string[] = []
+    for (const draft of messages) {
+      // Each image is a copy or two of megabytes.
+      if (typeof draft !== 'string') await turns.giveWay(options.ref)
+      texts.push(fill(draft, part))
+    }
+    return await requestOf(texts, options)
+  }
   const files = messages.flatMap(filesIn)
-  const request = costing(ask(standIn), files)
+  const request = costing(await ask(standIn), files)
   const { promptTokens } = request
   const filling = fillingOf(files, { ...attached, ask, promptTokens })
-  const stored = rowsOf(turns, { context, model, hold, guessed })
+  const stored = rowsOf(attached.turns, { context, model, hold, guessed })
   const draft = stored.at(-1)
   if (!draft) throw new TypeError('a send without rows')
   return { request, draft, stored, filling }
@@ -99,18 +106,19 @@ async function historyOf(
   return history.build()
 }
 
-function requestOf(
+async function requestOf(
   messages: readonly string[],
-  { model, send: { parameters } }: Pick<PrepareOptions, 'model' | 'send'>,
-): ChatRequest {
+  { model, ref, send: { parameters } }: Pick<PrepareOptions, 'model' | 'ref' | 'send'>,
+): Promise<ChatRequest> {
   const body = composeBody({ model: model.id, messages, parameters })
+  await parseAhead(body, { turns, ref })
   const request = chat && parseChatRequest(body, chat, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
   if (request.refusal) throw request.refusal
   return { ...request, wantsUsage: true }
 }
 
-type Ask = (part: (file: FileReference) => BackendPart) => ChatRequest
+type Ask = (part: (file: FileReference) => BackendPart) => Promise<ChatRequest>
 
 interface ToFill extends Attached {
   readonly ask: Ask
@@ -135,8 +143,8 @@ function fillingOf(
     fresh: wanted.filter((file) => said.has(idOf(file))),
     older: wanted.filter((file) => !said.has(idOf(file))),
     bytes: wanted.reduce((sum, file) => sum + inlineBytes(file), 0),
-    request(contents) {
-      const request = ask((file) => {
+    async request(contents) {
+      const request = await ask((file) => {
         const content = contents.get(idOf(file))
         return content ? partOf(file, content) : standIn(file)
       })

@@ -23,8 +23,11 @@ t.test('no name stands for two models', async (t) => {
 })
 
 t.test('one body fits into all bodies', async (t) => {
-  t.same(faults({ limits: { bodies: '20MiB' } }), ['limits.bodies'])
-  t.same(faults({ limits: { bodies: '1MiB' } }), ['limits.bodies', 'limits.bodies'])
+  const names = (count: number) => Array<string>(count).fill('limits.bodies')
+  t.same(faults({ limits: { bodies: '128MiB' } }), names(0), 'four times json_v1')
+  t.same(faults({ limits: { bodies: '127MiB' } }), names(1))
+  t.same(faults({ limits: { bodies: '79MiB' } }), names(2))
+  t.same(faults({ limits: { bodies: '3MiB' } }), names(3))
   t.same(faults({ limits: { json_v1: '1GiB', json_api: '2GiB' } }), [
     'limits.json_v1',
     'limits.json_api',

@@ -120,15 +120,17 @@ t.test('a body that is not there in time is 408 and closed', async (t) => {
   }
 })
 
-t.test('64 KiB are read from anybody, more only once the caller is vouched for', async (t) => {
+t.test('4 KiB are read from anybody, more only once the caller is vouched for', async (t) => {
   let vouched = 0
   const vouch = async () => void vouched++
   const { client } = await serve(t, { vouch })
   const one = await client()
-  one.send(sized(65_536), 'a'.repeat(65_536))
+  one.send(sized(4096), 'a'.repeat(4096))
   t.equal((await one.answer()).status, 200)
+  one.send(chunked, chunk(4000), '0\r\n\r\n')
+  t.equal((await one.answer()).json.bytes, 4000)
   t.equal(vouched, 0)
-  one.send(sized(65_537), 'a'.repeat(65_537))
+  one.send(sized(4097), 'a'.repeat(4097))
   t.equal((await one.answer()).status, 200)
   t.equal(vouched, 1)
   one.send(chunked, chunk(60_000), chunk(60_000), chunk(60_000), '0\r\n\r\n')
@@ -140,30 +142,41 @@ t.test('a caller who is not vouched for is refused without being read', async (t
   const vouch = () => Promise.reject(new GatewayError('api_key_revoked'))
   const { client } = await serve(t, { vouch })
   const announced = await client()
-  announced.send(sized(100_000))
+  announced.send(sized(5000))
   t.equal((await announced.answer()).json.error?.code, 'api_key_revoked')
   const found = await client()
-  found.send(chunked, chunk(70_000))
+  found.send(chunked, chunk(5000))
   t.equal((await found.answer()).json.error?.code, 'api_key_revoked')
 })
 
+t.test('what was only announced takes no memory from anybody', async (t) => {
+  const budget = createBodyBudget(2_000_000)
+  const { client } = await serve(t, { budget })
+  for (let i = 0; i < 8; i++) (await client()).send(sized(1_000_000))
+  const one = await client()
+  one.send(sized(900_000), 'a'.repeat(900_000))
+  t.equal((await one.answer()).json.bytes, 900_000)
+  t.equal(budget.usedBytes, 0)
+})
+
 t.test('all large bodies together are bounded: 503 overloaded, and room again after', async (t) => {
-  const budget = createBodyBudget(250_000)
+  const budget = createBodyBudget(500_000)
   const { client } = await serve(t, { budget })
   const first = await client()
-  first.send(sized(200_000), 'a')
-  while (budget.usedBytes === 0) await new Promise(setImmediate)
-  for (const bytes of [sized(100_000), chunked + chunk(100_000)]) {
+  first.send(sized(200_000), 'a'.repeat(199_000))
+  while (budget.usedBytes < 199_000) await new Promise(setImmediate)
+  for (const bytes of [sized(100_000) + 'a'.repeat(100_000), chunked + chunk(100_000)]) {
     const second = await client()
     second.send(bytes)
     const answer = await second.answer()
     t.equal(answer.status, 503)
     t.equal(answer.json.error?.code, 'overloaded')
+    t.equal(answer.headers['retry-after'], '1')
   }
   const small = await client()
   small.send(`${sized(2)}{}`)
   t.equal((await small.answer()).status, 200, 'small ones pass')
-  first.send('a'.repeat(199_999))
+  first.send('a'.repeat(1000))
   t.equal((await first.answer()).json.bytes, 200_000)
   t.equal(budget.usedBytes, 0)
   const third = await client()
@@ -172,15 +185,56 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
   t.equal(budget.usedBytes, 0)
 })
 
+t.test('one account leaves as much to others as it has itself', async (t) => {
+  const budget = createBodyBudget(100)
+  const greedy = budget.claim(() => 'a')
+  greedy.take(30)
+  greedy.take(20)
+  t.throws(() => greedy.take(1), { code: 'overloaded' })
+  t.throws(() => budget.claim(() => 'a').take(1), { code: 'overloaded' })
+  const other = budget.claim(() => 'b')
+  other.take(25)
+  t.equal(budget.usedBytes, 75)
+  greedy.release()
+  other.take(25)
+  t.equal(budget.usedBytes, 50)
+})
+
 t.test('a share that was given back takes nothing more', async (t) => {
   const budget = createBodyBudget(100)
-  const claim = budget.claim()
-  claim.take(60)
-  t.throws(() => budget.claim().take(41), { code: 'overloaded' })
+  const claim = budget.claim(() => 'a')
+  claim.take(50)
   claim.release()
   claim.release()
   claim.take(50)
   t.equal(budget.usedBytes, 0)
+})
+
+t.test('a body of which too little comes is 408; one that holds little may be slow', async (t) => {
+  const { client } = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 50 })
+  const slow = await client()
+  slow.send(sized(100_000), 'a'.repeat(70_000))
+  const answer = await slow.answer()
+  t.equal(answer.json.error?.code, 'request_timeout')
+  const small = await client()
+  small.send(sized(60_000), 'a'.repeat(50_000))
+  const large = await client()
+  large.send(sized(100_000), 'a'.repeat(70_000))
+  t.equal((await large.answer()).status, 408, 'by now the small one has waited as long')
+  small.send('a'.repeat(10_000))
+  t.equal((await small.answer()).json.bytes, 60_000)
+})
+
+t.test('who sends at the rate is not slow', async (t) => {
+  const lenient = await serve(t, { bytesPerSecond: 1, patienceMs: 10 })
+  const strict = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 100 })
+  const one = await lenient.client()
+  one.send(sized(80_000), 'a'.repeat(70_000))
+  const clock = await strict.client()
+  clock.send(sized(80_000), 'a'.repeat(70_000))
+  t.equal((await clock.answer()).status, 408, 'so long it was waited')
+  one.send('a'.repeat(10_000))
+  t.equal((await one.answer()).json.bytes, 80_000)
 })
 
 t.test(

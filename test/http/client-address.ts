@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { createClientAddress } from '../../src/http/client-address.ts'
+import { createClientAddress, networkOf } from '../../src/http/client-address.ts'
 import { readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 
@@ -55,4 +55,14 @@ t.test('what is no CIDR stops the start', async (t) => {
   for (const entry of ['', 'localhost', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/x', '::1/129']) {
     t.throws(() => createClientAddress([entry]), RangeError, entry)
   }
+})
+
+t.test('a network is an IPv4 address, or the first half of an IPv6 one', async (t) => {
+  t.equal(networkOf('192.0.2.1'), '192.0.2.1')
+  t.equal(networkOf(''), '')
+  t.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')
+  t.equal(networkOf('2001:db8::1'), '2001:db8:0:0::/64')
+  t.equal(networkOf('::1'), '0:0:0:0::/64')
+  t.equal(networkOf('fe80::'), 'fe80:0:0:0::/64')
+  t.equal(networkOf('1:2:3:4:5:6:7::'), '1:2:3:4::/64')
 })

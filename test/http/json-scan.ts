@@ -2,7 +2,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { randomObject } from '../fixtures/random-json.ts'
 import { seeded } from '../fixtures/random.ts'
-import { scanJson } from '../../src/http/json-scan.ts'
+import { parseAhead, scanJson } from '../../src/http/json-scan.ts'
+import { Turns } from '../../src/http/turns.ts'
 
 const own = new Set(['model', 'messages', 'max_tokens', 'stream', 'stream_options', 'n'])
 const scan = (text: string) => scanJson(Buffer.from(text), own)
@@ -118,14 +119,45 @@ t.test('depth is bounded at 64, the body included', async (t) => {
   refused(t, '{"a":'.repeat(2_000_000), /64 levels/, 'ten megabytes of levels')
 })
 
-t.test('a large body is read in its parts, and its structure is checked', async (t) => {
+t.test('a large body is read as a small one is, and is checked as closely', async (t) => {
   const large = scan(`{"model":"m","messages":[{"content":"é"}]${padding},"n":2}`)
   t.equal(large.value('model'), 'm')
   t.same(large.value('messages'), [{ content: 'é' }])
   t.equal(large.value('n'), 2)
+  t.equal(large.text('n'), '2')
+  t.equal(large.value('constructor'), undefined)
   refused(t, `{"a":[1}${padding}}`, undefined, 'brackets')
   refused(t, `{"Model":"b"${padding}}`, /too much like/, 'look-alikes')
+  refused(t, `{"mode\\u006c":"b"${padding}}`, /too much like/, 'escaped ones')
   refused(t, `{"a":1${padding}`, undefined, 'no end')
-  const broken = scan(`{"model":nul${padding}}`)
-  t.throws(() => broken.value('model'), { code: 'invalid_json' }, 'what is asked for is parsed')
+  refused(t, `{"model":nul${padding}}`, undefined, 'a word')
+})
+
+t.test('a body has at most 256 members, large or small', async (t) => {
+  const members = (count: number) => Array.from({ length: count }, (_, i) => `"a${i}":1`).join(',')
+  t.equal(scan(`{${members(256)}}`).members.size, 256)
+  refused(t, `{${members(257)}}`, /more than 256 members/, 'small')
+  t.equal(scan(`{${members(255)}${padding}}`).members.size, 256)
+  refused(t, `{${members(256)}${padding}}`, /more than 256 members/, 'large')
+})
+
+t.test('keys are counted as they were written, in large bodies and in small ones', async (t) => {
+  const values = '"a":{"k":1,"k":[{"x":"k"}]},"b":[1,{}],"c":"\\"k\\":1"'
+  for (const text of [`{${values}}`, `{${values}${padding}}`]) {
+    const { members } = scan(text)
+    t.same([members.get('a')?.keys, members.get('b')?.keys, members.get('c')?.keys], [3, 0, 0])
+  }
+})
+
+t.test('what was parsed ahead is not parsed again', async (t) => {
+  const body = Buffer.from(`{"model":"m"${padding}}`)
+  const turns = new Turns()
+  await parseAhead(body, { turns, ref: 'a' })
+  t.equal(scanJson(body, own).value('pad'), scanJson(body, own).value('pad'))
+  t.ok(turns.given >= 1)
+  const broken = Buffer.from(`{"model":"m"${padding}`)
+  await t.rejects(parseAhead(broken, { turns, ref: 'a' }), { code: 'invalid_json' })
+  const before = turns.given
+  await parseAhead(Buffer.from('{'), { turns, ref: 'a' })
+  t.equal(turns.given, before, 'a small one is left to scanJson')
 })

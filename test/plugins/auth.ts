@@ -7,6 +7,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import type { GatewaySetup, InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
 
 const noBackend = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
 const start = (t: Test, setup: Partial<GatewaySetup> = {}) =>
@@ -168,4 +169,51 @@ t.test('a key made under another pepper is no key', async (t) => {
   const { key } = await one.account(0)
   t.equal((await one.call(balance, key)).status, 200)
   t.equal((await seen(await other.call(balance, key))).code, 'invalid_api_key')
+})
+
+const refusalsYaml = (perMinute: number) =>
+  `${noBackend}\nplugins: { auth: { refusals_per_minute: ${perMinute} } }`
+
+t.test('a key that is refused too often is answered 429 before a body is read', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(3) })
+  const { id, key } = await gateway.account(0)
+  for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', key, hi)).status, 402)
+  const client = await rawClient(t, Number(new URL(gateway.url).port))
+  client.send(
+    `POST /v1/chat HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`,
+    'Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n',
+  )
+  const { status, headers, json } = await client.answer()
+  t.equal(status, 429)
+  t.equal(json.error?.code, 'rate_limit_exceeded')
+  t.ok(Number(headers['retry-after']) <= 20)
+  const other = await keyOf(gateway, id, {})
+  t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402, 'another key of the account')
+  t.equal((await gateway.call('/api/billing/balance', other.key)).status, 200)
+})
+
+t.test('what is answered well counts as no refusal, and an invented key for nobody', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(2) })
+  const account = await gateway.account(1000)
+  for (let i = 0; i < 5; i++) {
+    t.equal((await gateway.call('/api/billing/balance', account.key)).status, 200)
+    await gateway.call('/api/billing/balance', newKey(refOf(account)))
+  }
+  t.equal((await gateway.call('/api/billing/balance', account.key)).status, 200)
+})
+
+t.test('revoked keys and large bodies that are no JSON count, too', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(2) })
+  const { id, key } = await gateway.account(1000)
+  const statuses = async (one: string, body?: string) => {
+    const path = body === undefined ? '/api/billing/balance' : '/v1/chat'
+    const all: number[] = []
+    for (let i = 0; i < 3; i++) all.push((await gateway.call(path, one, body)).status)
+    return all
+  }
+  t.strictSame(await statuses(key, '{'), [400, 400, 400], 'small ones do not')
+  t.strictSame(await statuses(key, `{${' '.repeat(5000)}`), [400, 400, 429])
+  const other = await keyOf(gateway, id, {})
+  await gateway.admin('DELETE', `keys/${other.id}`)
+  t.strictSame(await statuses(other.key), [401, 401, 429])
 })

@@ -65,7 +65,7 @@ plans: { default: { storage: 250KiB } }
 })
 
 t.test('uploads that run have so much memory together, whosever they are', async (t) => {
-  const yaml = `${filesYaml}limits: { uploads: 3MiB }\n`
+  const yaml = `${filesYaml}limits: { uploads: 4MiB }\n`
   const { own, stranger, url } = await startFiles(t, { yaml })
   const slow = await startUpload(t, url, own)
   const refused = await stranger.upload({ content: 'x' })

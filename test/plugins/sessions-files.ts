@@ -223,16 +223,16 @@ t.test(
 
 t.test('what a request takes from the store is of the memory for bodies', async (t) => {
   const gate = new Gate()
-  const limits = 'limits: { bodies: 1MiB, json_message: 1MiB, json_v1: 1MiB, json_api: 512KiB }'
+  const limits = 'limits: { bodies: 3MiB, json_message: 768KiB, json_v1: 768KiB, json_api: 512KiB }'
   const chat = await startFileChat(t, { yaml: limits, script: model({ gate }) })
   const file = await chat.keep(pngOf(500_000), { contentType: 'image/png' })
   const other = await chat.session()
-  gate.next(2)
-  const live = await chat.send(other, { content: [imagePart(dataUrl(pngOf(500_000)))] })
+  const sending = chat.send(other, { content: [imagePart(dataUrl(pngOf(500_000)))] })
+  await chat.backend.request(0)
   t.strictSame(await refused(chat, [filePart(file)]), [503, 'overloaded'])
   t.strictSame(await chat.messages(chat.sessionId), [])
   gate.open()
-  await live.end()
+  await (await sending).end()
   await leftNothing(t, chat, 1)
   await answered(await chat.send(chat.sessionId, { content: [filePart(file)] }))
 })

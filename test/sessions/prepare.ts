@@ -48,6 +48,7 @@ const send = (
     context,
     model,
     hold: 'h',
+    ref: 'a',
     inlineBytes: limits.jsonApiBytes,
     ...more,
   })
@@ -167,7 +168,7 @@ t.test('with files, what it costs is known before they are read', async (t) => {
     [text.id, Buffer.from('words '.repeat(10))],
     [image?.id ?? '', Buffer.from(image?.base64 ?? '', 'base64')],
   ])
-  const whole = filling.request(contents)
+  const whole = await filling.request(contents)
   t.equal(whole.promptTokens, request.promptTokens)
   t.ok((await whole.countPrompt()) <= request.promptTokens)
   const { messages } = bodyOf({ ...prepared, request: whole }) as { messages: unknown[] }
@@ -189,8 +190,7 @@ t.test('a prompt of text alone is counted with its files', async (t) => {
   const content = [{ type: 'file', file: { file_id: text.id } }]
   const files = new Map([[text.id, text]])
   const { filling } = await send({ content }, contextOf(), { model: wide, files })
-  const counted = await filling
-    ?.request(new Map([[text.id, Buffer.from('word '.repeat(1200))]]))
-    .countPrompt()
+  const contents = new Map([[text.id, Buffer.from('word '.repeat(1200))]])
+  const counted = await (await filling?.request(contents))?.countPrompt()
   t.ok(counted && counted > 1100 && counted < 1400, `${counted}`)
 })

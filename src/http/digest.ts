@@ -1,0 +1,27 @@
+// SHA-256 of megabytes in turns: 20 MiB at once take 26 ms.
+
+import { createHash, hash } from 'node:crypto'
+import type { BinaryToTextEncoding } from 'node:crypto'
+import { turns } from './turns.ts'
+
+const pieceBytes = 256 * 1024
+
+export interface DigestOptions {
+  /** Whose turn it is. */
+  readonly ref: string
+  readonly encoding: BinaryToTextEncoding
+}
+
+export async function sha256InTurns(
+  bytes: Buffer,
+  { ref, encoding }: DigestOptions,
+): Promise<string> {
+  if (bytes.length <= pieceBytes) return hash('sha256', bytes, encoding)
+  const digest = createHash('sha256')
+  let from = 0
+  return await turns.take(ref, () => {
+    digest.update(bytes.subarray(from, from + pieceBytes))
+    from += pieceBytes
+    return from < bytes.length ? undefined : digest.digest(encoding)
+  })
+}
