@@ -18,7 +18,7 @@ t.test(
     const server = await startRedis(t, { args: durable })
     const link = await connectLink(t, server.socket)
     const ledger = await openLedger(t, { link })
-    const caller = await makeAccount(link)
+    const [caller, debtor] = [await makeAccount(link), await makeAccount(link)]
     await topUp(ledger, caller, 10_000)
     const running: Hold[] = []
     for (let i = 0; i < 20; i++) {
@@ -27,6 +27,8 @@ t.test(
       else await ledger.settle(hold, used(10 + i))
       if (i === 15) await topUp(ledger, caller, 777)
     }
+    await ledger.settle(await ledger.admit(request(debtor, 0)), used(500))
+    await topUp(ledger, debtor, 200)
     const before = await ledger.balance(caller.ref)
     const journal = await link.client.xlen(keys.journal(caller.ref))
     t.equal(before.reserved, 400)
@@ -43,6 +45,7 @@ t.test(
     ])
     t.equal(granted, '10000', 'an acknowledged top-up is forgotten')
     t.ok(left < journal - 5, 'and so are charges')
+    t.equal(await looker.client.hget(keys.account(debtor.ref), 'owed'), null, 'and a debt')
 
     await server.restart()
     await until(() =>
@@ -57,6 +60,8 @@ t.test(
       { granted: before.granted, spent: before.spent, reserved: before.reserved },
     )
     t.equal(await link.client.xlen(keys.journal(caller.ref)), journal)
+    t.match(await ledger.balance(debtor.ref), { owed: 300, granted: 200, spent: 200, available: 0 })
+    t.same((await ledger.audit(debtor.ref)).differences, [])
     for (const hold of running)
       t.match(await ledger.settle(hold, used(50)), { charge: 50, owed: 0, isWaiting: false })
     t.match(await ledger.balance(caller.ref), { spent: before.spent + 200, reserved: 0 })
