@@ -60,7 +60,7 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const prompt = { body, members: scan.members }
+  const prompt = { body, scan }
   const estimate = estimatePrompt(prompt, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   return {
