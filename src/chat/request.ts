@@ -10,7 +10,6 @@ import { spliceJson } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
-import type { PromptBody } from '../ledger/estimate.ts'
 import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
@@ -65,7 +64,7 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const estimate = estimatePrompt(promptOf({ body, scan }), model)
+  const estimate = estimatePrompt({ body, scan }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   // Nothing below may refer to them in another way: it would keep them.
   let held: Held | undefined = { body, scan }
@@ -78,7 +77,7 @@ export function parseChatRequest(
     choices: row.generates ? numbers.choices : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
-    countPrompt: () => counted ?? countPrompt(promptOf(there(held)), model),
+    countPrompt: () => counted ?? countPrompt(there(held), model),
     outputPerChoice,
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
@@ -89,7 +88,7 @@ export function parseChatRequest(
     },
     forgetBody() {
       if (!held || held.body.length <= keptBytes) return
-      counted = countPrompt(promptOf(held), model)
+      counted = countPrompt(held, model)
       counted.catch(() => undefined) // who asks hears of it
       held = undefined
     },
@@ -104,10 +103,6 @@ interface Held {
 function there(held: Held | undefined): Held {
   if (!held) throw new TypeError('the body was let go of')
   return held
-}
-
-function promptOf({ body, scan }: Held): PromptBody {
-  return { body, members: scan.members }
 }
 
 function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {

@@ -156,7 +156,7 @@ function resolveTarget(
     priority: keys.priority,
     weight: keys.weight,
     ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
-    includeUsage: keys.include_usage,
+    includeUsage: keys.include_usage || keys.continuous_usage_stats,
     continuousUsage: keys.continuous_usage_stats,
     cacheSalt: keys.cache_salt,
   }

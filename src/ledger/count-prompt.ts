@@ -16,7 +16,7 @@ export async function countPrompt(prompt: PromptBody, prices: PromptPrices): Pro
   const { media, messages, ids, documents } = facts
   const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, 0)
   const counted = await countPieces(prompt.body, piecesOf(prompt, facts))
-  const query = documents > 1 ? prompt.members.get('query') : undefined
+  const query = documents > 1 ? prompt.scan.members.get('query') : undefined
   const again = query ? await countPieces(prompt.body, [[query.valueStart, query.valueEnd]]) : 0
   const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
   return Math.max(1, counted + ids + mediaTokens + frames)
@@ -27,9 +27,9 @@ const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
 /** Whose names no backend shows to a model. */
 const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
 
-function piecesOf({ body, members }: PromptBody, facts: PromptFacts): readonly Piece[] {
+function piecesOf({ body, scan }: PromptBody, facts: PromptFacts): readonly Piece[] {
   const pieces: Piece[] = []
-  for (const [name, place] of members) {
+  for (const [name, place] of scan.members) {
     if (own.has(name) || isPlain(body, place)) continue
     const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
     if (isIds && !hasText(body, place)) continue

@@ -1,15 +1,20 @@
 // How many prompt tokens a request may cost, guessed before it is sent, by the bytes of its body and a few facts: all of it
 // counts, but for images and sound, which count as such, and token ids. Guesses high on purpose, since what is held and
-// not used goes back. Parses nothing.
+// not used goes back. Looks at the bytes, since parsed values hide how they were written.
 
+import { field } from '../json-field.ts'
 import { JsonTokens } from '../json-tokens.ts'
 import { findMedia } from './media.ts'
 import type { Media } from './media.ts'
 
-/** A body, and where its top-level values lie. */
+/** A body as http read it. */
 export interface PromptBody {
   readonly body: Buffer
-  readonly members: ReadonlyMap<string, Place>
+  readonly scan: {
+    /** Where its top-level values lie. */
+    readonly members: ReadonlyMap<string, Place>
+    value(key: string): unknown
+  }
 }
 
 export interface Place {
@@ -49,8 +54,6 @@ const templateTokens = 4096
 const maxIdDigits = 7
 /** A list of more values is estimated by its bytes from there on. */
 const lookedAt = 200_000
-/** More than these ride on their bytes, which are more. */
-const countedMessages = 10_000
 
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
   const { bytesPerToken } = prices
@@ -71,23 +74,30 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
   }
 }
 
-export function readPrompt({ body, members }: PromptBody, prices: PromptPrices): PromptFacts {
-  const messages = members.get('messages')
-  const documents = members.get('documents')
+export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): PromptFacts {
+  const { members } = scan
+  const messages = listOf(scan.value('messages'))
+  const place = members.get('messages')
   const query = members.get('query')
-  const media = messages
-    ? findMedia(body, { from: messages.valueStart, to: messages.valueEnd, ...prices })
-    : []
+  const isRerank = members.has('documents')
+  const media =
+    place && messages.some(hasParts)
+      ? findMedia(body, { from: place.valueStart, to: place.valueEnd, ...prices })
+      : []
   const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
   return {
     media,
-    messages: messages ? countMessages(body, messages) : 0,
+    messages: messages.length,
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
-    documents: documents ? countItems(body, documents) : 1,
-    queryBytes: documents && query ? query.valueEnd - query.valueStart : 0,
+    documents: isRerank ? Math.max(1, listOf(scan.value('documents')).length) : 1,
+    queryBytes: isRerank && query ? query.valueEnd - query.valueStart : 0,
   }
 }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+const hasParts = (message: unknown): boolean => Array.isArray(field(message, 'content'))
 
 /** How many outputs one body asks for: each prompt of a list, `n` or `best_of` times. */
 export function countChoices(body: { prompt?: unknown; n?: unknown; best_of?: unknown }): number {
@@ -102,17 +112,6 @@ const positive = (value: unknown): number =>
 
 const isTokenId = (value: unknown): boolean =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0
-
-/** A quote inside a text is escaped: what is found is a key, or a value that rides on its bytes. */
-function countMessages(body: Buffer, { valueStart, valueEnd }: Place): number {
-  let count = 0
-  let at = body.indexOf('"role"', valueStart)
-  while (at >= 0 && at < valueEnd && count < countedMessages) {
-    count++
-    at = body.indexOf('"role"', at + 6)
-  }
-  return count
-}
 
 /** Lists of token ids, or lists of such lists, as embeddings and completions take them. */
 function idsIn(body: Buffer, place: Place | undefined): { count: number; bytes: number } {
@@ -144,19 +143,6 @@ function isId(body: Buffer, start: number, end: number): boolean {
     if (c < 0x30 || c > 0x39) return false
   }
   return true
-}
-
-/** Of a list; 1 for anything else. */
-function countItems(body: Buffer, place: Place): number {
-  if (body[place.valueStart] !== openBracket) return 1
-  const tokens = tokensOf(body, place)
-  let count = 0
-  for (let kind = tokens.next(); kind !== 'end'; kind = tokens.next()) {
-    if (tokens.count > lookedAt) return count + Math.ceil((place.valueEnd - tokens.start) / 3)
-    const isItem = kind === 'open' ? tokens.depth === 2 : tokens.depth === 1 && kind !== 'close'
-    if (isItem) count++
-  }
-  return Math.max(1, count)
 }
 
 function tokensOf(body: Buffer, { valueStart, valueEnd }: Place): JsonTokens {

@@ -48,7 +48,9 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
       const { id, method, path, body } = x
       // The key of a large body is known to be good: it need not go out in this tick.
       const isLarge = body.length > largeBytes
-      const bodyHash = isLarge ? await sha256InTurns(body, { ref, encoding: 'base64url' }) : undefined
+      const bodyHash = isLarge
+        ? await sha256InTurns(body, { ref, encoding: 'base64url' })
+        : undefined
       place = placeOf({ id, ref, method, path, key, body, bodyHash })
       const found = await decided(x, place)
       if (found.is !== 'taken') return answerOf(x, found)

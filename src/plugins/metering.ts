@@ -10,6 +10,7 @@ import { limitHeaders } from '../http/limit-headers.ts'
 import type { Ending } from '../ledger/ending.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
+import type { Tokens } from '../ledger/price.ts'
 import type { Hooks, Plugin, Route } from '../plugin.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter, Used } from '../backend/usage.ts'
@@ -129,7 +130,7 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
 }
 
 /** A backend that lies, or counts in another unit, ruins nobody (ledger.md, promise 4). */
-function plausible(x: Exchange, { mostPrompt, choices }: Want, used: Used): Used {
+function plausible<T extends Tokens>(x: Exchange, { mostPrompt, choices }: Want, used: T): T {
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
   const prompt = Math.min(used.prompt, mostPrompt)
   const cached = Math.min(used.cached, prompt)
@@ -144,13 +145,13 @@ function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTo
 }
 
 /** By a checkpoint: what a killed gateway is charged for. */
-function progressOf(x: Exchange, { model, promptTokens, mostPrompt }: Want): Progress {
+function progressOf(x: Exchange, want: Want): Progress {
+  const { model, promptTokens } = want
   const { meter } = x
   if (!meter?.sawContent) return nothingYet
   const said = meter.reported
-  const prompt = Math.min(said?.prompt || promptTokens, mostPrompt)
   const completion = Math.max(1, meter.roughTokens, said?.completion ?? 0)
-  const used = { prompt, cached: 0, completion }
+  const used = plausible(x, want, { prompt: said?.prompt || promptTokens, cached: 0, completion })
   return { ...used, charge: charge(model.price, used) }
 }
 

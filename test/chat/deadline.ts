@@ -1,6 +1,10 @@
 // The clocks of a backend request, seen from the client: each ends a request that would never end.
 
 import t from 'tap'
+import { Deadline } from '../../src/chat/deadline.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { ClientLeft } from '../../src/http/body.ts'
+import { modelOf } from '../fixtures/target.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { silent, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
@@ -70,3 +74,24 @@ t.test(
     )
   },
 )
+
+t.test('who departs is told of where somebody still reads; an end is an end', async (t) => {
+  const started = () => {
+    const parent = new AbortController()
+    const deadline = new Deadline(modelOf([]), parent.signal)
+    t.teardown(() => deadline.stop())
+    return { parent, deadline }
+  }
+  const alone = started()
+  alone.parent.abort(new ClientLeft())
+  t.ok(alone.deadline.signal.aborted)
+  const read = started()
+  const told: unknown[] = []
+  read.deadline.onDepart((reason) => told.push(reason))
+  read.parent.abort(new ClientLeft())
+  read.deadline.depart(new GatewayError('message_cancelled'))
+  t.equal(told.length, 2)
+  t.notOk(read.deadline.signal.aborted)
+  read.deadline.depart(new GatewayError('server_draining'))
+  t.match(read.deadline.signal.reason, { code: 'server_draining' })
+})

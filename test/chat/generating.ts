@@ -1,8 +1,9 @@
 // How the end of a generation is told to the plugins.
 
 import t from 'tap'
-import { outcome } from '../../src/chat/generating.ts'
+import { finishesAlone, outcome } from '../../src/chat/generating.ts'
 import type { Generation } from '../../src/chat/generating.ts'
+import type { ChatRequest } from '../../src/chat/request.ts'
 import type { Facts } from '../../src/exchange.ts'
 
 function ended(sentAtMs: number): { generation: Generation; facts: Facts } {
@@ -21,3 +22,17 @@ t.test('one that did not go out cost nothing', async (t) => {
   t.equal(outcome(generation, 502).backendAsked, false)
   t.equal(facts.upstreamMs, undefined)
 })
+
+t.test(
+  'a backend is read to its usage where the model says so, or where nothing else tells',
+  async (t) => {
+    const alone = (onLeave: 'abort' | 'finish' | undefined, stream: boolean, generates = true) =>
+      finishesAlone({ model: { onLeave }, row: { generates }, stream } as unknown as ChatRequest)
+    for (const stream of [true, false]) {
+      t.equal(alone('finish', stream), true)
+      t.equal(alone('abort', stream), false)
+      t.equal(alone(undefined, stream), !stream)
+      t.equal(alone('finish', stream, false), false, 'embeddings cost their prompt, which is known')
+    }
+  },
+)
