@@ -1,10 +1,11 @@
-// What the thieves got and what they paid, for people: tables that can go into a note as they are.
+// What the thieves got and what they paid, and what attacks cost the others: tables that can go into a note as they are.
 
 import type { MoneyReport } from './money.ts'
+import type { Siege } from './others/siege.ts'
 import type { Result } from './play.ts'
 import { table } from './table.ts'
 
-const head = [
+const moneyHead = [
   'strategy',
   'finding',
   'backend',
@@ -17,18 +18,19 @@ const head = [
   'answer',
   'verdict',
 ]
+const shownMixtures = 40
 
 export function moneyText({ results, mixtures, sequence, audit }: MoneyReport): string {
   const bad = mixtures.filter(({ fault }) => fault !== '')
-  const parts = [table(head, results.map(rowOf))]
+  const parts = results.length > 0 ? [table(moneyHead, results.map(resultRow))] : []
   if (mixtures.length > 0) {
     parts.push(`Mixtures: ${summary(mixtures)}`)
-    if (bad.length > 0) parts.push(table(head, bad.slice(0, shownMixtures).map(rowOf)))
+    if (bad.length > 0) parts.push(table(moneyHead, bad.slice(0, shownMixtures).map(resultRow)))
   }
   if (sequence) {
-    const { requests, refused, stale } = sequence
+    const { requests, reads, refused, stale } = sequence
     parts.push(
-      `One after the other over two gateways, concurrency 1: ${refused} of ${requests} refused, ${stale} balances stale.`,
+      `One after the other over two gateways, concurrency 1: ${refused} of ${requests} requests refused, ${stale} of ${reads} balances stale.`,
     )
   }
   parts.push(`Audit: ${audit || 'no differences'}.`)
@@ -36,9 +38,7 @@ export function moneyText({ results, mixtures, sequence, audit }: MoneyReport): 
   return parts.join('\n\n')
 }
 
-const shownMixtures = 40
-
-function rowOf(result: Result) {
+function resultRow(result: Result) {
   const { name, item, backend, ending, requests, truth, paid, owed, said, fault } = result
   const ratio = truth === 0 ? '–' : ((paid + owed) / truth).toFixed(3)
   const finding = item === 0 ? '–' : String(item)
@@ -46,11 +46,52 @@ function rowOf(result: Result) {
 }
 
 function summary(results: readonly Result[]): string {
-  const sum = (of: (result: Result) => number) => results.reduce((all, one) => all + of(one), 0)
-  const count = (number: number) => number.toLocaleString('en')
-  const truth = sum((one) => one.truth)
-  const paid = sum((one) => one.paid)
-  const owed = sum((one) => one.owed)
+  const sum = (of: (result: Result) => number) =>
+    results.reduce((all, one) => all + of(one), 0).toLocaleString('en')
   const bad = results.filter(({ fault }) => fault !== '').length
-  return `${results.length} rounds, ${bad} with a fault; used ${count(truth)}, paid ${count(paid)}, owed ${count(owed)}.`
+  return [
+    `${results.length} rounds, ${bad} with a fault;`,
+    `used ${sum(({ truth }) => truth)},`,
+    `paid ${sum(({ paid }) => paid)},`,
+    `owed ${sum(({ owed }) => owed)}.`,
+  ].join(' ')
+}
+
+const siegeHead = [
+  'attack',
+  'finding',
+  'customer failed',
+  'of',
+  'p99 before, ms',
+  'p99 during, ms',
+  'RSS, MiB',
+  'Redis, MiB',
+  'what attackers were told',
+  'verdict',
+]
+
+export function siegesText(sieges: readonly Siege[]): string {
+  return table(siegeHead, sieges.map(siegeRow))
+}
+
+function siegeRow(siege: Siege) {
+  const { name, item, failures, requests, rssMiB, redisMiB, answers, fault } = siege
+  return [
+    name,
+    String(item),
+    counts(failures) || '0',
+    requests,
+    Math.round(siege.p99BeforeMs),
+    Math.round(siege.p99Ms),
+    Math.round(rssMiB),
+    redisMiB.toFixed(1),
+    counts(answers),
+    fault || 'ok',
+  ]
+}
+
+function counts(counted: Readonly<Record<string, number>>): string {
+  return Object.entries(counted)
+    .map(([what, many]) => `${many} × ${what || 'no answer'}`)
+    .join(', ')
 }

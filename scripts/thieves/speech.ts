@@ -14,6 +14,8 @@ const words =
 const chunkTokens = 10
 const gapMs = 3
 const gapAsked = /^gap:(\d+)$/
+/** Of each chunk, where answers are huge. */
+const paddingBytes = 32 * 1024
 /** Between the last content and the finish, and between the finish and the usage: time to leave in. */
 const tailMs = 40
 /** The mark on the last content that tells a thief, who knows the bound, that it is the last. */
@@ -136,8 +138,9 @@ function send(call: Call, choice: Json, isLast = false): void {
   const early = call.mode.usage === 'each' || asksEach(call)
   const usage = reports(call) && early ? { usage: usageOf(call) } : {}
   const mark = { system_fingerprint: isLast ? lastMark : 'fp' }
+  const padding = call.mode.answerBytes ? { padding: 'x'.repeat(paddingBytes) } : {}
   const full = { finish_reason: null, ...choice }
-  call.res.write(frame(chunk(call, { ...mark, choices: [full], ...usage })))
+  call.res.write(frame(chunk(call, { ...mark, choices: [full], ...usage, ...padding })))
 }
 
 function asksEach({ body, mode }: Call): boolean {

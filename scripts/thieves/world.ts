@@ -46,7 +46,7 @@ log: { level: error, format: json }
 const main = resolve(import.meta.dirname, '../../src/main.ts')
 
 /** `check` names every key that it does not know. */
-async function knownKeys(
+export async function knownKeys(
   t: Pick<Test, 'teardown'>,
   backendUrl: string,
 ): Promise<ReadonlySet<string>> {
