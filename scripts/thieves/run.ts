@@ -8,7 +8,7 @@
 //   --json           the figures as JSON
 
 import { parseArgs } from 'node:util'
-import { teardownOf } from '../../test/fixtures/teardown.ts'
+import { endOnSignals, withTeardown } from './ending.ts'
 import { faultsOf, robMoney } from './money.ts'
 import type { MoneyReport } from './money.ts'
 import { attacks } from './others/attacks.ts'
@@ -31,6 +31,7 @@ const seed = Number(values.seed)
 const ms = 1000 * Number(values.seconds)
 const isLong = ms >= 500_000
 
+endOnSignals()
 const money = values.part.includes('money') ? await rob() : undefined
 const sieges = values.part.includes('others') ? await besiegeAll() : []
 if (values.json) console.log(JSON.stringify({ seed, money, sieges }))
@@ -41,11 +42,10 @@ else
 const isGood = sieges.every(({ fault }) => fault === '') && (!money || faultsOf(money).length === 0)
 process.exitCode = isGood ? 0 : 1
 
-async function rob(): Promise<MoneyReport> {
-  await using undo = new AsyncDisposableStack()
-  const world = await startWorld(teardownOf(undo))
-  // Each strategy once, a killed gateway and the sequence take the other fifth.
-  return robMoney(world, { seed, mixtureMs: 0.2 * ms, sequence: isLong ? 40_000 : 1000, only })
+/** Each strategy once, a killed gateway and the sequence take the other fifth. */
+function rob(): Promise<MoneyReport> {
+  const options = { seed, mixtureMs: 0.2 * ms, sequence: isLong ? 40_000 : 1000, only }
+  return withTeardown(async (t) => robMoney(await startWorld(t), options))
 }
 
 async function besiegeAll(): Promise<readonly Siege[]> {

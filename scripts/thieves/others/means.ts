@@ -131,7 +131,8 @@ export function smallValues(bytes: number, way: number): string {
   const fill = (one: string) => one.repeat(Math.ceil((bytes - head.length) / one.length))
   switch (way % 4) {
     case 0: {
-      const names = Array.from({ length: Math.floor(bytes / 12) }, (_, i) => `"k${i}":1`)
+      // Thirteen bytes each, at most.
+      const names = Array.from({ length: Math.floor(bytes / 13) }, (_, i) => `"k${i}":1`)
       return `${head}${names.join(',')}}`
     }
     case 1:

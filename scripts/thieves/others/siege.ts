@@ -7,9 +7,9 @@ import type { Test } from 'tap'
 import type { Account, OwnProcess } from '../../../test/fixtures/gateway.ts'
 import { spawnGateway } from '../../../test/fixtures/gateway.ts'
 import { startRedis } from '../../../test/fixtures/redis-server.ts'
-import { teardownOf } from '../../../test/fixtures/teardown.ts'
 import { tempDir } from '../../../test/fixtures/temp-dir.ts'
 import { startHonestBackend } from '../backend.ts'
+import { withTeardown } from '../ending.ts'
 import { modelsYaml } from '../models.ts'
 import { knownKeys } from '../world.ts'
 import { attacks } from './attacks.ts'
@@ -23,6 +23,8 @@ export interface Siege {
   readonly p99Ms: number
   readonly requests: number
   readonly failures: Readonly<Record<string, number>>
+  /** That the event loop of the besieged gateway stood still, at most. */
+  readonly heldMs: number
   readonly rssMiB: number
   readonly redisMiB: number
   readonly answers: Answers
@@ -44,9 +46,15 @@ const mostRssMiB = 150
 /** The customer's own journal and sessions, and Redis' own buffers. */
 const redisSlackMiB = 4
 
-export async function besiege(name: string, options: SiegeOptions): Promise<Siege> {
-  await using undo = new AsyncDisposableStack()
-  const t = teardownOf(undo)
+export function besiege(name: string, options: SiegeOptions): Promise<Siege> {
+  return withTeardown((t) => besieged(t, name, options))
+}
+
+async function besieged(
+  t: Pick<Test, 'teardown'>,
+  name: string,
+  options: SiegeOptions,
+): Promise<Siege> {
   const customer = await startWorker<Measure, Measured>(t, 'customer.ts')
   const attacker = await startWorker<Assault, Answers>(t, 'attacker.ts')
   const { redis, gateways } = await startBesieged(t, customer.address)
@@ -58,7 +66,8 @@ export async function besiege(name: string, options: SiegeOptions): Promise<Sieg
   const before = await measure(options.beforeMs)
   const memory = watchMemory(gateways.map(({ pid }) => pid))
   const link = new Redis(redis.socket)
-  undo.defer(async () => void (await link.quit()))
+  t.teardown(async () => void (await link.quit()))
+  await heldMs(gateways[0])
   const redisBefore = await redisBytes(link)
   const [answers, during] = await Promise.all([
     attacker.order({ ...order, step: 'run' }),
@@ -72,6 +81,7 @@ export async function besiege(name: string, options: SiegeOptions): Promise<Sieg
     p99Ms: p99(during),
     requests: before.requests + during.requests,
     failures: during.failures,
+    heldMs: await heldMs(gateways[0]),
     rssMiB: memory.grownMiB(),
     redisMiB,
     answers: { ...marked(prepared), ...answers },
@@ -99,7 +109,8 @@ async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string
   customer: { targets: [{ url: '${customersBackend}' }] }
 store: { disk: { path: ${await tempDir(t)} } }
 plans:
-  default: { requests_per_minute: 600 }
+  # Twice what the customer asks for.
+  quiet: { requests_per_minute: 240 }
   honest: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 1000 }
   rich: { tokens_per_minute: 1000000000 }
   thief: { requests_per_minute: 600, storage: ${quotaMiB}MiB }
@@ -113,7 +124,7 @@ log: { level: error, format: json }
 
 async function sceneOf([first, second]: readonly [OwnProcess, OwnProcess]) {
   const honest = await first.account(1_000_000_000, { plan: 'honest' })
-  const quiet = await first.account(1000)
+  const quiet = await first.account(1000, { plan: 'quiet' })
   const rich = await first.account(1_000_000_000, { plan: 'rich' })
   const poor = [
     await first.account(0, { plan: 'thief' }),
@@ -165,6 +176,12 @@ async function redisBytes(link: Redis): Promise<number> {
   const info = await link.info('memory')
   const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
   return read('used_memory') - read('mem_clients_normal') - read('mem_aof_buffer')
+}
+
+/** Since it was asked last. */
+async function heldMs(gateway: OwnProcess): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  return 1000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1] ?? 0)
 }
 
 function p99({ latenciesMs }: Measured): number {
