@@ -58,7 +58,9 @@ export async function playKill(world: World, random: Random): Promise<readonly R
       await answered
       await truth.idle()
       const { spent, owed = 0, balance } = await settledBalance(world.gateways[0], account)
-      const isStolen = spent + owed < Math.min(before[i] ?? 0, truth.cost)
+      // What a backend hides until its report, nobody can know of a gateway that did not live to read it.
+      const isHidden = model === 'hidden'
+      const isStolen = !isHidden && spent + owed < Math.min(before[i] ?? 0, truth.cost)
       const said = `${before[i]} before its last checkpoint`
       const line = { name, item: 1, backend: model, ending: 'gateway killed', requests: 1 }
       const fault = balance < 0 ? 'a negative balance' : isStolen ? 'stolen' : ''

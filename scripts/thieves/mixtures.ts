@@ -44,6 +44,9 @@ const leavings: readonly ((random: Random) => Leaving)[] = [
   (random) => ({ at: 'time', ms: 20 + random(200) }),
 ]
 
+/** What little there is may be owed, or refused. */
+const balances = [20_000_000, 20_000_000, 50_000, 5000]
+
 const mounts: readonly Mount[] = ['v1', 'v1', 'v1', 'session', 'cancel']
 
 export function mixture(random: Random): Strategy {
@@ -61,6 +64,7 @@ export function mixture(random: Random): Strategy {
     item: wish ? 4 : options ? 3 : 1,
     model,
     mount,
+    balance: oneOf(balances, random),
     leaving: isWhole && leaving.at !== 'end' ? { at: 'made' } : leaving,
     body: (source) => {
       const fields = {

@@ -16,6 +16,8 @@ export interface Mode {
   readonly boundless?: number
   /** Says nothing until its client has gone; or all at once. */
   readonly pace?: 'silent' | 'quick'
+  /** Reports so many tokens of a prompt that had none of them. */
+  readonly liesTokens?: number
   /** Keys of a body match whatever their case, the last one wins: Go's encoding/json. */
   readonly goKeys?: boolean
   /** An answer that is not streamed is padded to so many bytes. */
@@ -54,6 +56,7 @@ export const modes = {
   'embeddings-never': { usage: 'never', endpoints: ['embeddings'] },
   rerank: { usage: 'end', endpoints: ['rerank'] },
   'rerank-never': { usage: 'never', endpoints: ['rerank'] },
+  liar: { usage: 'end', liesTokens: 10_000_000 },
   silent: { usage: 'end', pace: 'silent' },
   quick: { usage: 'end', pace: 'quick' },
   // Takes no part in thefts: what costs nothing has to go on working for who owes.

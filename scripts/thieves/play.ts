@@ -107,7 +107,8 @@ export function faultOf(strategy: Strategy, truth: Truth, charged: number): stri
   const share = usage === 'never' ? neverReportsShare : 1
   const faults: string[] = []
   if (charged < Math.floor((truth.cost - inFlight) * share)) faults.push('stolen')
-  if (strategy.isHonest && charged > truth.cost * honestShare) faults.push('overcharged')
+  const most = strategy.isHonest ? truth.cost * honestShare : (strategy.mostTokens ?? Infinity)
+  if (charged > most) faults.push('overcharged')
   // What costs nothing has to have an end, too.
   if (boundless && truth.completion > runawayTokens) faults.push('ran away')
   if (truth.reached.size > 0) faults.push(`reached: ${[...truth.reached].join(', ')}`)

@@ -45,12 +45,14 @@ function resultRow(result: Result) {
   return [name, finding, backend, ending, requests, truth, paid, owed, ratio, said, fault || 'ok']
 }
 
-function summary(results: readonly Result[]): string {
+function summary(all: readonly Result[]): string {
+  // What a backend makes up was used by nobody.
+  const results = all.filter(({ backend }) => backend !== 'liar')
   const sum = (of: (result: Result) => number) =>
-    results.reduce((all, one) => all + of(one), 0).toLocaleString('en')
-  const bad = results.filter(({ fault }) => fault !== '').length
+    results.reduce((total, one) => total + of(one), 0).toLocaleString('en')
+  const bad = all.filter(({ fault }) => fault !== '').length
   return [
-    `${results.length} rounds, ${bad} with a fault;`,
+    `${all.length} rounds, ${bad} with a fault;`,
     `used ${sum(({ truth }) => truth)},`,
     `paid ${sum(({ paid }) => paid)},`,
     `owed ${sum(({ owed }) => owed)}.`,

@@ -157,8 +157,9 @@ function option(body: Json, name: string): boolean {
   return typeof options === 'object' && options !== null && (options as Json)[name] === true
 }
 
-function usageOf({ account }: Call): Json {
-  const { prompt, completion } = account
+function usageOf({ account, mode }: Call): Json {
+  const { completion } = account
+  const prompt = account.prompt + (mode.liesTokens ?? 0)
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,

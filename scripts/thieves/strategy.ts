@@ -18,6 +18,8 @@ export interface Strategy {
   readonly balance?: number
   /** Not a thief: must not pay more than 1.3 of the truth. */
   readonly isHonest?: boolean
+  /** Balance tokens that it may cost, whatever the backend says. */
+  readonly mostTokens?: number
   /** `model` is added; a text is sent as it is. */
   body(random: Random): Body | string
 }

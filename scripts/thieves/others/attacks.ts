@@ -36,6 +36,7 @@ export const attacks: Readonly<Record<string, Attack>> = {
   'strangers with 64 KiB': { item: 11, run: strangers },
   'the ref of another account': { item: 12, run: flood },
   'lists nobody reads': { item: 13, prepare: hoard, run: unread },
+  'messages nobody reads': { item: 13, prepare: converse, run: unreadMessages },
   'five lists a second': { item: 13, prepare: hoard, run: lists },
   'replays nobody reads': { item: 13, prepare: speak, run: replays },
   '40 slow uploads': { item: 14, run: slowUploads },
@@ -118,7 +119,7 @@ async function values(
 
 async function strangers({ urls, ms }: Assault, answers: Record<string, number>) {
   const bodies = [0, 1, 2, 3].map((way) => Buffer.from(smallValues(64 * 1024 - 200, way)))
-  await steadily({ ms, perSecond: 100 }, async (i) => {
+  await steadily({ ms, perSecond: 200, most: 64 }, async (i) => {
     const from = `127.0.${1 + (i % 200)}.1`
     const url = `${urls[0]}/v1/chat/completions`
     tell(answers, await call({ url, key: madeUpKey(), body: bodies[i % 4], from }))
@@ -153,6 +154,23 @@ async function hoard({ urls, poorKeys }: Assault, answers: Record<string, number
 
 async function unread({ urls, poorKeys, ms }: Assault, answers: Record<string, number>) {
   const head = headOf(`${sessions}?limit=100`, poorKeys[0] ?? '')
+  answers['opened'] = await keepOpen(80, ms, () => hold(urls[0], head, { reads: false }))
+}
+
+let spoken = ''
+
+/** A session of four messages of nearly 1 MiB. */
+async function converse({ urls, richKey: key }: Assault, answers: Record<string, number>) {
+  const made = await call({ url: urls[0] + sessions, key, body: '{}' })
+  const id = /"id":"(sess_\w+)"/.exec(made.text)?.[1] ?? ''
+  spoken = `${sessions}/${id}/messages`
+  const content = 'all of the words '.repeat(Math.floor((0.9 * MiB) / 17))
+  const body = JSON.stringify({ model: 'free', content, stream: false, max_tokens: 16 })
+  for (let i = 0; i < 4; i++) tell(answers, await call({ url: urls[0] + spoken, key, body }))
+}
+
+async function unreadMessages({ urls, richKey, ms }: Assault, answers: Record<string, number>) {
+  const head = headOf(`${spoken}?limit=100`, richKey)
   answers['opened'] = await keepOpen(80, ms, () => hold(urls[0], head, { reads: false }))
 }
 

@@ -19,6 +19,8 @@ const whole = (model: ModelName, leaving: Leaving): Strategy => ({
   body: (random) => ({ ...plain(random, 1000), max_tokens: 400 }),
 })
 
+const robbed = 'honest, robbed by its backend'
+
 export const honest: readonly Strategy[] = [
   client('end', stays),
   client('each', stays),
@@ -34,4 +36,6 @@ export const honest: readonly Strategy[] = [
   whole('end', stays),
   whole('never', stays),
   whole('end', made),
+  // Its body is 6 kB, and no byte of it is more than a token; templates may add some.
+  { ...client('liar', stays), name: robbed, isHonest: false, mostTokens: 20_000 },
 ]
