@@ -27,13 +27,19 @@ export const attacks: Readonly<Record<string, Attack>> = {
   '9 streams with data URLs': { item: 10, run: dataUrls },
   '1 MiB of small values': {
     item: 11,
-    run: (one, answers) => values(one, answers, { bytes: MiB, perSecond: 6 }),
+    prepare: async () => makeBodies(MiB),
+    run: (one, answers) => values(one, answers, 6),
   },
   '31 MiB of small values': {
     item: 11,
-    run: (one, answers) => values(one, answers, { bytes: 31 * MiB, perSecond: 0.5 }),
+    prepare: async () => makeBodies(31 * MiB),
+    run: (one, answers) => values(one, answers, 0.5),
   },
-  'strangers with 64 KiB': { item: 11, run: strangers },
+  'strangers with 64 KiB': {
+    item: 11,
+    prepare: async () => makeBodies(64 * 1024 - 200),
+    run: strangers,
+  },
   'the ref of another account': { item: 12, run: flood },
   'lists nobody reads': { item: 13, prepare: hoard, run: unread },
   'messages nobody reads': { item: 13, prepare: converse, run: unreadMessages },
@@ -105,12 +111,17 @@ async function dataUrls({ urls, richKey, ms }: Assault, answers: Record<string, 
   answers['opened'] = await keepOpen(9, ms, open)
 }
 
+let bodies: readonly Buffer[] = []
+
+function makeBodies(bytes: number): void {
+  bodies = [0, 1, 2, 3].map((way) => Buffer.from(smallValues(bytes, way)))
+}
+
 async function values(
   { urls, poorKeys, ms }: Assault,
   answers: Record<string, number>,
-  { bytes, perSecond }: { readonly bytes: number; readonly perSecond: number },
+  perSecond: number,
 ) {
-  const bodies = [0, 1, 2, 3].map((way) => Buffer.from(smallValues(bytes, way)))
   await steadily({ ms, perSecond, most: 4 }, async (i) => {
     const url = `${urls[0]}/v1/chat/completions`
     tell(answers, await call({ url, key: poorKeys[0] ?? '', body: bodies[i % 4] }))
@@ -118,7 +129,6 @@ async function values(
 }
 
 async function strangers({ urls, ms }: Assault, answers: Record<string, number>) {
-  const bodies = [0, 1, 2, 3].map((way) => Buffer.from(smallValues(64 * 1024 - 200, way)))
   await steadily({ ms, perSecond: 200, most: 64 }, async (i) => {
     const from = `127.0.${1 + (i % 200)}.1`
     const url = `${urls[0]}/v1/chat/completions`

@@ -43,6 +43,7 @@ const MiB = 2 ** 20
 /** Of attackers' accounts. */
 const quotaMiB = 16
 const mostRssMiB = 150
+const furtherMs = 1000
 /** The customer's own journal and sessions, and Redis' own buffers. */
 const redisSlackMiB = 4
 
@@ -69,10 +70,9 @@ async function besieged(
   t.teardown(async () => void (await link.quit()))
   await heldMs(gateways[0])
   const redisBefore = await redisBytes(link)
-  const [answers, during] = await Promise.all([
-    attacker.order({ ...order, step: 'run' }),
-    measure(options.duringMs),
-  ])
+  const attack = attacker.order({ ...order, step: 'run' })
+  const during = await measuredUntil(attack, { first: options.duringMs, measure })
+  const answers = await attack
   const redisMiB = ((await redisBytes(link)) - redisBefore) / MiB
   const siege = {
     name,
@@ -87,6 +87,29 @@ async function besieged(
     answers: { ...marked(prepared), ...answers },
   }
   return { ...siege, fault: faultOf(siege, options) }
+}
+
+/** Also while what was begun late is still worked on. */
+async function measuredUntil(
+  attack: Promise<unknown>,
+  { first, measure }: { first: number; measure(ms: number): Promise<Measured> },
+): Promise<Measured> {
+  let isOver = false
+  const over = () => void (isOver = true)
+  void attack.then(over, over)
+  const all = [await measure(first)]
+  while (!isOver) all.push(await measure(furtherMs))
+  const failures: Record<string, number> = {}
+  for (const one of all) {
+    for (const [what, many] of Object.entries(one.failures)) {
+      failures[what] = (failures[what] ?? 0) + many
+    }
+  }
+  return {
+    requests: all.reduce((sum, { requests }) => sum + requests, 0),
+    latenciesMs: all.flatMap(({ latenciesMs }) => latenciesMs).toSorted((a, b) => a - b),
+    failures,
+  }
 }
 
 function faultOf(siege: Omit<Siege, 'fault'>, { mostGrowthMs }: SiegeOptions): string {
