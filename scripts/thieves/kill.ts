@@ -41,7 +41,7 @@ export async function playKill(world: World, random: Random): Promise<readonly R
         ...load(random),
         stream: true,
         user: `gap:${gapMs}`,
-        max_tokens: maxOutputTokens,
+        max_tokens: model === 'hidden' ? 14_000 : maxOutputTokens,
       })
       const url = victim.url
       const asking = { url, path, key: account.key, body, trace, leaving: stays, truth }

@@ -78,6 +78,28 @@ export const documents = {
   }),
 } as const
 
+/** What an agent brings along. */
+export function tools(random: Random, count: number): Body {
+  const all = Array.from({ length: count }, (_, i) => ({
+    type: 'function',
+    function: {
+      name: `look_up_${i}`,
+      description: prose(random, 30),
+      parameters: {
+        type: 'object',
+        properties: {
+          query: { type: 'string', description: prose(random, 8) },
+          limit: { type: 'integer', minimum: 1, maximum: 100 },
+          order: { type: 'string', enum: ['asc', 'desc'] },
+        },
+        required: ['query'],
+        additionalProperties: false,
+      },
+    },
+  }))
+  return { messages: [{ role: 'user', content: prose(random, 200) }], tools: all }
+}
+
 /** Many short names, whose signs cost as much as their letters. */
 function names(random: Random, words: number): object {
   const properties = Array.from({ length: Math.ceil(words / 12) }, (_, i) => [
@@ -98,6 +120,12 @@ export function permuted(random: Random, chars: number): Body {
     }
   }
   return { messages: [{ role: 'user', content: text }] }
+}
+
+/** More tokens than its bytes seem to have: rare signs, of which some are two or three. */
+export function dense(random: Random, chars: number): Body {
+  const signs = Array.from({ length: chars }, () => String.fromCharCode(0x4e00 + random(20_000)))
+  return { messages: [{ role: 'user', content: signs.join('') }] }
 }
 
 export function images(count: number, side: number): Body {

@@ -70,7 +70,7 @@ export function mixture(random: Random): Strategy {
       const fields = {
         ...loads[load]?.(source),
         ...(isWhole ? {} : { stream: true }),
-        max_tokens: 16 + source(600),
+        max_tokens: (model === 'hidden' ? 20 : 1) * (16 + source(600)),
         ...(mount === 'v1' && source(4) === 0 && { n: 2 + source(3) }),
         ...(wish && { [wish]: wishes[wish] }),
       }

@@ -10,8 +10,9 @@ export type Shape = 'content' | 'tool' | 'custom' | 'audio' | 'ids' | 'unknown'
 export interface Mode {
   readonly usage: UsageReport
   readonly shape?: Shape
-  /** Generated before the first content and never shown. */
+  /** Generated before the first content and never shown: nearly all of the bound, and no more than this. */
   readonly hiddenTokens?: number
+  readonly maxOutputTokens?: number
   /** Generated whatever the bound says. */
   readonly boundless?: number
   /** Says nothing until its client has gone; or all at once. */
@@ -39,7 +40,12 @@ export const modes = {
   each: { usage: 'each', newerTarget: { continuous_usage_stats: 'true' } },
   asked: { usage: 'asked', newerTarget: { continuous_usage_stats: 'true' } },
   never: { usage: 'never' },
-  hidden: { usage: 'end', hiddenTokens: 12_000, newer: { hidden_reasoning: 'true' } },
+  hidden: {
+    usage: 'end',
+    hiddenTokens: 12_000,
+    maxOutputTokens: 20_000,
+    newer: { hidden_reasoning: 'true' },
+  },
   finish: { usage: 'end', newer: { on_leave: 'finish' } },
   tools: { usage: 'end', shape: 'tool' },
   custom: { usage: 'end', shape: 'custom' },
@@ -92,7 +98,12 @@ export function modelsYaml({ backendUrl, known }: Offer): string {
 }
 
 function modelYaml(name: ModelName, { backendUrl, known }: Offer): string {
-  const { endpoints = ['chat'], newer = {}, newerTarget = {} } = modeOf(name)
+  const {
+    endpoints = ['chat'],
+    maxOutputTokens: most = maxOutputTokens,
+    newer = {},
+    newerTarget = {},
+  } = modeOf(name)
   const { input, output } = priceOf(name)
   const target = { url: `'${backendUrl}'`, ...chosen(newerTarget, known) }
   const model = {
@@ -101,7 +112,7 @@ function modelYaml(name: ModelName, { backendUrl, known }: Offer): string {
     accepts: '[text, image, audio, file]',
     price: flow({ input: String(input), output: output.toFixed(6) }),
     context_window: '20000000',
-    max_output_tokens: String(maxOutputTokens),
+    max_output_tokens: String(most),
     ...chosen(newer, known),
   }
   return `  ${name}: ${flow(model)}\n`

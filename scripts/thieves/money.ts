@@ -1,4 +1,4 @@
-// The thieves of money, all of them: each strategy once, the shield, a killed gateway, mixtures for as long as there is
+// The thieves of money, all of them: each strategy once, the shield, a debt, a killed gateway, mixtures for as long as there is
 // time, and requests one after the other; then the books.
 
 import { seeded } from '../../test/fixtures/random.ts'
@@ -10,7 +10,7 @@ import { play } from './play.ts'
 import type { Result } from './play.ts'
 import { playSequence } from './sequence.ts'
 import type { Sequence } from './sequence.ts'
-import { playShield } from './shield.ts'
+import { playDebt, playShield } from './shield.ts'
 import { strategies } from './strategies/all.ts'
 import type { Strategy } from './strategy.ts'
 import type { World } from './world.ts'
@@ -40,7 +40,8 @@ export async function robMoney(world: World, options: MoneyOptions): Promise<Mon
   const isWanted = (name: string) => name.includes(only)
   const written = strategies.filter(({ name }) => isWanted(name))
   const results = [...(await playAll(world, written, random))]
-  if (isWanted('a shield')) results.push(...(await playShield(world)))
+  if (isWanted('a shield')) results.push(await playShield(world, random))
+  if (isWanted('a debt')) results.push(...(await playDebt(world, random)))
   if (isWanted('a killed gateway')) results.push(...(await playKill(world, random)))
   const mixtures = isWanted('mixtures') ? await mix(world, random, mixtureMs) : []
   const sequence = isWanted('sequence') ? await playSequence(world, options.sequence) : undefined

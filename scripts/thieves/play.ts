@@ -34,6 +34,8 @@ const manyTokens = 20_000_000
 const inFlightTokens = 100
 /** Far beyond what those who meet a backend without bound ask for. */
 const runawayTokens = 1000
+/** Twice the 16 that they ask for, and 64. */
+const plausibleTokens = 96
 const neverReportsShare = 0.95
 const honestShare = 1.3
 
@@ -49,7 +51,7 @@ const paths: Readonly<Record<Mount, string>> = {
 export async function play(world: World, strategy: Strategy, random: Random): Promise<Result> {
   const { gateways, truths } = world
   const gateway = gateways[random(2)] ?? gateways[0]
-  const account = await gateway.account(strategy.balance ?? manyTokens)
+  const account = strategy.account ?? (await gateway.account(strategy.balance ?? manyTokens))
   const trace = randomBytes(16).toString('hex')
   const truth = truths.of(trace)
   const body = bodyOf(strategy, random)
@@ -106,7 +108,11 @@ export function faultOf(strategy: Strategy, truth: Truth, charged: number): stri
   const inFlight = Math.min(truth.afterLeave, inFlightTokens) * (price?.output ?? 1)
   const share = usage === 'never' ? neverReportsShare : 1
   const faults: string[] = []
-  if (charged < Math.floor((truth.cost - inFlight) * share)) faults.push('stolen')
+  // What runs on beyond twice the bound is stopped, and is no customer's.
+  const beyond = boundless
+    ? Math.max(0, truth.completion - plausibleTokens) * (price?.output ?? 1)
+    : 0
+  if (charged < Math.floor((truth.cost - inFlight - beyond) * share)) faults.push('stolen')
   const most = strategy.isHonest ? truth.cost * honestShare : (strategy.mostTokens ?? Infinity)
   if (charged > most) faults.push('overcharged')
   // What costs nothing has to have an end, too.

@@ -10,6 +10,8 @@ const words =
     ' ',
   )
 
+/** Steps of what is not shown. */
+const thoughts = 20
 /** Tokens a chunk, and ms between two chunks; `user: "gap:25"` asks for others. */
 const chunkTokens = 10
 const gapMs = 3
@@ -22,7 +24,8 @@ const tailMs = 40
 export const lastMark = 'fp_last'
 
 export async function stream(call: Call): Promise<void> {
-  const { res, mode, account, output, choices } = call
+  const { res, mode, account, choices } = call
+  const output = call.output - hiddenIn(call)
   res.writeHead(200, { 'content-type': 'text/event-stream' })
   res.flushHeaders()
   if (call.isChat) send(call, { index: 0, delta: { role: 'assistant', content: '' } })
@@ -51,7 +54,8 @@ export async function stream(call: Call): Promise<void> {
 }
 
 export async function whole(call: Call): Promise<void> {
-  const { res, mode, account, output, choices, tries } = call
+  const { res, mode, account, choices, tries } = call
+  const output = call.output - hiddenIn(call)
   if (!(await think(call))) return
   const texts = Array.from({ length: choices }, () => '')
   for (let done = 0; done < output;) {
@@ -77,11 +81,17 @@ async function wait({ mode }: Call, ms: number): Promise<void> {
   if (mode.pace !== 'quick') await pause(ms)
 }
 
+/** Reasoning counts in the bound, too. */
+function hiddenIn({ mode, output }: Call): number {
+  return Math.min(mode.hiddenTokens ?? 0, thoughts * Math.floor((0.9 * output) / thoughts))
+}
+
 /** What nobody is shown. False where the reader has left meanwhile. */
-async function think({ res, mode, account }: Call): Promise<boolean> {
-  const hidden = mode.hiddenTokens ?? 0
-  for (let done = 0; done < hidden; done += hidden / 20) {
-    account.addGenerated(hidden / 20)
+async function think(call: Call): Promise<boolean> {
+  const { res, account } = call
+  const hidden = hiddenIn(call)
+  for (let i = 0; i < thoughts && hidden > 0; i++) {
+    account.addGenerated(hidden / thoughts)
     await pause(gapMs)
     if (res.destroyed) return false
   }

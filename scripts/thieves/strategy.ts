@@ -1,5 +1,6 @@
 // A way to get more than was paid for: what is sent to which model, and when its sender goes.
 
+import type { Account } from '../../test/fixtures/gateway.ts'
 import type { Random } from '../../test/fixtures/random.ts'
 import type { Leaving } from './client.ts'
 import type { Body } from './loads.ts'
@@ -16,6 +17,8 @@ export interface Strategy {
   readonly mount?: Mount
   readonly leaving: Leaving
   readonly balance?: number
+  /** In place of one of its own. */
+  readonly account?: Account
   /** Not a thief: must not pay more than 1.3 of the truth. */
   readonly isHonest?: boolean
   /** Balance tokens that it may cost, whatever the backend says. */

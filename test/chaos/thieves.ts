@@ -8,8 +8,8 @@ import { startWorld } from '../../scripts/thieves/world.ts'
 
 const seed = 20_261_122
 const sequence = 300
-/** Of the shield and of a killed gateway. */
-const more = 8
+/** Of the shield, a debt and a killed gateway. */
+const more = 9
 
 t.test('what thieves use is paid or owed, and honest clients pay no more than that', async (t) => {
   const world = await startWorld(t)

@@ -37,7 +37,7 @@ export const generated: readonly Strategy[] = [
   { ...left, model: 'end' },
   { ...left, model: 'never' },
   { ...left, model: 'finish' },
-  { ...left, model: 'hidden' },
+  { ...left, model: 'hidden', body: (random) => ({ ...long(random), max_tokens: 13_500 }) },
   { ...unbound, name: 'a backend without bound', model: 'boundless' },
   { ...unbound, name: 'output for nothing', model: 'free-output' },
   { ...unbound, name: 'output for next to nothing', model: 'cheap-output' },

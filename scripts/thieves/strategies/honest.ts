@@ -2,7 +2,7 @@
 
 import type { Random } from '../../../test/fixtures/random.ts'
 import type { Leaving } from '../client.ts'
-import { plain } from '../loads.ts'
+import { images, plain, prose, tools } from '../loads.ts'
 import type { ModelName } from '../models.ts'
 import { afterEvents, finish, last, made, stays } from '../strategy.ts'
 import type { Mount, Strategy } from '../strategy.ts'
@@ -19,6 +19,14 @@ const whole = (model: ModelName, leaving: Leaving): Strategy => ({
   body: (random) => ({ ...plain(random, 1000), max_tokens: 400 }),
 })
 
+const photo = (random: Random) => {
+  const [message] = images(1, 1400).messages as [{ readonly content: readonly unknown[] }]
+  const content = [{ type: 'text', text: prose(random, 100) }, ...message.content]
+  return { messages: [{ role: 'user', content }], stream: true, max_tokens: 400 }
+}
+
+const agent = (random: Random) => ({ ...tools(random, 12), stream: true, max_tokens: 400 })
+
 const robbed = 'honest, robbed by its backend'
 
 export const honest: readonly Strategy[] = [
@@ -33,6 +41,9 @@ export const honest: readonly Strategy[] = [
   client('never', last),
   client('end', finish),
   client('end', afterEvents(20), 'cancel'),
+  { ...client('end', afterEvents(20)), name: 'honest, with a photo', body: photo },
+  { ...client('end', afterEvents(20)), name: 'honest, with tools', body: agent },
+  { ...client('never', stays), name: 'honest, with tools', body: agent },
   whole('end', stays),
   whole('never', stays),
   whole('end', made),

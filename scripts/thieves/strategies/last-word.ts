@@ -18,6 +18,8 @@ const everyDocument = Object.entries(documents).flatMap(([name, document]): Stra
 })
 
 const long = (random: Random) => ({ ...plain(random, 20), stream: true, max_tokens: 1500 })
+/** 12,000 of them are thought, and not shown. */
+const thoughtful = (random: Random) => ({ ...long(random), max_tokens: 13_500 })
 const picture = () => ({ ...images(8, 5376), ...streamed })
 const dear = (random: Random) => ({ ...permuted(random, 96_000), ...streamed })
 const document = (random: Random) => {
@@ -27,7 +29,7 @@ const lowRate = (random: Random) => ({ ...sound(random, 200_000), ...streamed })
 const input = (random: Random) => ({ input: [prose(random, 20_000)] })
 
 const everyMount = (['v1', 'session', 'cancel'] as const).flatMap((mount): Strategy[] => [
-  { name: 'hidden reasoning', item, model: 'hidden', mount, leaving: last, body: long },
+  { name: 'hidden reasoning', item, model: 'hidden', mount, leaving: last, body: thoughtful },
   { name: 'document, usage on demand', item, model: 'asked', mount, leaving: last, body: document },
 ])
 
