@@ -37,7 +37,9 @@ const sieges = values.part.includes('others') ? await besiegeAll() : []
 if (values.json) console.log(JSON.stringify({ seed, money, sieges }))
 else
   console.log(
-    [`Seed ${seed}.`, money && moneyText(money), siegesText(sieges)].filter(Boolean).join('\n\n'),
+    [`Seed ${seed}.`, money && moneyText(money), sieges.length > 0 && siegesText(sieges)]
+      .filter(Boolean)
+      .join('\n\n'),
   )
 const isGood = sieges.every(({ fault }) => fault === '') && (!money || faultsOf(money).length === 0)
 process.exitCode = isGood ? 0 : 1
