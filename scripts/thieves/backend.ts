@@ -1,0 +1,123 @@
+// A model server that counts honestly and behaves as the model's mode says. What it did is in `truths`, whether or not it
+// reported it. It stops some tokens after its connection has closed, as real ones do.
+
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { isModelName, modeOf } from './models.ts'
+import type { Mode } from './models.ts'
+import { obey } from './parameters.ts'
+import { addressesIn, chatPrompt, inputPrompt, rerankPrompt } from './prompt.ts'
+import { stream, whole } from './speech.ts'
+import { Account, Truths } from './truth.ts'
+
+export type Json = Readonly<Record<string, unknown>>
+
+/** One request being answered. */
+export interface Call {
+  readonly res: ServerResponse
+  readonly body: Json
+  readonly mode: Mode
+  readonly account: Account
+  /** Tokens of each choice. */
+  readonly output: number
+  readonly choices: number
+  /** How often each choice is made, of which the best is shown. */
+  readonly tries: number
+  readonly isChat: boolean
+}
+
+export interface HonestBackend {
+  /** Ends in /v1. */
+  readonly url: string
+  readonly truths: Truths
+}
+
+export async function startHonestBackend(t: Pick<Test, 'teardown'>): Promise<HonestBackend> {
+  const truths = new Truths()
+  const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (req, res) => {
+    answer(req, res, truths).catch(() => res.destroy())
+  })
+  server.on('connection', (socket) => socket.on('error', () => undefined))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}/v1`, truths }
+}
+
+async function answer(req: IncomingMessage, res: ServerResponse, truths: Truths): Promise<void> {
+  const text = (await buffer(req)).toString()
+  const path = (req.url ?? '').replace(/^\/v1/, '')
+  const parsed = JSON.parse(text || '{}') as Json
+  const name = String(parsed['model'])
+  const mode: Mode = isModelName(name) ? modeOf(name) : { usage: 'end' }
+  const body = mode.goKeys ? (withGoKeys(parsed) as Json) : parsed
+  const trace = /^00-([0-9a-f]{32})-/.exec(String(req.headers['traceparent']))?.[1] ?? ''
+  const truth = truths.of(trace)
+  truth.begin()
+  try {
+    const account = new Account(truth, name)
+    const { output, names } = obey(body, account)
+    for (const one of [...names, ...addressesIn(body['messages'])]) truth.reached.add(one)
+    const bound = numberOf(body['max_tokens']) ?? numberOf(body['max_completion_tokens']) ?? 400
+    const call: Call = {
+      res,
+      body,
+      mode,
+      account,
+      output: Math.max(mode.boundless ?? bound, output),
+      choices: (numberOf(body['n']) ?? 1) * promptsIn(body['prompt']),
+      tries: Math.max(1, (numberOf(body['best_of']) ?? 1) / (numberOf(body['n']) ?? 1)),
+      isChat: path.startsWith('/chat'),
+    }
+    await serve(call, path)
+  } finally {
+    truth.end()
+  }
+}
+
+async function serve(call: Call, path: string): Promise<void> {
+  const { body, account } = call
+  if (path === '/rerank') {
+    account.addPrompt(rerankPrompt(body))
+    return unshaped(call, { results: [{ index: 0, relevance_score: 0.5 }] })
+  }
+  if (path === '/embeddings') {
+    account.addPrompt(inputPrompt(body['input']))
+    return unshaped(call, { data: [{ object: 'embedding', index: 0, embedding: [0.5] }] })
+  }
+  account.addPrompt(call.isChat ? chatPrompt(body) : inputPrompt(body['prompt']))
+  await (body['stream'] === true ? stream(call) : whole(call))
+}
+
+/** Once read, a prompt costs what it costs, whoever has left meanwhile. */
+async function unshaped({ res, mode, account, body }: Call, fields: Json): Promise<void> {
+  const usage = { prompt_tokens: account.prompt, total_tokens: account.prompt }
+  const reported = mode.usage === 'never' ? {} : { usage }
+  account.isMade()
+  await pause(80)
+  res.setHeader('content-type', 'application/json')
+  res.end(JSON.stringify({ object: 'list', model: body['model'], ...fields, ...reported }))
+}
+
+/** All names in lower case, at every depth, the last of equals winning. */
+function withGoKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withGoKeys)
+  if (typeof value !== 'object' || value === null) return value
+  const lowered = Object.entries(value).map(([name, one]) => [name.toLowerCase(), withGoKeys(one)])
+  return Object.fromEntries(lowered) as Json
+}
+
+const promptsIn = (prompt: unknown): number =>
+  Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === 'number' ? value : undefined

@@ -1,0 +1,70 @@
+// A gateway is killed under streams of all kinds. What it held comes back within a lease, and what had been used up to a
+// checkpoint before the kill is paid or owed.
+
+import { randomBytes } from 'node:crypto'
+import type { Random } from '../../test/fixtures/random.ts'
+import { until } from '../../test/fixtures/until.ts'
+import { settledBalance } from './books.ts'
+import { ask } from './client.ts'
+import { documents, images, plain } from './loads.ts'
+import type { ModelName } from './models.ts'
+import { maxOutputTokens } from './models.ts'
+import type { Result } from './play.ts'
+import { stays } from './strategy.ts'
+import type { Truth } from './truth.ts'
+import type { World } from './world.ts'
+
+/** A checkpoint a second, and the time that it takes on a busy machine. */
+const checkpointMs = 2500
+/** An answer then takes 5 s. */
+const gapMs = 25
+const path = '/v1/chat/completions'
+
+const kinds: readonly (readonly [string, ModelName, (random: Random) => object])[] = [
+  ['words', 'end', (random) => plain(random, 2000)],
+  ['words', 'never', (random) => plain(random, 2000)],
+  ['document', 'end', (random) => documents['tools[].function.description'](random, 8000)],
+  ['images', 'end', () => images(2, 3000)],
+  ['hidden reasoning', 'hidden', (random) => plain(random, 20)],
+  ["custom tools' input", 'custom', (random) => plain(random, 20)],
+]
+
+export async function playKill(world: World, random: Random): Promise<readonly Result[]> {
+  const victim = await world.spawn()
+  const running = await Promise.all(
+    kinds.map(async ([name, model, load]) => {
+      const account = await victim.account(10_000_000)
+      const trace = randomBytes(16).toString('hex')
+      const truth = world.truths.of(trace)
+      const body = JSON.stringify({
+        model,
+        ...load(random),
+        stream: true,
+        user: `gap:${gapMs}`,
+        max_tokens: model === 'hidden' ? 14_000 : maxOutputTokens,
+      })
+      const url = victim.url
+      const asking = { url, path, key: account.key, body, trace, leaving: stays, truth }
+      return { name, model, account, truth, answered: ask(asking).catch(() => undefined) }
+    }),
+  )
+  // Until all have words that a checkpoint must have seen.
+  const isSeen = (truth: Truth) => truth.costBefore(checkpointMs) > truth.prompt
+  await until(() => running.every(({ truth }) => isSeen(truth)), 30_000)
+  const before = running.map(({ truth }) => truth.costBefore(checkpointMs))
+  await victim.kill()
+  return Promise.all(
+    running.map(async ({ name, model, account, truth, answered }, i) => {
+      await answered
+      await truth.idle()
+      const { spent, owed = 0, balance } = await settledBalance(world.gateways[0], account)
+      // What a backend hides until its report, nobody can know of a gateway that did not live to read it.
+      const isHidden = model === 'hidden'
+      const isStolen = !isHidden && spent + owed < Math.min(before[i] ?? 0, truth.cost)
+      const said = `${before[i]} before its last checkpoint`
+      const line = { name, item: 1, backend: model, ending: 'gateway killed', requests: 1 }
+      const fault = balance < 0 ? 'a negative balance' : isStolen ? 'stolen' : ''
+      return { ...line, truth: truth.cost, paid: spent, owed, fault, said }
+    }),
+  )
+}

@@ -1,0 +1,86 @@
+// The thieves of money, all of them: each strategy once, the shield, a debt, a killed gateway, mixtures for as long as there is
+// time, and requests one after the other; then the books.
+
+import { seeded } from '../../test/fixtures/random.ts'
+import type { Random } from '../../test/fixtures/random.ts'
+import { auditFindings } from './books.ts'
+import { playKill } from './kill.ts'
+import { mixture } from './mixtures.ts'
+import { play } from './play.ts'
+import type { Result } from './play.ts'
+import { playSequence } from './sequence.ts'
+import type { Sequence } from './sequence.ts'
+import { playDebt, playShield } from './shield.ts'
+import { strategies } from './strategies/all.ts'
+import type { Strategy } from './strategy.ts'
+import type { World } from './world.ts'
+
+export interface MoneyOptions {
+  readonly seed: number
+  /** For mixtures; the rest takes what it takes. */
+  readonly mixtureMs: number
+  readonly sequence: number
+  /** Strategies whose name has this in it; all where not given. */
+  readonly only?: string
+}
+
+export interface MoneyReport {
+  readonly results: readonly Result[]
+  readonly mixtures: readonly Result[]
+  readonly sequence: Sequence | undefined
+  readonly audit: string
+}
+
+/** At a time: more would be slowed down by each other, and slow is not what is to be seen. */
+const atOnce = 4
+
+export async function robMoney(world: World, options: MoneyOptions): Promise<MoneyReport> {
+  const { seed, mixtureMs, only = '' } = options
+  const random = seeded(seed)
+  const isWanted = (name: string) => name.includes(only)
+  const written = strategies.filter(({ name }) => isWanted(name))
+  const results = [...(await playAll(world, written, random))]
+  if (isWanted('a shield')) results.push(await playShield(world, random))
+  if (isWanted('a debt')) results.push(...(await playDebt(world, random)))
+  if (isWanted('a killed gateway')) results.push(...(await playKill(world, random)))
+  const mixtures = isWanted('mixtures') ? await mix(world, random, mixtureMs) : []
+  const sequence = isWanted('sequence') ? await playSequence(world, options.sequence) : undefined
+  return { results, mixtures, sequence, audit: await auditFindings(world.gateways[1]) }
+}
+
+async function playAll(
+  world: World,
+  list: readonly Strategy[],
+  random: Random,
+): Promise<readonly Result[]> {
+  const results: Result[] = []
+  let next = 0
+  const worker = async () => {
+    for (let i = next++; i < list.length; i = next++) {
+      const strategy = list[i]
+      // A source for each: what one draws must not depend on who was faster.
+      if (strategy) results[i] = await play(world, strategy, seeded(random(2 ** 31)))
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, worker))
+  return results
+}
+
+async function mix(world: World, random: Random, ms: number): Promise<readonly Result[]> {
+  const end = performance.now() + ms
+  const results: Result[] = []
+  while (performance.now() < end) {
+    const round = Array.from({ length: 4 * atOnce }, () => mixture(seeded(random(2 ** 31))))
+    results.push(...(await playAll(world, round, random)))
+  }
+  return results
+}
+
+export function faultsOf({ results, mixtures, sequence, audit }: MoneyReport): readonly string[] {
+  const bad = [...results, ...mixtures].filter(({ fault }) => fault !== '')
+  return [
+    ...bad.map(({ name, backend, ending, fault }) => `${name}, ${backend}, ${ending}: ${fault}`),
+    ...(sequence?.fault ? [`one after the other: ${sequence.fault}`] : []),
+    ...(audit ? [`audit: ${audit}`] : []),
+  ]
+}

@@ -1,0 +1,145 @@
+// What attackers have: requests whose answers are counted or never read, sockets that send what they are told, keys
+// that are made up as the format is documented, and bodies of many small values.
+
+import { randomBytes } from 'node:crypto'
+import { Agent, request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import { count } from './orders.ts'
+
+export interface Call {
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly url: string
+  readonly key: string
+  readonly body?: string | Buffer
+  readonly headers?: Readonly<Record<string, string>>
+  /** One of 127/8: who comes from many places. */
+  readonly from?: string
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+/** As long as a refusal may take on a busy machine. */
+const patienceMs = 30_000
+
+/** The answer's status and text; status 0 where there was none. */
+export async function call({ method, url, key, body, headers, from }: Call) {
+  const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+  const req = request(url, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    agent: from === undefined ? agent : false,
+    ...(from !== undefined && { localAddress: from }),
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...length,
+      ...headers,
+    },
+    signal: AbortSignal.timeout(patienceMs),
+  })
+  try {
+    req.end(body)
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    const parts: Buffer[] = []
+    for await (const part of res as AsyncIterable<Buffer>) parts.push(part)
+    return { status: res.statusCode ?? 0, text: Buffer.concat(parts).toString() }
+  } catch {
+    return { status: 0, text: '' }
+  }
+}
+
+export function tell(
+  answers: Record<string, number>,
+  { status, text }: { status: number; text: string },
+) {
+  const code = status >= 400 ? /"code":"(\w+)"/.exec(text)?.[1] : undefined
+  count(answers, [status, code].filter(Boolean).join(' '))
+}
+
+/** So often a second, whether or not the last ones were answered, but no more than `most` at a time. */
+export async function steadily(
+  { ms, perSecond, most = 32 }: { ms: number; perSecond: number; most?: number },
+  act: (i: number) => Promise<void>,
+): Promise<void> {
+  const start = performance.now()
+  const running = new Set<Promise<void>>()
+  for (let i = 0; performance.now() - start < ms; i++) {
+    const early = start + (i * 1000) / perSecond - performance.now()
+    if (early > 1) await pause(early)
+    if (running.size >= most) await Promise.race(running)
+    const one = act(i)
+    running.add(one)
+    void one.finally(() => running.delete(one))
+  }
+  // What is still on its way at the end is the attack's to wait for: its memory is, too.
+  await Promise.race([Promise.all(running), pause(patienceMs)])
+}
+
+export interface Held {
+  readonly socket: Socket
+  readonly isOpen: boolean
+}
+
+/** A connection that sends these bytes. One that reads nothing does not see that it was closed, either. */
+export async function hold(url: string, bytes: string, { reads = true } = {}): Promise<Held> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
+  socket.on('error', () => undefined)
+  if (reads) socket.resume()
+  else socket.pause()
+  await once(socket, 'connect').catch(() => undefined)
+  socket.write(bytes)
+  return {
+    socket,
+    get isOpen() {
+      return !socket.destroyed && socket.readyState === 'open'
+    },
+  }
+}
+
+export function headOf(
+  path: string,
+  key: string,
+  more: readonly string[] = [],
+  method = 'GET',
+): string {
+  const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${key}`, ...more]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+export function madeUpKey(ref = letters(12)): string {
+  const head = `tg_live_${ref}_${letters(30)}`
+  let rest = crc32(head)
+  let check = ''
+  for (let i = 0; i < 6; i++) {
+    check = alphabet.charAt(rest % 62) + check
+    rest = Math.floor(rest / 62)
+  }
+  return head + check
+}
+
+const letters = (length: number): string =>
+  Array.from(randomBytes(length), (byte) => alphabet.charAt(byte % 62)).join('')
+
+/** Many values in few bytes, in each of the ways in which a body can have them. */
+export function smallValues(bytes: number, way: number): string {
+  const head = '{"model":"end","messages":[{"role":"user","content":"Hi"}],'
+  const fill = (one: string) => one.repeat(Math.ceil((bytes - head.length) / one.length))
+  switch (way % 4) {
+    case 0: {
+      // Thirteen bytes each, at most.
+      const names = Array.from({ length: Math.floor(bytes / 13) }, (_, i) => `"k${i}":1`)
+      return `${head}${names.join(',')}}`
+    }
+    case 1:
+      return `${head}${fill('"a":1,')}"b":1}`
+    case 2:
+      return `${head}"tools":[${fill('1,')}1]}`
+    default:
+      return `${head}"tools":[${fill('{"a":[]},')}1]}`
+  }
+}

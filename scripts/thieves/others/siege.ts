@@ -1,0 +1,215 @@
+// One attack beside an honest customer: two fresh gateways on a fresh Redis, the customer measured before it and during
+// it, what the gateways and Redis grew by, and the verdict.
+
+import { readFileSync } from 'node:fs'
+import { Redis } from 'ioredis'
+import type { Test } from 'tap'
+import type { Account, OwnProcess } from '../../../test/fixtures/gateway.ts'
+import { spawnGateway } from '../../../test/fixtures/gateway.ts'
+import { startRedis } from '../../../test/fixtures/redis-server.ts'
+import { tempDir } from '../../../test/fixtures/temp-dir.ts'
+import { startHonestBackend } from '../backend.ts'
+import { withTeardown } from '../ending.ts'
+import { modelsYaml } from '../models.ts'
+import { knownKeys } from '../world.ts'
+import { attacks } from './attacks.ts'
+import type { Answers, Assault, Measure, Measured } from './orders.ts'
+import { startWorker } from './orders.ts'
+
+export interface Siege {
+  readonly name: string
+  readonly item: number
+  readonly p99BeforeMs: number
+  readonly p99Ms: number
+  readonly requests: number
+  readonly failures: Readonly<Record<string, number>>
+  /** That the event loop of the besieged gateway stood still, at most. */
+  readonly heldMs: number
+  readonly rssMiB: number
+  readonly redisMiB: number
+  readonly answers: Answers
+  readonly fault: string
+}
+
+export interface SiegeOptions {
+  readonly warmMs: number
+  readonly beforeMs: number
+  readonly duringMs: number
+  /** On a machine that others use, too, a latency says nothing. */
+  readonly mostGrowthMs: number
+}
+
+const MiB = 2 ** 20
+/** Of attackers' accounts. */
+const quotaMiB = 16
+const mostRssMiB = 150
+const furtherMs = 1000
+/** The customer's own journal and sessions, and Redis' own buffers. */
+const redisSlackMiB = 4
+
+export function besiege(name: string, options: SiegeOptions): Promise<Siege> {
+  return withTeardown((t) => besieged(t, name, options))
+}
+
+async function besieged(
+  t: Pick<Test, 'teardown'>,
+  name: string,
+  options: SiegeOptions,
+): Promise<Siege> {
+  const customer = await startWorker<Measure, Measured>(t, 'customer.ts')
+  const attacker = await startWorker<Assault, Answers>(t, 'attacker.ts')
+  const { redis, gateways } = await startBesieged(t, customer.address)
+  const scene = await sceneOf(gateways)
+  const measure = (ms: number) => customer.order({ ...scene.measure, ms })
+  const order = { ...scene.assault, attack: name, ms: options.duringMs }
+  await measure(options.warmMs)
+  const prepared = await attacker.order({ ...order, step: 'prepare' })
+  const before = await measure(options.beforeMs)
+  const memory = watchMemory(gateways.map(({ pid }) => pid))
+  const link = new Redis(redis.socket)
+  t.teardown(async () => void (await link.quit()))
+  await heldMs(gateways[0])
+  const redisBefore = await redisBytes(link)
+  const attack = attacker.order({ ...order, step: 'run' })
+  const during = await measuredUntil(attack, { first: options.duringMs, measure })
+  const answers = await attack
+  const redisMiB = ((await redisBytes(link)) - redisBefore) / MiB
+  const siege = {
+    name,
+    item: attacks[name]?.item ?? 0,
+    p99BeforeMs: p99(before),
+    p99Ms: p99(during),
+    requests: before.requests + during.requests,
+    failures: during.failures,
+    heldMs: await heldMs(gateways[0]),
+    rssMiB: memory.grownMiB(),
+    redisMiB,
+    answers: { ...marked(prepared), ...answers },
+  }
+  return { ...siege, fault: faultOf(siege, options) }
+}
+
+/** Also while what was begun late is still worked on. */
+async function measuredUntil(
+  attack: Promise<unknown>,
+  { first, measure }: { first: number; measure(ms: number): Promise<Measured> },
+): Promise<Measured> {
+  let isOver = false
+  const over = () => void (isOver = true)
+  void attack.then(over, over)
+  const all = [await measure(first)]
+  while (!isOver) all.push(await measure(furtherMs))
+  const failures: Record<string, number> = {}
+  for (const one of all) {
+    for (const [what, many] of Object.entries(one.failures)) {
+      failures[what] = (failures[what] ?? 0) + many
+    }
+  }
+  return {
+    requests: all.reduce((sum, { requests }) => sum + requests, 0),
+    latenciesMs: all.flatMap(({ latenciesMs }) => latenciesMs).toSorted((a, b) => a - b),
+    failures,
+  }
+}
+
+function faultOf(siege: Omit<Siege, 'fault'>, { mostGrowthMs }: SiegeOptions): string {
+  const { p99BeforeMs, p99Ms, failures, rssMiB, redisMiB, answers } = siege
+  const faults: string[] = []
+  const failed = Object.values(failures).reduce((all, one) => all + one, 0)
+  if (failed > 0) faults.push(`${failed} failed`)
+  if (p99Ms - p99BeforeMs >= mostGrowthMs) faults.push('slowed down')
+  if (rssMiB >= mostRssMiB) faults.push('memory')
+  if (redisMiB > quotaMiB + redisSlackMiB) faults.push('Redis')
+  if (siege.name === 'files without money' && (answers['201'] ?? 0) > quotaMiB) faults.push('disk')
+  return faults.join(', ')
+}
+
+async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string) {
+  const backend = await startHonestBackend(t)
+  const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
+  const known = await knownKeys(t, backend.url)
+  const yaml = `${modelsYaml({ backendUrl: backend.url, known })}
+  customer: { targets: [{ url: '${customersBackend}' }] }
+store: { disk: { path: ${await tempDir(t)} } }
+plans:
+  # Twice what the customer asks for.
+  quiet: { requests_per_minute: 240 }
+  honest: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 1000 }
+  rich: { tokens_per_minute: 1000000000 }
+  thief: { requests_per_minute: 600, storage: ${quotaMiB}MiB }
+# As many uploads at a time as an S3 store lets a gateway have.
+limits: { uploads: 78MiB }
+log: { level: error, format: json }
+`
+  const spawn = () => spawnGateway(t, { yaml, redis })
+  return { redis, gateways: [await spawn(), await spawn()] as const }
+}
+
+async function sceneOf([first, second]: readonly [OwnProcess, OwnProcess]) {
+  const honest = await first.account(1_000_000_000, { plan: 'honest' })
+  const quiet = await first.account(1000, { plan: 'quiet' })
+  const rich = await first.account(1_000_000_000, { plan: 'rich' })
+  const poor = [
+    await first.account(0, { plan: 'thief' }),
+    await first.account(0, { plan: 'thief' }),
+  ]
+  const made = await first.call('/api/chat/sessions', honest.key, {})
+  const { id: session } = (await made.json()) as { readonly id: string }
+  const measure = { url: first.url, key: honest.key, quietKey: quiet.key, session }
+  const assault = {
+    urls: [first.url, second.url] as const,
+    poorKeys: poor.map(({ key }) => key),
+    richKey: rich.key,
+    victimRef: quiet.key.slice('tg_live_'.length, 'tg_live_'.length + 12),
+    revokedKey: await revokedKeyOf(first, quiet),
+  }
+  return { measure, assault }
+}
+
+async function revokedKeyOf(gateway: OwnProcess, account: Account): Promise<string> {
+  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, {})
+  const { id, key } = (await made.json()) as { readonly id: string; readonly key: string }
+  await (await gateway.admin('DELETE', `keys/${id}`)).text()
+  return key
+}
+
+/** The most that all of them had at a time, beyond what they have now. */
+function watchMemory(pids: readonly number[]) {
+  const rss = () => pids.reduce((all, pid) => all + rssOf(pid), 0)
+  const before = rss()
+  let most = before
+  const look = () => void (most = Math.max(most, rss()))
+  const timer = setInterval(look, 100)
+  return {
+    grownMiB() {
+      clearInterval(timer)
+      look()
+      return (most - before) / MiB
+    },
+  }
+}
+
+function rssOf(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
+}
+
+/** What it stores: its buffers for clients and for its log come and go. */
+async function redisBytes(link: Redis): Promise<number> {
+  const info = await link.info('memory')
+  const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
+  return read('used_memory') - read('mem_clients_normal') - read('mem_aof_buffer')
+}
+
+/** Since it was asked last. */
+async function heldMs(gateway: OwnProcess): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  return 1000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1] ?? 0)
+}
+
+function p99({ latenciesMs }: Measured): number {
+  return latenciesMs[Math.floor((latenciesMs.length - 1) * 0.99)] ?? 0
+}
+
+const marked = (answers: Answers): Answers =>
+  Object.fromEntries(Object.entries(answers).map(([what, many]) => [`first ${what}`, many]))

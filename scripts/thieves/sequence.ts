@@ -1,0 +1,71 @@
+// One request after the other over two gateways, on an account that may have one at a time (finding 8): none is refused,
+// and a balance that is read on the other gateway after an answer is not stale.
+
+import { Agent, request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import type { World } from './world.ts'
+
+export interface Sequence {
+  readonly requests: number
+  /** Of balances. */
+  readonly reads: number
+  readonly refused: number
+  readonly stale: number
+  readonly fault: string
+}
+
+const grant = 1_000_000_000
+
+export async function playSequence(world: World, count: number): Promise<Sequence> {
+  const [first, second] = world.gateways
+  const { key } = await first.account(grant, { plan: 'single' })
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+  const call = async (url: string, body?: string) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const req = request(url, { agent, headers, method: body ? 'POST' : 'GET' })
+    req.end(body)
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    const parts: Buffer[] = []
+    // Until the last byte of the answer, and not a moment longer.
+    for await (const part of res as AsyncIterable<Buffer>) parts.push(part)
+    return { status: res.statusCode ?? 0, text: Buffer.concat(parts).toString() }
+  }
+  let left = grant
+  let refused = 0
+  let stale = 0
+  let reads = 0
+  try {
+    for (let i = 0; i < count; i++) {
+      const [here, there] = i % 2 === 0 ? [first, second] : [second, first]
+      const stream = i % 4 < 2
+      const { status, text } = await call(`${here.url}/v1/chat/completions`, bodyOf(stream))
+      if (status !== 200) {
+        refused++
+        continue
+      }
+      left -= Number(/"total_tokens":(\d+)/.exec(text)?.[1] ?? 0)
+      // Not after each: a request that follows at once is the other half of the promise.
+      if (i % 2 !== 0) continue
+      reads++
+      const read = await call(`${there.url}/api/billing/balance`)
+      const { balance } = JSON.parse(read.text) as { readonly balance: number }
+      if (balance !== left) stale++
+    }
+  } finally {
+    agent.destroy()
+  }
+  const fault = refused + stale > 0 ? 'refused or stale' : ''
+  return { requests: count, reads, refused, stale, fault }
+}
+
+/** As short as an answer can be: what is measured is what comes right after it. */
+function bodyOf(stream: boolean): string {
+  const options = stream ? { stream, stream_options: { include_usage: true } } : {}
+  return JSON.stringify({
+    model: 'quick',
+    messages: [{ role: 'user', content: 'Hi' }],
+    max_tokens: 1,
+    ...options,
+  })
+}

@@ -1,0 +1,185 @@
+// How the backend answers: streamed at a steady pace, or whole when all is generated; in the shape and with the usage
+// report of its mode. Each word is one token, and is counted when it is generated, not when it is read.
+
+import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Call, Json } from './backend.ts'
+
+const words =
+  'time year people way day man thing woman life child world school state family student group country problem hand part place case week company system program question work government number'.split(
+    ' ',
+  )
+
+/** Steps of what is not shown. */
+const thoughts = 20
+/** Tokens a chunk, and ms between two chunks; `user: "gap:25"` asks for others. */
+const chunkTokens = 10
+const gapMs = 3
+const gapAsked = /^gap:(\d+)$/
+/** Of each chunk, where answers are huge. */
+const paddingBytes = 32 * 1024
+/** Between the last content and the finish, and between the finish and the usage: time to leave in. */
+const tailMs = 40
+/** The mark on the last content that tells a thief, who knows the bound, that it is the last. */
+export const lastMark = 'fp_last'
+
+export async function stream(call: Call): Promise<void> {
+  const { res, mode, account, choices } = call
+  const output = call.output - hiddenIn(call)
+  res.writeHead(200, { 'content-type': 'text/event-stream' })
+  res.flushHeaders()
+  if (call.isChat) send(call, { index: 0, delta: { role: 'assistant', content: '' } })
+  const gap = Number(gapAsked.exec(String(call.body['user']))?.[1] ?? gapMs)
+  if (mode.pace === 'silent') await once(res, 'close')
+  const isHere = await think(call)
+  for (let done = 0; isHere && done < output;) {
+    const tokens = Math.min(chunkTokens, output - done)
+    done += tokens
+    await wait(call, gap)
+    if (res.destroyed) return
+    const text = say(done, tokens)
+    const isFirst = done === tokens
+    for (let index = 0; index < choices; index++) {
+      account.addGenerated(tokens)
+      send(call, { index, ...(isFirst ? worded(call, text) : shaped(call, text)) }, done >= output)
+    }
+  }
+  await wait(call, tailMs)
+  for (let index = 0; index < choices; index++) {
+    send(call, { index, ...(call.isChat ? { delta: {} } : { text: '' }), finish_reason: 'stop' })
+  }
+  await wait(call, tailMs)
+  if (reports(call)) res.write(frame(chunk(call, { choices: [], usage: usageOf(call) })))
+  res.end(mode.usage === 'never' ? '' : 'data: [DONE]\n\n')
+}
+
+export async function whole(call: Call): Promise<void> {
+  const { res, mode, account, choices, tries } = call
+  const output = call.output - hiddenIn(call)
+  if (!(await think(call))) return
+  const texts = Array.from({ length: choices }, () => '')
+  for (let done = 0; done < output;) {
+    const tokens = Math.min(chunkTokens, output - done)
+    done += tokens
+    await wait(call, 1)
+    if (res.destroyed) return
+    for (let index = 0; index < choices; index++) {
+      account.addGenerated(tokens * tries)
+      texts[index] += say(done, tokens)
+    }
+  }
+  account.isMade()
+  await wait(call, 2 * tailMs)
+  const padding = mode.answerBytes ? { padding: 'x'.repeat(mode.answerBytes) } : {}
+  const all = texts.map((text, index) => ({ index, ...spoken(call, text), finish_reason: 'stop' }))
+  const usage = mode.usage === 'never' ? {} : { usage: usageOf(call) }
+  res.setHeader('content-type', 'application/json')
+  res.end(JSON.stringify({ ...chunk(call, { choices: all, ...usage }), ...padding }))
+}
+
+async function wait({ mode }: Call, ms: number): Promise<void> {
+  if (mode.pace !== 'quick') await pause(ms)
+}
+
+/** Reasoning counts in the bound, too. */
+function hiddenIn({ mode, output }: Call): number {
+  return Math.min(mode.hiddenTokens ?? 0, thoughts * Math.floor((0.9 * output) / thoughts))
+}
+
+/** What nobody is shown. False where the reader has left meanwhile. */
+async function think(call: Call): Promise<boolean> {
+  const { res, account } = call
+  const hidden = hiddenIn(call)
+  for (let i = 0; i < thoughts && hidden > 0; i++) {
+    account.addGenerated(hidden / thoughts)
+    await pause(gapMs)
+    if (res.destroyed) return false
+  }
+  return !res.destroyed
+}
+
+function say(at: number, tokens: number): string {
+  return Array.from({ length: tokens }, (_, i) => ` ${words[(at + i) % words.length]}`).join('')
+}
+
+function shaped({ mode, isChat }: Call, text: string): Json {
+  if (!isChat) return { text }
+  switch (mode.shape) {
+    case 'tool':
+      return delta({ tool_calls: [{ index: 0, function: { arguments: text } }] })
+    case 'custom':
+      return delta({ tool_calls: [{ index: 0, type: 'custom', custom: { input: text } }] })
+    case 'audio':
+      return delta({ audio: { id: 'a', data: soundOf(text) } })
+    case 'ids':
+      return { ...delta({}), token_ids: idsOf(text) }
+    case 'unknown':
+      return delta({ thinking_blocks: [{ type: 'thinking', thinking: text }] })
+    default:
+      return delta({ content: text })
+  }
+}
+
+const delta = (fields: Json): Json => ({ delta: fields })
+
+/** The first words are words, whatever follows: a stream opens with them. */
+function worded({ isChat }: Call, text: string): Json {
+  return isChat ? delta({ content: text }) : { text }
+}
+
+/** As in a stream, in one piece. */
+function spoken(call: Call, text: string): Json {
+  const { delta: message, ...rest } = shaped(call, text)
+  return call.isChat
+    ? { message: { role: 'assistant', content: null, ...Object(message) }, ...rest }
+    : rest
+}
+
+/** 50 ms of sound a token, at 38 kbit/s. */
+const soundOf = (text: string): string =>
+  Buffer.alloc(tokensIn(text) * 240, text).toString('base64')
+
+const idsOf = (text: string): readonly number[] =>
+  Array.from({ length: tokensIn(text) }, (_, i) => 1000 + i)
+
+const tokensIn = (text: string): number => text.split(' ').length - 1
+
+function send(call: Call, choice: Json, isLast = false): void {
+  const early = call.mode.usage === 'each' || asksEach(call)
+  const usage = reports(call) && early ? { usage: usageOf(call) } : {}
+  const mark = { system_fingerprint: isLast ? lastMark : 'fp' }
+  const padding = call.mode.answerBytes ? { padding: 'x'.repeat(paddingBytes) } : {}
+  const full = { finish_reason: null, ...choice }
+  call.res.write(frame(chunk(call, { ...mark, choices: [full], ...usage, ...padding })))
+}
+
+function asksEach({ body, mode }: Call): boolean {
+  return mode.usage === 'asked' && option(body, 'continuous_usage_stats')
+}
+
+/** In streams only where it is asked to. */
+function reports({ mode, body }: Call): boolean {
+  return mode.usage !== 'never' && option(body, 'include_usage')
+}
+
+function option(body: Json, name: string): boolean {
+  const options = body['stream_options']
+  return typeof options === 'object' && options !== null && (options as Json)[name] === true
+}
+
+function usageOf({ account, mode }: Call): Json {
+  const { completion } = account
+  const prompt = account.prompt + (mode.liesTokens ?? 0)
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+  }
+}
+
+function chunk({ body, isChat }: Call, fields: Json): Json {
+  const object = isChat ? 'chat.completion.chunk' : 'text_completion'
+  return { id: 'c', object, created: 1, model: body['model'], ...fields }
+}
+
+const frame = (value: Json): string => `data: ${JSON.stringify(value)}\n\n`

@@ -1,0 +1,115 @@
+// What the backend did for each thief, by its own count: the truth that a charge is held against. Thieves are told apart
+// by the trace id that gateways hand on.
+
+import { isModelName, priceOf } from './models.ts'
+
+const sampleMs = 50
+
+export class Truth {
+  requests = 0
+  prompt = 0
+  completion = 0
+  /** Balance tokens. */
+  cost = 0
+  /** Generated after the thief had gone: on their way to stop, or read on by the gateway. */
+  afterLeave = 0
+  /** Parameters and addresses that got to the backend and must not. */
+  readonly reached = new Set<string>()
+  hasLeft = false
+  readonly #made = Promise.withResolvers<void>()
+  readonly #samples: { readonly at: number; readonly cost: number }[] = []
+  #running = 0
+  #idle: (() => void)[] = []
+
+  /** The backend has done all that it was asked for, and has not answered yet. */
+  get made(): Promise<void> {
+    return this.#made.promise
+  }
+
+  isMade(): void {
+    this.#made.resolve()
+  }
+
+  /** What it had cost so many ms ago. */
+  costBefore(ms: number): number {
+    const then = performance.now() - ms
+    return this.#samples.findLast(({ at }) => at <= then)?.cost ?? 0
+  }
+
+  spend(cost: number): void {
+    this.cost += cost
+    const at = performance.now()
+    if (at - (this.#samples.at(-1)?.at ?? 0) < sampleMs) return
+    this.#samples.push({ at, cost: this.cost })
+  }
+
+  begin(): void {
+    this.requests++
+    this.#running++
+  }
+
+  end(): void {
+    this.#running--
+    if (this.#running === 0) for (const tell of this.#idle.splice(0)) tell()
+  }
+
+  /** Resolves when the backend works for this thief no more. */
+  idle(): Promise<void> {
+    if (this.#running === 0) return Promise.resolve()
+    return new Promise((resolve) => void this.#idle.push(resolve))
+  }
+}
+
+export class Truths {
+  readonly #byTrace = new Map<string, Truth>()
+
+  of(trace: string): Truth {
+    const there = this.#byTrace.get(trace)
+    if (there) return there
+    const made = new Truth()
+    this.#byTrace.set(trace, made)
+    return made
+  }
+}
+
+/** What one request used so far. */
+export class Account {
+  readonly #truth: Truth
+  readonly #price: { readonly input: number; readonly output: number }
+  #charged = 0
+  prompt = 0
+  completion = 0
+  /** What a token of this request is worth: a dearer tier, another model. */
+  factor = 1
+
+  constructor(truth: Truth, model: string) {
+    this.#truth = truth
+    this.#price = isModelName(model) ? priceOf(model) : { input: 1, output: 1 }
+  }
+
+  /** Nothing more will be counted. */
+  isMade(): void {
+    this.#truth.isMade()
+  }
+
+  addPrompt(tokens: number): void {
+    this.prompt += tokens
+    this.#truth.prompt += tokens
+    this.#charge()
+  }
+
+  addGenerated(tokens: number): void {
+    this.completion += tokens
+    this.#truth.completion += tokens
+    if (this.#truth.hasLeft) this.#truth.afterLeave += tokens
+    this.#charge()
+  }
+
+  /** As a gateway prices it: rounded up once a request. */
+  #charge(): void {
+    const exact = this.prompt * this.#price.input + this.completion * this.#price.output
+    const cost = Math.ceil(Number(exact.toFixed(6)) * this.factor)
+    this.#truth.spend(cost - this.#charged)
+    this.#charged = cost
+  }
+}
