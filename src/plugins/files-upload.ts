@@ -21,7 +21,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig)
     if (!x.incoming) throw new TypeError('a stream route without a request')
     return shelf.receive(x.incoming, {
       ref: refOf(x),
-      quotaBytes: quotaOf(gateway.config, x),
+      ...quotaOf(gateway.config, x),
       query: x.query,
       maxBytes: config.max_bytes,
       idleMs: limits.uploadIdleMs,

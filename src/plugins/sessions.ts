@@ -44,7 +44,7 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const scripts = scriptsOf(gateway)
     await scripts.load()
-    const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
+    const parts = { gateway, redis: gateway.redis.client, scripts, ...partsOf(gateway, config, scripts) }
     const { book, messages, generations, streams } = parts
     gateway.redis.onReady(() => generations.wake())
     const send = sendRoute(parts)
@@ -59,7 +59,7 @@ export const sessions: Plugin<SessionsConfig> = {
       ],
       begin(x) {
         if (x.route === send.route) return send.begin(x)
-        return withFields.has(x.route) ? { identify: () => checkFields(x) } : undefined
+        return withFields.has(x.route) ? { identify: () => checkFields(x, gateway.config.limits) } : undefined
       },
       close: () => generations.close(),
     }
@@ -71,7 +71,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const { sessionBytes, sessionFirstEventMs: firstEventMs, heartbeatMs } = gateway.config.limits
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const book = createSessionBook({ redis, scripts, retentionMs, replayKeepMs })
-  const messages = createMessageBook(redis)
+  const messages = createMessageBook({ redis, scripts })
   const rows = new StreamRows({
     redis,
     scripts,
