@@ -167,7 +167,9 @@ const limits = z.strictObject({
     .describe('Bytes a second that an upload keeps up over each `upload_idle`, or it is given up.'),
   unsent: bytes()
     .prefault('128MiB')
-    .describe('What clients have not taken of their answers, together; who has too much is dropped.'),
+    .describe(
+      'What clients have not taken of their answers, together; who has too much is dropped.',
+    ),
   readers: z
     .int()
     .min(2)

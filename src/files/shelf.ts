@@ -83,7 +83,8 @@ async function receive(
       signal: going,
       begin: ({ session }) => begin(session),
       reserve: (bytes) => book.reserve(ref, { id, bytes, ...quota }),
-      put: (content) => store.put(objectName(ref, id), content, { signal: going, leavesReserve: true }),
+      put: (content) =>
+        store.put(objectName(ref, id), content, { signal: going, leavesReserve: true }),
     })
     const { expiresAfterS, ...rest } = received
     const createdAt = Math.floor(Date.now() / 1000)

@@ -4,7 +4,6 @@
 import type { Redis } from 'ioredis'
 import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
-import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import { quotaOf } from '../files/quota.ts'
@@ -27,7 +26,7 @@ import type { Send, SendLimits } from '../sessions/turns.ts'
 import { dropFiles, fillFiles, readFiles } from './sessions-files.ts'
 import { replay, shown, userHeader, wantsStream } from './sessions-replay.ts'
 import type { Asked } from './sessions-replay.ts'
-import { idsOf, route } from './sessions-route.ts'
+import { idsOf, modelOf, route } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {
@@ -142,19 +141,6 @@ async function readFree(
   return isFreed ? await readContext(scripts, ref, session) : context
 }
 
-/** The one that was asked for, the session's, or the first that can chat. */
-function modelOf({ config, findModel }: Gateway, name: string | undefined): Model {
-  const model = name === undefined ? firstOf(config) : findModel(name)
-  if (!model?.endpoints.includes('chat')) {
-    throw new GatewayError('model_not_found', { param: 'model' })
-  }
-  return model
-}
-
-function firstOf({ models }: Config): Model | undefined {
-  return [...models.values()].find(({ endpoints }) => endpoints.includes('chat'))
-}
-
 async function begin(parts: SendParts, x: Exchange, sending: Sending): Promise<void> {
   const { rows, gateway } = parts
   // Where its reply is lost, too.
@@ -263,8 +249,9 @@ async function generate(
     status: 200,
     headers: { ...streamHeaders(place), ...userHeader(asked) },
     async stream(out) {
-      await streams.write(out, x, { place, source: running.recording, seq: 0, onLeft })
-      await running.done
+      const { recording: source, done } = running
+      await streams.write(out, x, { place, source, seq: 0, onLeft, paid: done })
+      await done
     },
   }
 }

@@ -44,7 +44,11 @@ async function list(
   const rows = {
     key: keys.messageIds(ref, session),
     async read(ids: readonly string[], room: number) {
-      const { values } = await scripts.run('page', [keys.messages(ref, session)], [`${room}`, ...ids])
+      const { values } = await scripts.run(
+        'page',
+        [keys.messages(ref, session)],
+        [`${room}`, ...ids],
+      )
       return values.slice(2).map((text) => rowOf(String(text), session))
     },
   }

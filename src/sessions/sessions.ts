@@ -182,11 +182,7 @@ async function read(redis: Redis, ref: string, id: string): Promise<Session> {
   return found(sessionOf(await redis.hgetall(keys.session(ref, id))))
 }
 
-function list(
-  options: SessionBookOptions,
-  ref: string,
-  page: Page,
-): Promise<List<ListedSession>> {
+function list(options: SessionBookOptions, ref: string, page: Page): Promise<List<ListedSession>> {
   const { redis } = options
   const readOne = async (id: string): Promise<Row<ListedSession>> => {
     const texts = await redis.hmget(keys.session(ref, id), ...listedFields)

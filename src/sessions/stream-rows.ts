@@ -200,10 +200,14 @@ export class StreamRows {
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
-  async frames({ ref, message }: Place, seq: number): Promise<StoredFrames | undefined> {
+  async frames(
+    { ref, message }: Place,
+    seq: number,
+    batches = batchesARead,
+  ): Promise<StoredFrames | undefined> {
     const { redis } = this.#options
     const key = keys.frames(ref, message)
-    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batchesARead)
+    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
     let text = ''
     let next = seq
     let isEnd = false

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { GatewayError, errorBody } from '../errors.ts'
 import { latin1 } from '../chat/frames.ts'
 import type { Exchange } from '../exchange.ts'
+import type { Places } from '../files/places.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { Answer } from '../plugin.ts'
@@ -22,6 +23,8 @@ export interface StreamsOptions {
   readonly generations: Generations
   readonly replayBytes: number
   readonly heartbeatMs: number
+  /** Of all who read. */
+  readonly places: Places
   /** Throws `message_not_found`. */
   readMessage(place: Place): Promise<StoredMessage>
 }
@@ -32,6 +35,9 @@ interface Source {
   join?(): void
   leave?(): void
 }
+
+/** What a reader is given at once, 128 KiB, is held for it while its client is slow. */
+const readerBatches = 4
 
 const pollMs = 100
 /** Longer than any first event is waited for by default. */
@@ -63,13 +69,14 @@ export class Streams {
   }
 
   /** Writes frames from `seq` on until the end, or until its client has left. */
-  async write(out: StreamOut, x: Exchange, { place, source, seq, onLeft }: Reading): Promise<void> {
+  async write(out: StreamOut, x: Exchange, reading: Reading): Promise<void> {
     const { rows, heartbeatMs } = this.#options
+    const { place, source, seq, onLeft, paid } = reading
     const reader = new Reader(out, {
       log: source.log,
       from: seq,
       heartbeatMs,
-      stored: (from) => rows.frames(place, from),
+      stored: (from) => rows.frames(place, from, readerBatches),
       afterLost: (from) => {
         // Should it not be noted, it is given once more.
         rows.noteTerminal(place, from).catch(() => undefined)
@@ -87,11 +94,32 @@ export class Streams {
       if (x.signal.aborted) onAbort()
     }
     source.join?.()
+    const leave = paid && this.#staysAfter(paid, reader, place)
     try {
       await reader.run()
     } finally {
+      leave?.()
       source.leave?.()
       x.signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** One who goes on reading when the generation that it paid for has ended needs a place, or is to come again. */
+  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: Place): () => void {
+    let hasLeft = false
+    let leave: (() => void) | undefined
+    const onEnd = () => {
+      if (hasLeft) return
+      try {
+        leave = this.#options.places.take(ref)
+      } catch {
+        reader.cut()
+      }
+    }
+    paid.then(onEnd, onEnd)
+    return () => {
+      hasLeft = true
+      leave?.()
     }
   }
 
@@ -189,9 +217,17 @@ export class Streams {
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
     // A place that is no longer kept is said before the stream begins.
-    const kept = source.log.from(seq) ?? (await this.#options.rows.frames(place, seq))
+    const kept =
+      source.log.from(seq) ?? (await this.#options.rows.frames(place, seq, readerBatches))
     if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
-    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
+    const leave = this.#options.places.take(place.ref)
+    const stream = async (out: StreamOut) => {
+      try {
+        await this.write(out, x, { place, source, seq })
+      } finally {
+        leave()
+      }
+    }
     return { status: 200, headers: streamHeaders(place), stream }
   }
 }
@@ -201,6 +237,8 @@ interface Reading {
   readonly source: Source
   readonly seq: number
   onLeft?(): void
+  /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
+  readonly paid?: Promise<unknown>
 }
 
 interface From {

@@ -63,7 +63,9 @@ t.test('instructions have 32 KiB at most', async (t) => {
   const grown = await growth(t, world, async () => {
     const body = { instructions: 'x'.repeat(MiB - 100) }
     const headers = (i: number) => ({ 'idempotency-key': `key-${i}` })
-    const { taken, code } = await fill(30, (i) => world.attacker.at('', { body, headers: headers(i) }))
+    const { taken, code } = await fill(30, (i) =>
+      world.attacker.at('', { body, headers: headers(i) }),
+    )
     t.comment(`${taken} of 30 were taken`)
     t.equal(code, 'invalid_parameter')
   })

@@ -121,7 +121,10 @@ t.test('instructions have 32 KiB of UTF-8 at most, and lists come without them',
   const instructions = 'ü'.repeat(16 * 1024)
   const made = await call('POST ', { instructions })
   t.match(made, { status: 201, body: { instructions } })
-  const refused = { status: 400, body: { error: { code: 'invalid_parameter', param: 'instructions' } } }
+  const refused = {
+    status: 400,
+    body: { error: { code: 'invalid_parameter', param: 'instructions' } },
+  }
   t.match(await call('POST ', { instructions: `${instructions}x` }), refused)
   const { id } = made.body as { id: string }
   t.match(await call(`PATCH /${id}`, { instructions: `${instructions}x` }), refused)

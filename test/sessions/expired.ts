@@ -56,15 +56,18 @@ t.test('where none has expired, what was refused is not asked again', async (t) 
   t.equal(await reclaim(options, ref), 0)
 })
 
-t.test('a session that is kept for ever from now on is given back when it is deleted', async (t) => {
-  const { book, options, ref, redis, ids } = await expire(t)
-  const [, other = ''] = ids
-  const scripts = options.scripts
-  const { createSessionBook } = await import('../../src/sessions/sessions.ts')
-  const forever = createSessionBook({ redis, scripts, retentionMs: 0, replayKeepMs: 1000 })
-  await forever.patch(ref, other, { title: 'x' })
-  t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
-  for (const id of ids.slice(1)) await book.remove(ref, id)
-  await forgetExpired(options, ref, ids)
-  t.equal(await redis.exists(keys.storage(ref)), 0, 'nothing is left')
-})
+t.test(
+  'a session that is kept for ever from now on is given back when it is deleted',
+  async (t) => {
+    const { book, options, ref, redis, ids } = await expire(t)
+    const [, other = ''] = ids
+    const scripts = options.scripts
+    const { createSessionBook } = await import('../../src/sessions/sessions.ts')
+    const forever = createSessionBook({ redis, scripts, retentionMs: 0, replayKeepMs: 1000 })
+    await forever.patch(ref, other, { title: 'x' })
+    t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
+    for (const id of ids.slice(1)) await book.remove(ref, id)
+    await forgetExpired(options, ref, ids)
+    t.equal(await redis.exists(keys.storage(ref)), 0, 'nothing is left')
+  },
+)
