@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
+import { FairTurns } from '../fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis.ts'
@@ -22,6 +23,8 @@ export interface MessageBook {
   read(place: Place): Promise<StoredMessage>
 }
 
+const listsAtOnce = 2
+
 export interface MessageBookOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
@@ -29,8 +32,10 @@ export interface MessageBookOptions {
 
 export function createMessageBook(options: MessageBookOptions): MessageBook {
   const { redis } = options
+  // Each may take and parse a megabyte.
+  const lists = new FairTurns(listsAtOnce)
   return {
-    list: (place, page) => asked(list(options, place, page)),
+    list: (place, page) => lists.run(place.ref, () => asked(list(options, place, page))),
     read: (place) => asked(read(redis, place)),
   }
 }

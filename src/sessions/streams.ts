@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { GatewayError, errorBody } from '../errors.ts'
 import { latin1 } from '../chat/frames.ts'
 import type { Exchange } from '../exchange.ts'
+import { FairTurns } from '../fair-turns.ts'
 import type { Places } from '../files/places.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
@@ -12,6 +13,7 @@ import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
 import type { Generations } from './generations.ts'
 import { Log } from './log.ts'
+import type { Piece } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from './message.ts'
 import { Reader } from './reader.ts'
@@ -36,8 +38,9 @@ interface Source {
   leave?(): void
 }
 
-/** What a reader is given at once, 128 KiB, is held for it while its client is slow. */
-const readerBatches = 4
+/** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
+const readerBatches = 2
+const readsAtOnce = 2
 
 const pollMs = 100
 /** Longer than any first event is waited for by default. */
@@ -47,6 +50,8 @@ const cancelPolls = 50
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
+  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. */
+  readonly #reads = new FairTurns(readsAtOnce)
 
   constructor(options: StreamsOptions) {
     this.#options = options
@@ -76,7 +81,7 @@ export class Streams {
       log: source.log,
       from: seq,
       heartbeatMs,
-      stored: (from) => rows.frames(place, from, readerBatches),
+      stored: (from) => this.#stored(place, from, readerBatches),
       afterLost: (from) => {
         // Should it not be noted, it is given once more.
         rows.noteTerminal(place, from).catch(() => undefined)
@@ -216,11 +221,13 @@ export class Streams {
     place: Place,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    // A place that is no longer kept is said before the stream begins.
-    const kept =
-      source.log.from(seq) ?? (await this.#options.rows.frames(place, seq, readerBatches))
-    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
     const leave = this.#options.places.take(place.ref)
+    try {
+      await this.#checkKept(place, { source, seq })
+    } catch (error) {
+      leave()
+      throw error
+    }
     const stream = async (out: StreamOut) => {
       try {
         await this.write(out, x, { place, source, seq })
@@ -229,6 +236,16 @@ export class Streams {
       }
     }
     return { status: 200, headers: streamHeaders(place), stream }
+  }
+
+  /** A place that is no longer kept is said before the stream begins. */
+  async #checkKept(place: Place, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
+    const kept = source.log.from(seq, 1) ?? (await this.#stored(place, seq, 1))
+    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
+  }
+
+  #stored(place: Place, seq: number, batches: number): Promise<Piece | undefined> {
+    return this.#reads.run(place.ref, () => this.#options.rows.frames(place, seq, batches))
   }
 }
 
