@@ -12,6 +12,7 @@ import { hasLeft, sendAnswer, sendError } from './http/reply.ts'
 import { createRouter } from './http/router.ts'
 import type { Router } from './http/router.ts'
 import { createListener } from './http/server.ts'
+import { shareOf } from './http/slow-reader.ts'
 import type { HttpListener } from './http/server.ts'
 import { parseTarget } from './http/target.ts'
 import type { Target } from './http/target.ts'
@@ -241,6 +242,7 @@ class HttpWire implements Wire {
     const { metrics, config } = gateway
     const limits = {
       readerStallMs: config.limits.readerStallMs,
+      unsent: x.caller && shareOf(gateway.pools.unsent, x.caller.ref),
       onDrop: () => metrics.readersDropped.inc(),
       onContent: (bytes: number) => metrics.downloadBytes.inc(bytes),
     }

@@ -65,7 +65,10 @@ export const errorTable = {
   insufficient_scope: denied(403, 'The API key lacks the scope that this route needs.'),
   model_not_allowed: denied(403, 'This key or plan may not use this model.'),
   account_suspended: denied(403, 'The account is suspended. Contact the operator.'),
-  storage_quota_exceeded: denied(403, 'The storage quota is used up. Delete files first.'),
+  storage_quota_exceeded: denied(
+    403,
+    'The storage quota is used up. Delete files or sessions first.',
+  ),
   origin_not_allowed: denied(403, 'Web pages may not call the admin listener.'),
   session_not_found: missing(404, 'There is no such session.'),
   message_not_found: missing(404, 'There is no such message.'),

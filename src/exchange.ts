@@ -73,23 +73,15 @@ export interface Caller {
   models?: readonly string[]
 }
 
-/** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept…` there for a day. */
+/** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept` there for a day. */
 export interface Claim {
   /** Of Redis. */
   readonly key: string
   readonly running: string
-  /** What a repetition is answered: the creation's own answer. */
-  keptAnswer(answer: KeptAnswer): string
-  /** What a repetition is led to by the route's `replay`. */
-  keptPointer(pointer: string): string
+  /** What a repetition is led to by the route's `replay`: ids, at most 100 characters. */
+  kept(pointer: string): string
   /** Set by who wrote it: the claim is not let go when the exchange ends. */
   isKept: boolean
-}
-
-export interface KeptAnswer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
 }
 
 /** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */

@@ -33,6 +33,7 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
+import { SharedPool } from './shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
 
@@ -65,8 +66,17 @@ export interface Gateway {
   /** Undefined where the plugin `files` is off. */
   readonly shelf: Shelf | undefined
   readonly state: { draining: boolean }
+  readonly pools: Pools
   /** By id or alias. */
   findModel(name: string): Model | undefined
+}
+
+/** What accounts share in this process. */
+export interface Pools {
+  /** Bytes of answers that clients have not taken yet. */
+  readonly unsent: SharedPool
+  /** Streams that are read, downloads. */
+  readonly readers: SharedPool
 }
 
 /** A plugin's Running under its name. */
@@ -102,12 +112,14 @@ export async function startGateway(
   const ledger = await openLedger(config, { redis, store, metrics, log, undo })
   const accounts = createAccounts({ redis: redis.client, pepper: pepperOf(config) })
   const state = { draining: false }
+  const { unsentBytes, readers } = config.limits
+  const pools = { unsent: new SharedPool(unsentBytes), readers: new SharedPool(readers) }
   const findModel = modelIndex(config)
   const shelf = config.plugins.has('files')
     ? await shelve({ redis, store, metrics, log, undo })
     : undefined
   const core = { config, effective, redis, ledger, accounts, store, shelf }
-  const gateway = { ...core, metrics, log, state, findModel }
+  const gateway = { ...core, metrics, log, state, pools, findModel }
   watch(gateway, undo)
   const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
   const doors = await openDoors(gateway, running)

@@ -9,14 +9,17 @@ import { readMembers } from './redis-members.ts'
 export interface Rows<T> {
   /** The zset. */
   readonly key: string
-  /** In one flight, in the order of the ids. */
-  read(ids: readonly string[]): Promise<readonly Row<T>[]>
+  /** In one flight, in the order of the ids; fewer than asked for where they have more than `room` bytes. */
+  read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>
+  /** Ids whose rows are gone; by default they are only taken out of the zset. */
+  forget?(ids: readonly string[]): Promise<unknown>
 }
 
 /** `unreadable` is there, but none of ours. */
 export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'unreadable'
 
-const largestPage = 8 * 1024 * 1024
+/** A page is made, and held until its client has taken it: `has_more` tells the client to go on. */
+const largestPage = 1024 * 1024
 const rowsAFlight = 26
 
 export async function readPage<T extends { readonly id: string }>(
@@ -45,17 +48,17 @@ interface Walk extends Direction {
 
 async function* walk<T>(
   redis: Redis,
-  { key, read }: Rows<T>,
+  { key, read, forget = (gone) => redis.zrem(key, ...gone) }: Rows<T>,
   { cursor, isUpwards, mostAFlight: count }: Walk,
 ) {
   for (;;) {
     const ids = await readMembers(redis, key, { cursor, isUpwards, count })
     if (ids.length === 0) return
-    const found = await read(ids)
+    const found = await read(ids, largestPage)
     const gone = ids.filter((_id, at) => found[at] === 'gone')
-    if (gone.length > 0) await redis.zrem(key, ...gone)
+    if (gone.length > 0) await forget(gone)
     for (const row of found) if (typeof row === 'object') yield row
-    if (ids.length < count) return
-    cursor = ids.at(-1)
+    if (found.length === ids.length && ids.length < count) return
+    cursor = ids[found.length - 1]
   }
 }

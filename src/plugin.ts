@@ -44,8 +44,10 @@ export interface Route {
   readonly metered?: boolean
   /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
   readonly creates?: boolean
-  /** What a claim's pointer stands for, answered again. Needed where a claim can hold one. */
+  /** What a claim's pointer stands for, answered again. Needed where the route `creates`. */
   replay?(x: Exchange, pointer: string): Promise<Answer>
+  /** A repetition waits for the first try, to read its stream along; elsewhere it is `idempotency_in_progress`. */
+  readonly awaitsFirst?: boolean
   /** The client's leaving fires x.signal. */
   readonly abortOnLeave?: boolean
   serve(x: Exchange, run: Run): Promise<Answer>

@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { claimLeaseMs, createClaims } from '../src/claims.ts'
 import type { Found, Try } from '../src/claims.ts'
 import type { Claim } from '../src/exchange.ts'
+import { newId } from '../src/ids.ts'
 import { connectLink } from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { until } from './fixtures/until.ts'
@@ -43,12 +44,17 @@ t.test('of 50 tries one takes the key, for 10 s; the others see it running', asy
 t.test('what is kept is found by repetitions, whatever try keeps it', async (t) => {
   const { redis, placeOf } = await start(t)
   const claim = taken(await placeOf(first).take())
-  const answer = { status: 201, headers: { location: '/here' }, body: '{"id":"ä"}' }
-  await redis.set(claim.key, claim.keptAnswer(answer))
-  t.strictSame(await placeOf(second).take(), { is: 'answered', answer })
-  await redis.set(claim.key, claim.keptPointer('msg_1'))
-  t.strictSame(await placeOf(second).take(), { is: 'pointing', pointer: 'msg_1' })
-  t.strictSame(await placeOf(second).look(), { is: 'pointing', pointer: 'msg_1' })
+  await redis.set(claim.key, claim.kept('msg_1 msg_0'))
+  t.strictSame(await placeOf(second).take(), { is: 'pointing', pointer: 'msg_1 msg_0' })
+  t.strictSame(await placeOf(second).look(), { is: 'pointing', pointer: 'msg_1 msg_0' })
+})
+
+t.test('what a created session leaves for a day is less than 200 bytes', async (t) => {
+  const { redis, placeOf } = await start(t)
+  const claim = taken(await placeOf({ ...first, key: 'k'.repeat(255) }).take())
+  await redis.set(claim.key, claim.kept(newId('sess')), 'EX', 86_400)
+  const bytes = await redis.memory('USAGE', claim.key)
+  t.ok(Number(bytes) <= 200, `${bytes}`)
 })
 
 t.test('another body under the same key is refused, running or kept', async (t) => {
@@ -56,7 +62,7 @@ t.test('another body under the same key is refused, running or kept', async (t) 
   const claim = taken(await placeOf(first).take())
   const other = placeOf({ ...second, body: Buffer.from('{ }') })
   await t.rejects(other.take(), { code: 'idempotency_key_reused' })
-  await redis.set(claim.key, claim.keptPointer('msg_1'))
+  await redis.set(claim.key, claim.kept('msg_1'))
   await t.rejects(other.take(), { code: 'idempotency_key_reused' })
   await t.rejects(other.look(), { code: 'idempotency_key_reused' })
 })
@@ -99,7 +105,7 @@ t.test('a try lets go of its own claim alone', async (t) => {
   await until(async () => (await two.take()).is === 'taken')
   await one.release()
   t.match(await one.take(), { is: 'running' }, 'not of the one that took it over')
-  await redis.set(claim.key, claim.keptPointer('msg_1'))
+  await redis.set(claim.key, claim.kept('msg_1'))
   await two.release()
   t.match(await two.take(), { is: 'pointing' }, 'nor of what is kept')
 })

@@ -9,6 +9,7 @@ const plan = (models: readonly string[]): Plan => ({
   concurrency: 1,
   models,
   storageBytes: 1,
+  unpaidStorageBytes: 1,
 })
 
 t.test('a model may be used where key and plan both allow it', async (t) => {

@@ -68,8 +68,10 @@ export interface Plan {
   readonly concurrency: number
   /** `*` allows all. */
   readonly models: readonly string[]
-  /** All files of one account together. */
+  /** All files and sessions of one account together. */
   readonly storageBytes: number
+  /** The same of an account whose balance is 0. */
+  readonly unpaidStorageBytes: number
 }
 
 export interface RedisAddress {
@@ -90,7 +92,13 @@ interface SingleRedis extends RedisAddress {
 export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
 
 /** An S3 bucket, or a folder by its absolute path. */
-export type StoreConfig = { readonly disk: { readonly path: string } } | { readonly s3: S3Config }
+export type StoreConfig = { readonly disk: DiskConfig } | { readonly s3: S3Config }
+
+export interface DiskConfig {
+  readonly path: string
+  /** That files leave free on its file system; not given, nothing. */
+  readonly reserveBytes?: number
+}
 
 export interface S3Config {
   readonly bucket: string
@@ -129,6 +137,10 @@ export interface Limits {
   readonly bodyBytesPerSecond: number
   /** All uploads that run, together. */
   readonly uploadsBytes: number
+  /** All answers that their clients have not taken yet, together. */
+  readonly unsentBytes: number
+  /** Streams read again and downloads, all accounts together. */
+  readonly readers: number
   readonly heartbeatMs: number
   readonly readerStallMs: number
   readonly jsonBodyMs: number
@@ -136,12 +148,15 @@ export interface Limits {
   readonly keepAliveMs: number
   /** An upload of which nothing arrives for so long is given up. */
   readonly uploadIdleMs: number
+  /** A second; over `uploadIdleMs` it has to keep it up. */
+  readonly uploadRateBytes: number
   /** How long the first content is waited for before 200 is committed. */
   readonly firstByteMs: number
   /** The same for a message of a session. */
   readonly sessionFirstEventMs: number
   /** All messages of one session together. */
   readonly sessionBytes: number
+  readonly instructionsBytes: number
   /** Images and files in one message. */
   readonly attachments: number
 }

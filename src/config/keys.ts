@@ -102,10 +102,18 @@ const s3 = z.strictObject({
     .describe('Parts of one upload that are in memory at a time.'),
 })
 
+/** Redis' append-only file mostly stands on the same file system, and must not find it full. */
+export const defaultReserveBytes = 2 ** 30
+
 /** One of them: the check of the whole file sees to it. */
 const storeBlock = z.strictObject({
   disk: z
-    .strictObject({ path: path().describe('Folder for the files.') })
+    .strictObject({
+      path: path().describe('Folder for the files.'),
+      reserve: bytes({ min: 0 })
+        .prefault(defaultReserveBytes)
+        .describe('No file is taken that would leave less free on its file system.'),
+    })
     .optional()
     .describe('Keeps files in a folder.'),
   s3: s3.optional().describe('Keeps files in an S3 bucket.'),
@@ -129,7 +137,7 @@ const limits = z.strictObject({
   heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
   reader_stall: duration()
     .prefault('30s')
-    .describe('A client that takes nothing of its stream for so long is dropped.'),
+    .describe('A client that takes nothing of its answer for so long is dropped.'),
   json_body: duration().prefault('60s').describe('For the whole of a JSON body to arrive.'),
   headers: duration().prefault('60s').describe('For the headers of a request to arrive.'),
   keep_alive: duration().prefault('75s').describe('An idle connection is kept for so long.'),
@@ -142,6 +150,9 @@ const limits = z.strictObject({
   session: bytes()
     .prefault('32MiB')
     .describe('All messages of one session together; a full session takes no more.'),
+  instructions: bytes({ min: 0 })
+    .prefault('32KiB')
+    .describe('Instructions of a session. Lists of sessions come without them.'),
   attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
   answer: bytes().prefault('64MiB').describe("Largest whole (not streamed) answer of a backend's."),
   bodies: bytes()
@@ -160,6 +171,19 @@ const limits = z.strictObject({
   upload_idle: duration()
     .prefault('30s')
     .describe('An upload of which nothing arrives for so long is given up.'),
+  upload_rate: bytes({ min: 0 })
+    .prefault('1KiB')
+    .describe('Bytes a second that an upload keeps up over each `upload_idle`, or it is given up.'),
+  unsent: bytes()
+    .prefault('128MiB')
+    .describe(
+      'What clients have not taken of their answers, together; who has too much is dropped.',
+    ),
+  readers: z
+    .int()
+    .min(2)
+    .default(10_000)
+    .describe('Streams that are read again and downloads, together; an account gets half at most.'),
 })
 
 const log = z.strictObject({

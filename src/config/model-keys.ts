@@ -179,7 +179,12 @@ const plan = z.strictObject({
     .array(z.string().min(1))
     .default(['*'])
     .describe('Models that the plan may use, by id or alias; `*` is all.'),
-  storage: bytes({ min: 0 }).prefault('10GiB').describe('All files of one account together.'),
+  storage: bytes({ min: 0 })
+    .prefault('10GiB')
+    .describe('All files and sessions of one account together.'),
+  storage_unpaid: bytes({ min: 0 })
+    .prefault('100MiB')
+    .describe('The same of an account whose balance is 0; at most what `storage` is.'),
 })
 
 const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {

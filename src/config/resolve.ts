@@ -13,6 +13,7 @@ import type {
   Target,
 } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
+import { defaultReserveBytes } from './keys.ts'
 import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
@@ -53,7 +54,8 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
 function resolveStore({ store, data }: GatewayKeys): StoreConfig {
   if (store !== 'disk' && store.s3) return { s3: resolveS3(store.s3) }
   const given = store === 'disk' ? undefined : store.disk
-  return { disk: given ?? { path: join(data, 'store') } }
+  const { path, reserve } = given ?? { path: join(data, 'store'), reserve: defaultReserveBytes }
+  return { disk: { path, reserveBytes: reserve } }
 }
 
 function resolveS3(keys: S3Keys): S3Config {
@@ -178,6 +180,7 @@ function resolvePlans(
     concurrency: plan.concurrency,
     models: plan.models.map(idOf),
     storageBytes: plan.storage,
+    unpaidStorageBytes: plan.storage_unpaid,
   })
   return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(plan)]))
 }
@@ -200,15 +203,19 @@ function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
     bodiesBytes: keys.bodies,
     bodyBytesPerSecond: keys.body_rate,
     uploadsBytes: keys.uploads,
+    unsentBytes: keys.unsent,
+    readers: keys.readers,
     heartbeatMs: keys.heartbeat,
     readerStallMs: keys.reader_stall,
     jsonBodyMs: keys.json_body,
     headersMs: keys.headers,
     keepAliveMs: keys.keep_alive,
     uploadIdleMs: keys.upload_idle,
+    uploadRateBytes: keys.upload_rate,
     firstByteMs: keys.first_byte,
     sessionFirstEventMs: keys.session_first_event,
     sessionBytes: keys.session,
+    instructionsBytes: keys.instructions,
     attachments: keys.attachments,
   }
 }

@@ -12,6 +12,8 @@ import { announced, dueMember, lookAgainAfterMs, persistently } from './due.ts'
 import { fieldsOf } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 import type { FileScripts } from './library.ts'
+import { quotaWords } from './quota.ts'
+import type { Quota } from './quota.ts'
 import { removeFile, removeFilesOf } from './removal.ts'
 import { listRows, readRow, readRows } from './rows.ts'
 
@@ -21,11 +23,10 @@ export interface Upload {
   readonly session: string
 }
 
-export interface Reservation {
+export interface Reservation extends Quota {
   readonly id: string
   /** That it needs in all: asked for again, it counts once. */
   readonly bytes: number
-  readonly quotaBytes: number
 }
 
 /**
@@ -44,7 +45,7 @@ export interface FileBook {
    * The row, in place of what was reserved. Throws `session_not_found`, `storage_quota_exceeded`; then the object is the caller's to
    * take away, and `abandon` after it. After `ledger_unavailable` nobody knows: the object has to stay, the sweeper finds out.
    */
-  commit(ref: string, row: FileRow, quotaBytes: number): Promise<void>
+  commit(ref: string, row: FileRow, quota: Quota): Promise<void>
   /** After the object is gone, or was never there. `mayCome`: a put of it was cut, and the store may yet end it. */
   abandon(ref: string, id: string, mayCome?: boolean): Promise<void>
   /** Throws `file_not_found`, also once its session is gone; `file_expired`. */
@@ -85,7 +86,7 @@ export function createFileBook({
     begin: (ref, upload) => begin(uploads, ref, upload),
     reserve: (ref, reservation) => reserve(uploads, ref, reservation),
     renew: (ref, id) => reserve(uploads, ref, { id, bytes: 0, quotaBytes: 0 }),
-    commit: (ref, row, quotaBytes) => commit(uploads, ref, { row, quotaBytes }),
+    commit: (ref, row, quota) => commit(uploads, ref, { row, ...quota }),
     abandon: (ref, id, mayCome = false) => abandon(uploads, ref, { id, mayCome }),
     read: (ref, id) => readRow(redis, ref, id),
     readMany: (ref, ids) => readRows(redis, ref, ids),
@@ -117,22 +118,21 @@ async function begin(
 async function reserve(
   { redis, scripts, leaseMs }: LeaseOptions,
   ref: string,
-  { id, bytes, quotaBytes }: Reservation,
+  { id, bytes, ...quota }: Reservation,
 ): Promise<void> {
-  const names = [keys.storage(ref), keys.due(ref)]
-  const words = [id, `${bytes}`, `${quotaBytes}`, `${leaseMs}`]
+  const names = [keys.storage(ref), keys.due(ref), keys.account(ref)]
+  const words = [id, `${bytes}`, quotaWords(quota), `${leaseMs}`]
   accept(await persistently(redis, () => scripts.run('reserve', names, words)))
 }
 
-interface Commitment {
+interface Commitment extends Quota {
   readonly row: FileRow
-  readonly quotaBytes: number
 }
 
 async function commit(
   { redis, scripts }: LeaseOptions,
   ref: string,
-  { row, quotaBytes }: Commitment,
+  { row, ...quota }: Commitment,
 ): Promise<void> {
   const { id, session, bytes, expiresAt } = row
   const names = [
@@ -142,10 +142,11 @@ async function commit(
     keys.file(ref, id),
     keys.storage(ref),
     keys.due(ref),
+    keys.account(ref),
   ]
   const run = (minute: string) =>
     scripts.run('commit', names, [
-      `${id} ${session} ${bytes} ${quotaBytes}`,
+      `${id} ${session} ${bytes} ${quotaWords(quota)}`,
       `${expiresAt ?? ''}`,
       minute,
       ...fieldsOf(row),

@@ -16,6 +16,8 @@ export interface FormOptions {
   readonly tooLarge: () => GatewayError
   /** Without a byte from the client; time in which the reader of the parts holds it back does not count. */
   readonly idleMs: number
+  /** A second: fewer over `idleMs` in which nobody held the client back is too slow. */
+  readonly rateBytes: number
   /** Aborted by whoever finds the first cause to stop, the form or its reader; the reason is that cause. */
   readonly stop: AbortController
 }
@@ -200,16 +202,22 @@ function decodeParam(raw: string): string {
   return isUtf8(bytes) ? bytes.toString() : windows1252.decode(bytes)
 }
 
-/** The one loop of a form's bytes; it ends by: whole, too many, idle, client gone, stopped by others. */
+/** The one loop of a form's bytes; it ends by: whole, too many, idle, too slow, client gone, stopped by others. */
 function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
-  const { maxBytes, tooLarge, idleMs, stop } = options
+  const { maxBytes, tooLarge, idleMs, rateBytes, stop } = options
   const { socket } = req
+  const leastBytes = (rateBytes * idleMs) / 1000
   let received = 0
+  let before = 0
+  let wasHeld = false
   const onData = (chunk: Buffer) => {
     idle.refresh()
     received += chunk.length
     if (received > maxBytes) stop.abort(tooLarge())
-    else if (!parser.write(chunk)) req.pause()
+    else if (!parser.write(chunk)) {
+      wasHeld = true
+      req.pause()
+    }
   }
   const onDrain = () => {
     idle.refresh()
@@ -219,6 +227,12 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
     const isHeld = parser.writableNeedDrain
     if (!isHeld) stop.abort(new GatewayError('request_timeout'))
   }
+  // Its place is worth something to others, too: a byte now and then does not keep it.
+  const onPeriod = () => {
+    if (!wasHeld && received - before < leastBytes) stop.abort(tooSlow(rateBytes))
+    before = received
+    wasHeld = parser.writableNeedDrain
+  }
   const onEnd = () => {
     settle()
     // Not `end`: for a file that was opened by a boundary within its headers it waits for ever. Once all is parsed, what is
@@ -227,8 +241,10 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   }
   const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
   const idle = setTimeout(onIdle, idleMs)
+  const periods = setInterval(onPeriod, idleMs)
   const settle = () => {
     clearTimeout(idle)
+    clearInterval(periods)
     req.pause().off('data', onData).off('end', onEnd).off('close', onClose)
     socket.off('close', onClose)
     parser.off('drain', onDrain)
@@ -240,4 +256,9 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   req.on('data', onData).on('end', onEnd).on('close', onClose)
   // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
   socket.on('close', onClose)
+}
+
+function tooSlow(rateBytes: number): GatewayError {
+  const message = `Less than ${rateBytes} bytes a second arrived of the upload. Send it again on a faster line.`
+  return new GatewayError('request_timeout', { message })
 }

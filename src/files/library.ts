@@ -2,12 +2,15 @@
 
 import type { ScriptLibrary, Scripts } from '../scripts.ts'
 
+/** What an account has stored: sessions count in the same row. */
+const storage = '../../storage'
+
 export const fileScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     begin: ['announced'],
-    reserve: [],
-    commit: ['announced'],
+    reserve: [storage],
+    commit: [storage, 'announced'],
     forget: [],
     drop: ['announced', 'away'],
     expire: ['away'],

@@ -11,6 +11,7 @@ import { objectName } from './file-row.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
 import { soon } from './patience.ts'
+import type { Quota } from './quota.ts'
 import { receiveUpload } from './upload.ts'
 import type { UploadOptions } from './upload.ts'
 
@@ -29,10 +30,8 @@ export interface Shelf {
   load(ref: string, id: string): Promise<Buffer>
 }
 
-interface Owner {
+interface Owner extends Quota {
   readonly ref: string
-  /** What all files of the account may have. */
-  readonly quotaBytes: number
 }
 
 export interface ReceiveOptions extends Owner, Omit<UploadOptions, 'begin' | 'reserve' | 'put'> {}
@@ -72,40 +71,43 @@ interface Parts {
 async function receive(
   parts: Parts,
   req: IncomingMessage,
-  { ref, quotaBytes, ...options }: ReceiveOptions,
+  { ref, quotaBytes, unpaidBytes, ...options }: ReceiveOptions,
 ): Promise<FileRow> {
   const { book, store } = parts
   const id = newId('file')
   const { signal } = options
+  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     const received = await receiveUpload(req, {
       ...options,
       signal: going,
       begin: ({ session }) => begin(session),
-      reserve: (bytes) => book.reserve(ref, { id, bytes, quotaBytes }),
-      put: (content) => store.put(objectName(ref, id), content, { signal: going }),
+      reserve: (bytes) => book.reserve(ref, { id, bytes, ...quota }),
+      put: (content) =>
+        store.put(objectName(ref, id), content, { signal: going, leavesReserve: true }),
     })
     const { expiresAfterS, ...rest } = received
     const createdAt = Math.floor(Date.now() / 1000)
     const expiresAt = expiresAfterS === null ? null : createdAt + expiresAfterS
-    return { row: { ...rest, id, createdAt, expiresAt }, quotaBytes }
+    return { row: { ...rest, id, createdAt, expiresAt }, quota }
   })
 }
 
 async function keep(
   parts: Parts,
   content: Buffer,
-  { ref, quotaBytes, signal, ...file }: KeptFile,
+  { ref, quotaBytes, unpaidBytes, signal, ...file }: KeptFile,
 ): Promise<FileRow> {
   const { book, store } = parts
   const { id, session } = file
+  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
   const bytes = content.length
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     await begin(session)
-    await book.reserve(ref, { id, bytes, quotaBytes })
-    await store.put(objectName(ref, id), content, { signal: going })
+    await book.reserve(ref, { id, bytes, ...quota })
+    await store.put(objectName(ref, id), content, { signal: going, leavesReserve: true })
     const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
-    return { row, quotaBytes }
+    return { row, quota }
   })
 }
 
@@ -116,7 +118,7 @@ interface Place {
 
 interface Stored {
   readonly row: FileRow
-  readonly quotaBytes: number
+  readonly quota: Quota
 }
 
 /** Puts the object there, its record `begin`s before it. `going` ends when the record is lost. */
@@ -138,9 +140,9 @@ async function recorded(
     return book.begin(ref, { id, session })
   }
   try {
-    const { row, quotaBytes } = await put(begin, AbortSignal.any([signal, lost.signal]))
+    const { row, quota } = await put(begin, AbortSignal.any([signal, lost.signal]))
     isCommitting = true
-    await book.commit(ref, row, quotaBytes)
+    await book.commit(ref, row, quota)
     return row
   } catch (error) {
     // The row may be there: the sweeper finds out.

@@ -42,6 +42,8 @@ export interface UploadOptions {
   readonly maxBytes: number
   /** Without a byte from the client; time in which we hold it back does not count. */
   readonly idleMs: number
+  /** A second, kept up over each `idleMs`; not given, any. */
+  readonly rateBytes?: number
   /** Content types that may be stored, of those sniffed: `*\/*`, `image/*`, `application/pdf`. */
   readonly allow: readonly string[]
   /** Its reason is what the upload rejects with; ClientLeft where it has none. */
@@ -77,7 +79,8 @@ export async function receiveUpload(
   const onSignal = () => stop.abort(reasonOf(options.signal))
   if (options.signal.aborted) throw reasonOf(options.signal)
   options.signal.addEventListener('abort', onSignal)
-  const form = readForm(req, parser, { maxBytes, tooLarge, idleMs: options.idleMs, stop })
+  const { idleMs, rateBytes = 0 } = options
+  const form = readForm(req, parser, { maxBytes, tooLarge, idleMs, rateBytes, stop })
   const upload: Upload = { fields, form, options, stop, length, tooLarge }
   try {
     return await receive(upload)

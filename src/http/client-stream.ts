@@ -3,13 +3,11 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { watchReader } from './slow-reader.ts'
+import type { ReaderLimits } from './slow-reader.ts'
 import type { StreamOut } from './stream-out.ts'
 
-export interface StreamLimits {
-  /** A client that takes nothing for so long is dropped. */
-  readonly readerStallMs: number
-  /** Told of each client that was. */
-  onDrop?(): void
+export interface StreamLimits extends ReaderLimits {
   /** Told of each piece of content that is written. */
   onContent?(bytes: number): void
 }
@@ -27,8 +25,7 @@ export interface StreamHead {
 
 export function openClientStream(res: ServerResponse, head: StreamHead): ClientStream {
   const framed = beginStream(res, head)
-  dropWhenStuck(res, head.limits)
-  return new Stream(res, framed)
+  return new Stream(res, { framed, measure: watchReader(res, head.limits) })
 }
 
 /** True where each write has to be framed as a chunk by hand. */
@@ -49,15 +46,23 @@ function beginStream(res: ServerResponse, { status, headers }: StreamHead): bool
 /** A writer that does not wait for `drained` is cut off here; one event of a backend may be 8 MiB. */
 const maxBufferedBytes = 32 * 1024 * 1024
 
+interface Writing {
+  readonly framed: boolean
+  /** Of the watch on its client. */
+  measure(): void
+}
+
 class Stream implements ClientStream {
   readonly #res: ServerResponse
   readonly #framed: boolean
   readonly #hasBody: boolean
+  readonly #measure: () => void
   #draining: Promise<void> | undefined
 
-  constructor(res: ServerResponse, framed: boolean) {
+  constructor(res: ServerResponse, { framed, measure }: Writing) {
     this.#res = res
     this.#framed = framed
+    this.#measure = measure
     this.#hasBody = res.req.method !== 'HEAD' && res.statusCode !== 204 && res.statusCode !== 304
   }
 
@@ -72,6 +77,7 @@ class Stream implements ClientStream {
     const socket = this.#direct()
     if (socket ? socket.write(frame, 'latin1') : res.write(frame, 'latin1')) return true
     if (res.writableLength > maxBufferedBytes) res.destroy()
+    this.#measure()
     return false
   }
 
@@ -108,24 +114,11 @@ class Stream implements ClientStream {
       res.off('drain', done).off('close', done)
       socket?.off('drain', done)
       this.#draining = undefined
+      this.#measure()
       resolve()
     }
     res.on('drain', done).on('close', done)
     socket?.on('drain', done)
     return promise
   }
-}
-
-/** Node's socket time-out knows a write that is still moving from one that is stuck. */
-export function dropWhenStuck(res: ServerResponse, { readerStallMs, onDrop }: StreamLimits): void {
-  res.setTimeout(readerStallMs, () => {
-    // It fires in mere silence too: a stream may have nothing to say for long.
-    if (res.destroyed || !isStuck(res)) return
-    onDrop?.()
-    res.destroy()
-  })
-}
-
-function isStuck(res: ServerResponse): boolean {
-  return res.writableLength > 0 || (res.socket?.writableLength ?? 0) > 0
 }

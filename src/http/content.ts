@@ -6,8 +6,8 @@ import type { Readable } from 'node:stream'
 import type { ServerResponse } from 'node:http'
 import { discard } from '../discard.ts'
 import { GatewayError } from '../errors.ts'
-import { dropWhenStuck } from './client-stream.ts'
 import type { StreamLimits } from './client-stream.ts'
+import { watchReader } from './slow-reader.ts'
 
 export interface Content {
   readonly status: number
@@ -34,9 +34,9 @@ export async function sendContent(res: ServerResponse, sending: Content): Promis
   if (signal) addAbortSignal(signal, content)
   try {
     if (res.destroyed) return
-    dropWhenStuck(res, sending.limits)
+    const measure = watchReader(res, sending.limits)
     if (res.req.method === 'HEAD') writeHead(res, sending)
-    else await pour(res, sending)
+    else await pour(res, { ...sending, measure })
     // Gone while the content was closing: nothing closes any more.
     if (res.destroyed) return
     // The end may be long in coming: behind other answers, or at a slow client.
@@ -52,12 +52,17 @@ export async function sendContent(res: ServerResponse, sending: Content): Promis
   }
 }
 
+interface Pouring extends Content {
+  /** Of the watch on its client. */
+  measure(): void
+}
+
 /**
  * What breaks before its first byte can still be refused. After it the length has to hold: more bytes would be read as
  * the next answer, and of fewer the next answer's would be read as the rest.
  */
-async function pour(res: ServerResponse, sending: Content): Promise<void> {
-  const { content, length } = sending
+async function pour(res: ServerResponse, sending: Pouring): Promise<void> {
+  const { content, length, measure } = sending
   // No length is NaN, which no bound is above or below.
   let left = Number(length)
   const write = (chunk: Buffer) => {
@@ -73,7 +78,11 @@ async function pour(res: ServerResponse, sending: Content): Promise<void> {
       if (left < 0) throw new Error(`the content is longer than ${length} bytes`)
       // Who counts bytes may leave with the last of them, and would seem to have left too early.
       if (left === 0) last = chunk
-      else if (!write(chunk)) await drained(res, content)
+      else if (!write(chunk)) {
+        measure()
+        await drained(res, content)
+        measure()
+      }
     }
     if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)
     if (last) write(last)

@@ -8,13 +8,14 @@ import type { Readable } from 'node:stream'
 import { errorBody } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Answer } from '../plugin.ts'
-import { dropWhenStuck, openClientStream } from './client-stream.ts'
+import { openClientStream } from './client-stream.ts'
 import type { ClientStream, StreamLimits } from './client-stream.ts'
 import { sendContent } from './content.ts'
 import type { Content } from './content.ts'
 import { headerList, headerOf } from './headers.ts'
 import type { Headers } from './headers.ts'
 import { linger } from './linger.ts'
+import { watchReader } from './slow-reader.ts'
 
 /** What an answer needs of its exchange. */
 export interface Replying {
@@ -46,7 +47,7 @@ export async function sendAnswer(
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
-    if (res.writableLength > 0) dropWhenStuck(res, limits)
+    if (res.writableLength > 0 && !res.destroyed) watchReader(res, limits)()
     return
   }
   const out = openStream(res, x, { status: answer.status, headers: answer.headers, limits })

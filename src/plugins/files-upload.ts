@@ -8,23 +8,21 @@ import { quotaOf } from '../files/quota.ts'
 import { filesPath } from '../files/shelf.ts'
 import type { Shelf } from '../files/shelf.ts'
 import type { Gateway } from '../gateway.ts'
-import { createBodyBudget } from '../http/body.ts'
 import type { Answer, Route } from '../plugin.ts'
-import { uploadMemoryBytes } from '../store/open.ts'
 import type { FilesConfig } from './files.ts'
 
 export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig): Route {
   const { metrics } = gateway
-  const { limits, store } = gateway.config
-  const memory = createBodyBudget(limits.uploadsBytes)
+  const { limits } = gateway.config
   const receive = (x: Exchange) => {
     if (!x.incoming) throw new TypeError('a stream route without a request')
     return shelf.receive(x.incoming, {
       ref: refOf(x),
-      quotaBytes: quotaOf(gateway.config, x),
+      ...quotaOf(gateway.config, x),
       query: x.query,
       maxBytes: config.max_bytes,
       idleMs: limits.uploadIdleMs,
+      rateBytes: limits.uploadRateBytes,
       allow: config.allow,
       signal: x.signal,
       onBytes: (count) => metrics.uploadBytes.inc(count),
@@ -35,15 +33,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig)
     path: `${filesPath}/upload`,
     access: 'files',
     body: 'stream',
-    async serve(x) {
-      const claim = memory.claim(() => refOf(x))
-      try {
-        claim.take(uploadMemoryBytes(store))
-        return created(await receive(x))
-      } finally {
-        claim.release()
-      }
-    },
+    serve: async (x) => created(await receive(x)),
   }
 }
 

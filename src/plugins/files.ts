@@ -1,12 +1,15 @@
 // Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
 
 import { refOf } from '../caller.ts'
+import type { Config } from '../config/config.ts'
 import { bytes, duration, z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import { createPlaces } from '../files/places.ts'
 import type { Places } from '../files/places.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Hooks, Plugin } from '../plugin.ts'
+import { SharedPool } from '../shared-pool.ts'
+import { uploadMemoryBytes } from '../store/open.ts'
 import { downloadRoute } from './files-download.ts'
 import { resourceRoutes } from './files-resource.ts'
 import { uploadRoute } from './files-upload.ts'
@@ -48,8 +51,8 @@ export const files: Plugin<FilesConfig> = {
     const upload = uploadRoute(gateway, shelf, config)
     const download = downloadRoute(gateway, shelf, config)
     const places = new Map([
-      [upload, createPlaces(config.uploads)],
-      [download, createPlaces(config.downloads)],
+      [upload, createPlaces({ most: config.uploads, pool: uploadPool(gateway.config) })],
+      [download, createPlaces({ most: config.downloads, pool: gateway.pools.readers })],
     ])
     return {
       routes: [upload, download, ...resourceRoutes(shelf.book)],
@@ -59,6 +62,12 @@ export const files: Plugin<FilesConfig> = {
       },
     }
   },
+}
+
+/** As many as have the memory that they need; of fewer than two nobody could have a share. */
+function uploadPool({ limits, store }: Config): SharedPool {
+  const places = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
+  return new SharedPool(Math.max(2, places))
 }
 
 /** S3 takes no more of them. */

@@ -65,19 +65,19 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
 
 /** A repetition that goes on reading never creates, so it must not hold its key either, for as long as it reads. */
 function resumes({ route, headers }: Exchange): boolean {
-  return route.replay !== undefined && Boolean(headers['last-event-id'])
+  return route.awaitsFirst === true && Boolean(headers['last-event-id'])
 }
 
 const pollMs = 40
 /** A first try that died is taken over when its lease ends. */
 const patienceMs = claimLeaseMs + 1000
 
-/** Where the route can replay a stream, the first try is waited for: until its stream exists, or it let go. */
+/** Where there is a stream to read along, the first try is waited for: until its stream exists, or it let go. */
 async function decided(x: Exchange, place: KeyPlace): Promise<Found> {
   const ask = () => (resumes(x) ? place.look() : place.take())
   const until = performance.now() + patienceMs
   let found = await ask()
-  while (found.is === 'running' && x.route.replay && performance.now() < until) {
+  while (found.is === 'running' && x.route.awaitsFirst && performance.now() < until) {
     await pause(pollMs)
     x.signal.throwIfAborted()
     if (x.hasLeft) throw new ClientLeft()
@@ -92,10 +92,8 @@ async function answerOf(x: Exchange, found: Exclude<Found, { is: 'taken' }>) {
       return undefined
     case 'running':
       throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
-    case 'answered':
-      return replayed(found.answer)
     case 'pointing':
-      if (!x.route.replay) throw new TypeError(`${x.route.path} kept a pointer that nobody reads`)
+      if (!x.route.replay) throw new TypeError(`${x.route.path} creates and has no replay`)
       return replayed(await x.route.replay(x, found.pointer))
   }
 }

@@ -45,8 +45,7 @@ export async function fillFiles(
   const { signal, end } = timeOf(gateway, x)
   try {
     const loaded = await loadWanted(shelf, ref, { ...filling, signal })
-    const quotaBytes = quotaOf(gateway.config, x)
-    const keeping = { ref, session, quotaBytes, signal }
+    const keeping = { ref, session, ...quotaOf(gateway.config, x), signal }
     const kept = await keepImages(shelf, filling.images, keeping)
     return asked(x, await filling.request(new Map([...loaded, ...kept])))
   } finally {

@@ -1,17 +1,20 @@
 // Sessions as a resource: create, list, show, change, delete.
 
 import { refOf } from '../caller.ts'
+import type { Limits } from '../config/config.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange, KeptAnswer } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
+import { quotaOf } from '../files/quota.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
 import { parseIdPage } from '../http/page.ts'
+import { invalid } from '../http/refusals.ts'
 import { mayUse } from '../model-access.ts'
-import type { Route } from '../plugin.ts'
+import type { Answer, Route } from '../plugin.ts'
 import type { Generations } from '../sessions/generations.ts'
 import type { Lost } from '../sessions/lost.ts'
-import type { Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
+import type { ListedSession, Session, SessionBook, SessionFields } from '../sessions/sessions.ts'
 import { sessionsPath } from '../sessions/streams.ts'
 import { idsOf, json, route } from './sessions-route.ts'
 
@@ -59,14 +62,17 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
       maxBytes,
       creates: true,
       async serve(x) {
-        const claimed = x.claim && { claim: x.claim, answerTo: created }
-        return created(await book.create(refOf(x), fieldsOf(gateway, x), claimed))
+        const quota = quotaOf(gateway.config, x)
+        const fields = fieldsOf(gateway, x)
+        return created(await book.create(refOf(x), fields, { claim: x.claim, ...quota }))
       },
+      // As it is now: what it was then is not kept twice.
+      replay: async (x, id) => created(await book.read(refOf(x), id)),
     }),
     route('GET', '', {
       async serve(x) {
         const list = await book.list(refOf(x), parseIdPage(x.query, 'sess', 'desc'))
-        const data = await Promise.all(list.data.map((session) => freed(parts, x, session)))
+        const data = await Promise.all(list.data.map((session) => freedInList(parts, x, session)))
         return json({ ...list, data })
       },
     }),
@@ -75,7 +81,11 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
     }),
     route('PATCH', '/:id', {
       maxBytes,
-      serve: async (x) => json(await book.patch(refOf(x), idsOf(x).session, fieldsOf(gateway, x))),
+      async serve(x) {
+        const quota = quotaOf(gateway.config, x)
+        const fields = fieldsOf(gateway, x)
+        return json(await book.patch(refOf(x), idsOf(x).session, fields, quota))
+      },
     }),
     route('DELETE', '/:id', {
       async serve(x) {
@@ -92,21 +102,36 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
 }
 
 /** A session whose message has lost its owner is free again. */
-async function freed({ book, lost }: ResourceParts, x: Exchange, session: Session) {
-  const { id, active_message_id: message } = session
-  if (message === null) return session
-  const ref = refOf(x)
-  return (await lost.finish({ ref, session: id, message })) ? await book.read(ref, id) : session
+async function freed(parts: ResourceParts, x: Exchange, session: Session): Promise<Session> {
+  return (await isFreed(parts, x, session)) ? await parts.book.read(refOf(x), session.id) : session
 }
 
-function created(session: Session): KeptAnswer {
+async function freedInList(
+  parts: ResourceParts,
+  x: Exchange,
+  session: ListedSession,
+): Promise<ListedSession> {
+  if (!(await isFreed(parts, x, session))) return session
+  const { instructions: _, ...listed } = await parts.book.read(refOf(x), session.id)
+  return listed
+}
+
+async function isFreed({ lost }: ResourceParts, x: Exchange, session: ListedSession) {
+  const { id, active_message_id: message } = session
+  return message !== null && (await lost.finish({ ref: refOf(x), session: id, message }))
+}
+
+function created(session: Session): Answer {
   const headers = { Location: `${sessionsPath}/${session.id}` }
   return { status: 201, headers, body: JSON.stringify(session) }
 }
 
 /** A body at fault is said before the key that sent it is looked at. */
-export function checkFields({ body }: Exchange): void {
-  parseFields(body, schema)
+export function checkFields({ body }: Exchange, { instructionsBytes }: Limits): void {
+  const { instructions } = parseFields(body, schema)
+  if (instructions && Buffer.byteLength(instructions) > instructionsBytes) {
+    throw invalid('instructions', `has more than ${instructionsBytes} bytes of UTF-8`)
+  }
 }
 
 /** An alias is kept as what it stands for. */

@@ -1,6 +1,9 @@
 // What the routes of sessions have in common.
 
+import type { Config, Model } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
+import type { Gateway } from '../gateway.ts'
 import type { Answer, Route } from '../plugin.ts'
 import { sessionsPath } from '../sessions/streams.ts'
 
@@ -24,4 +27,17 @@ export function idsOf({ params }: Exchange): {
   readonly message: string
 } {
   return { session: params.id ?? '', message: params.mid ?? '' }
+}
+
+/** The one that was asked for, the session's, or the first that can chat. */
+export function modelOf({ config, findModel }: Gateway, name: string | undefined): Model {
+  const model = name === undefined ? firstOf(config) : findModel(name)
+  if (!model?.endpoints.includes('chat')) {
+    throw new GatewayError('model_not_found', { param: 'model' })
+  }
+  return model
+}
+
+function firstOf({ models }: Config): Model | undefined {
+  return [...models.values()].find(({ endpoints }) => endpoints.includes('chat'))
 }

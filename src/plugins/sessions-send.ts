@@ -1,14 +1,17 @@
 // POST …/messages: what the client says is stored with the hold that pays for the answer, its files are fetched and its
 // images kept, and the answer is generated, for whoever reads it. With Last-Event-ID it only reads on.
 
+import type { Redis } from 'ioredis'
 import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
-import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
+import { quotaOf } from '../files/quota.ts'
+import type { Quota } from '../files/quota.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Answer, Hooks, Route, Run } from '../plugin.ts'
 import { readContext } from '../sessions/context.ts'
+import { withRoom } from '../sessions/expired.ts'
 import type { Context } from '../sessions/context.ts'
 import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
@@ -23,11 +26,12 @@ import type { Send, SendLimits } from '../sessions/turns.ts'
 import { dropFiles, fillFiles, readFiles } from './sessions-files.ts'
 import { replay, shown, userHeader, wantsStream } from './sessions-replay.ts'
 import type { Asked } from './sessions-replay.ts'
-import { idsOf, route } from './sessions-route.ts'
+import { idsOf, modelOf, route } from './sessions-route.ts'
 import { resume } from './sessions-stream.ts'
 
 export interface SendParts {
   readonly gateway: Gateway
+  readonly redis: Redis
   readonly scripts: SessionScripts
   readonly rows: StreamRows
   readonly lost: Lost
@@ -43,7 +47,7 @@ interface Sending {
   filling: Filling | undefined
   /** May be in the store. */
   readonly images: readonly { readonly id: string }[]
-  readonly begin: Omit<BeginRequest, 'claim'>
+  readonly begin: Omit<BeginRequest, 'claim' | keyof Quota>
   isBegun: boolean
   /** Its rows may be stored, and no generation will end them. */
   mayBeLeft: boolean
@@ -57,6 +61,7 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
     maxBytes: limits.jsonMessageBytes,
     metered: true,
     creates: true,
+    awaitsFirst: true,
     async serve(x, run) {
       const sending = sendings.get(x)
       if (!sending) return await resume(parts.streams, x)
@@ -137,23 +142,13 @@ async function readFree(
   return isFreed ? await readContext(scripts, ref, session) : context
 }
 
-/** The one that was asked for, the session's, or the first that can chat. */
-function modelOf({ config, findModel }: Gateway, name: string | undefined): Model {
-  const model = name === undefined ? firstOf(config) : findModel(name)
-  if (!model?.endpoints.includes('chat')) {
-    throw new GatewayError('model_not_found', { param: 'model' })
-  }
-  return model
-}
-
-function firstOf({ models }: Config): Model | undefined {
-  return [...models.values()].find(({ endpoints }) => endpoints.includes('chat'))
-}
-
-async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promise<void> {
+async function begin(parts: SendParts, x: Exchange, sending: Sending): Promise<void> {
+  const { rows, gateway } = parts
   // Where its reply is lost, too.
   sending.mayBeLeft = true
-  const begun = await rows.begin({ ...sending.begin, ...claimOf(x, sending) })
+  const quota = quotaOf(gateway.config, x)
+  const request = { ...sending.begin, ...claimOf(x, sending), ...quota }
+  const begun = await withRoom(parts, request.ref, () => rows.begin(request))
   sending.mayBeLeft = begun.word === 'ok'
   switch (begun.word) {
     case 'ok':
@@ -175,8 +170,9 @@ async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promis
       throw new GatewayError('storage_quota_exceeded', {
         message: 'The session holds as much as it may. Go on in a new one.',
       })
+    case 'storage_quota_exceeded':
     case 'session_not_found':
-      throw new GatewayError('session_not_found')
+      throw new GatewayError(begun.word)
   }
 }
 
@@ -184,7 +180,7 @@ async function begin({ rows }: SendParts, x: Exchange, sending: Sending): Promis
 function claimOf({ claim }: Exchange, { prepared }: Sending): Pick<BeginRequest, 'claim'> {
   if (!claim) return {}
   const { draft, stored } = prepared
-  const kept = claim.keptPointer(`${draft.id} ${stored.at(-2)?.id}`)
+  const kept = claim.kept(`${draft.id} ${stored.at(-2)?.id}`)
   return { claim: { key: claim.key, running: claim.running, kept } }
 }
 
@@ -254,8 +250,9 @@ async function generate(
     status: 200,
     headers: { ...streamHeaders(place), ...userHeader(asked) },
     async stream(out) {
-      await streams.write(out, x, { place, source: running.recording, seq: 0, onLeft })
-      await running.done
+      const { recording: source, done } = running
+      await streams.write(out, x, { place, source, seq: 0, onLeft, paid: done })
+      await done
     },
   }
 }

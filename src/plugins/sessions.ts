@@ -1,6 +1,7 @@
 // Chat sessions: /api/chat/sessions and the messages below. The routes stand in sessions-*.ts, what they do in src/sessions.
 
 import { bytes, duration, z } from '../config/schema.ts'
+import { createPlaces } from '../files/places.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Plugin } from '../plugin.ts'
 import { createScripts } from '../scripts.ts'
@@ -44,7 +45,12 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const scripts = scriptsOf(gateway)
     await scripts.load()
-    const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
+    const parts = {
+      gateway,
+      redis: gateway.redis.client,
+      scripts,
+      ...partsOf(gateway, config, scripts),
+    }
     const { book, messages, generations, streams } = parts
     gateway.redis.onReady(() => generations.wake())
     const send = sendRoute(parts)
@@ -59,7 +65,9 @@ export const sessions: Plugin<SessionsConfig> = {
       ],
       begin(x) {
         if (x.route === send.route) return send.begin(x)
-        return withFields.has(x.route) ? { identify: () => checkFields(x) } : undefined
+        return withFields.has(x.route)
+          ? { identify: () => checkFields(x, gateway.config.limits) }
+          : undefined
       },
       close: () => generations.close(),
     }
@@ -71,7 +79,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const { sessionBytes, sessionFirstEventMs: firstEventMs, heartbeatMs } = gateway.config.limits
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const book = createSessionBook({ redis, scripts, retentionMs, replayKeepMs })
-  const messages = createMessageBook(redis)
+  const messages = createMessageBook({ redis, scripts })
   const rows = new StreamRows({
     redis,
     scripts,
@@ -83,9 +91,10 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   })
   const lost = new Lost({ redis, rows })
   const generations = new Generations({ rows, replayBytes, firstEventMs })
+  const places = createPlaces({ pool: gateway.pools.readers })
   const readMessage = messages.read
-  const streams = new Streams({ rows, lost, generations, replayBytes, heartbeatMs, readMessage })
-  return { book, messages, rows, lost, generations, streams }
+  const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, readMessage }
+  return { book, messages, rows, lost, generations, streams: new Streams(reading) }
 }
 
 function scriptsOf({ redis, metrics }: Gateway): SessionScripts {

@@ -3,19 +3,24 @@
 import { keys } from '../redis.ts'
 import type { ScriptLibrary, Scripts } from '../scripts.ts'
 
+/** What an account has stored: files count in the same row. */
+const storage = '../../storage'
+
 export const sessionScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    create: ['keep'],
-    patch: ['keep'],
-    remove: [],
+    create: [storage, 'keep'],
+    patch: [storage, 'keep'],
+    remove: [storage],
+    outlived: [],
     recent: [],
-    begin: ['keep'],
-    append: [],
-    finish: ['keep', 'ending'],
-    withdraw: [],
-    lost: ['keep', 'ending'],
-    amend: [],
+    page: [],
+    begin: [storage, 'keep'],
+    append: [storage],
+    finish: [storage, 'keep', 'ending'],
+    withdraw: [storage],
+    lost: [storage, 'keep', 'ending'],
+    amend: [storage],
     cancel: [],
   },
 } satisfies ScriptLibrary<string>

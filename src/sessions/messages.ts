@@ -3,9 +3,11 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
+import { FairTurns } from '../fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis.ts'
+import type { SessionScripts } from './library.ts'
 import { readPage } from '../listing.ts'
 import type { Row } from '../listing.ts'
 import { parseStored, toPublic } from './message.ts'
@@ -21,24 +23,38 @@ export interface MessageBook {
   read(place: Place): Promise<StoredMessage>
 }
 
-export function createMessageBook(redis: Redis): MessageBook {
+const listsAtOnce = 2
+
+export interface MessageBookOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+}
+
+export function createMessageBook(options: MessageBookOptions): MessageBook {
+  const { redis } = options
+  // Each may take and parse a megabyte.
+  const lists = new FairTurns(listsAtOnce)
   return {
-    list: (place, page) => asked(list(redis, place, page)),
+    list: (place, page) => lists.run(place.ref, () => asked(list(options, place, page))),
     read: (place) => asked(read(redis, place)),
   }
 }
 
 async function list(
-  redis: Redis,
+  { redis, scripts }: MessageBookOptions,
   { ref, session }: SessionPlace,
   page: Page,
 ): Promise<List<PublicMessage>> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')
   const rows = {
     key: keys.messageIds(ref, session),
-    async read(ids: readonly string[]) {
-      const texts = await redis.hmget(keys.messages(ref, session), ...ids)
-      return texts.map((text) => rowOf(text, session))
+    async read(ids: readonly string[], room: number) {
+      const { values } = await scripts.run(
+        'page',
+        [keys.messages(ref, session)],
+        [`${room}`, ...ids],
+      )
+      return values.slice(2).map((text) => rowOf(String(text), session))
     },
   }
   const [isThere, found] = await Promise.all([
@@ -49,8 +65,8 @@ async function list(
   return found
 }
 
-function rowOf(text: string | null, session: string): Row<PublicMessage> {
-  if (text === null) return 'gone'
+function rowOf(text: string, session: string): Row<PublicMessage> {
+  if (text === '') return 'gone'
   const message = parseStored(text)
   return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
 }

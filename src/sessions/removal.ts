@@ -25,7 +25,12 @@ export async function removeSession(
     const { last, active, ids } = await lookAt(redis, ref, id)
     const reply = await scripts.run(
       'remove',
-      [keys.sessions(ref), ...sessionKeys(ref, id), ...(active ? streamKeys(ref, active) : [])],
+      [
+        keys.sessions(ref),
+        ...sessionKeys(ref, id),
+        keys.storage(ref),
+        ...(active ? streamKeys(ref, active) : []),
+      ],
       [id, last, active, String(Math.ceil(replayKeepMs / 1000))],
     )
     if (reply.word === 'session_not_found') throw new GatewayError('session_not_found')

@@ -4,7 +4,9 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
-import type { Claim, KeptAnswer } from '../exchange.ts'
+import type { Claim } from '../exchange.ts'
+import { quotaWords } from '../files/quota.ts'
+import type { Quota } from '../files/quota.ts'
 import type { List, Page } from '../http/page.ts'
 import { idAfter, isId, newId, secondsOf } from '../ids.ts'
 import { keys } from '../redis.ts'
@@ -14,6 +16,7 @@ import { sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from '../listing.ts'
 import type { Row } from '../listing.ts'
+import { forgetExpired, reclaim, withRoom } from './expired.ts'
 import { removeSession } from './removal.ts'
 
 /** As the contract shows it. */
@@ -30,6 +33,9 @@ export interface Session {
   readonly active_message_id: string | null
 }
 
+/** In lists: the instructions of a hundred sessions are megabytes. */
+export type ListedSession = Omit<Session, 'instructions'>
+
 /** Absent stays as it is, null is nothing. `metadata` is replaced whole. */
 export interface SessionFields {
   readonly title?: string | null | undefined
@@ -38,20 +44,22 @@ export interface SessionFields {
   readonly metadata?: Readonly<Record<string, string>> | null | undefined
 }
 
-/** A creation under an Idempotency-Key: its answer is kept in the step that creates. */
-export interface Claimed {
-  readonly claim: Claim
-  answerTo(session: Session): KeptAnswer
+export interface Creating extends Quota {
+  /** Of an Idempotency-Key: the session's id is kept for it in the step that creates. */
+  readonly claim?: Claim | undefined
 }
 
+const noQuota: Quota = { quotaBytes: Number.MAX_SAFE_INTEGER }
+
 export interface SessionBook {
-  /** Throws `idempotency_in_progress` where another try has taken the claim over. */
-  create(ref: string, fields: SessionFields, claimed?: Claimed): Promise<Session>
+  /** Throws `storage_quota_exceeded`; `idempotency_in_progress` where another try has taken the claim over. */
+  create(ref: string, fields: SessionFields, creating?: Creating): Promise<Session>
   /** Throws `session_not_found`, as all that take an id do, whatever the id is. */
   read(ref: string, id: string): Promise<Session>
   /** An id whose row has expired is skipped. */
-  list(ref: string, page: Page): Promise<List<Session>>
-  patch(ref: string, id: string, fields: SessionFields): Promise<Session>
+  list(ref: string, page: Page): Promise<List<ListedSession>>
+  /** Throws `storage_quota_exceeded`. */
+  patch(ref: string, id: string, fields: SessionFields, quota?: Quota): Promise<Session>
   /** With all its messages; a running generation is cancelled. */
   remove(ref: string, id: string): Promise<void>
 }
@@ -68,10 +76,10 @@ export interface SessionBookOptions {
 export function createSessionBook(options: SessionBookOptions): SessionBook {
   const { redis } = options
   return {
-    create: (ref, fields, claimed) => create(options, ref, { fields, claimed }),
+    create: (ref, fields, creating = noQuota) => create(options, ref, { fields, ...creating }),
     read: (ref, id) => asked(read(redis, ref, id)),
-    list: (ref, page) => asked(list(redis, ref, page)),
-    patch: (ref, id, fields) => patch(options, ref, { id, fields }),
+    list: (ref, page) => asked(list(options, ref, page)),
+    patch: (ref, id, fields, quota = noQuota) => patch(options, ref, { id, fields, ...quota }),
     async remove(ref, id) {
       checkId(id)
       await removeSession(options, ref, id)
@@ -80,7 +88,7 @@ export function createSessionBook(options: SessionBookOptions): SessionBook {
 }
 
 /** Of a session's hash; undefined where it has none. */
-export function sessionOf(row: Readonly<Record<string, string>>): Session | undefined {
+export function sessionOf(row: Readonly<Record<string, string | undefined>>): Session | undefined {
   const { id, created_at, updated_at, title, model, instructions, metadata, messages, active } = row
   if (id === undefined) return undefined
   return {
@@ -97,37 +105,49 @@ export function sessionOf(row: Readonly<Record<string, string>>): Session | unde
   }
 }
 
+const listedFields = [
+  'id',
+  'created_at',
+  'updated_at',
+  'title',
+  'model',
+  'metadata',
+  'messages',
+  'active',
+] as const
+
 /** What a later configuration has is what counts: it is renewed at every change. */
 export function retentionS({ retentionMs }: Pick<SessionBookOptions, 'retentionMs'>): string {
   return String(Math.ceil(retentionMs / 1000))
 }
 
-interface Creation {
+interface Change extends Quota {
+  readonly id: string
   readonly fields: SessionFields
-  readonly claimed: Claimed | undefined
 }
 
 async function create(
   options: SessionBookOptions,
   ref: string,
-  { fields, claimed }: Creation,
+  { fields, claim, ...quota }: Creating & Pick<Change, 'fields'>,
 ): Promise<Session> {
   let id = newId('sess')
   for (;;) {
     const second = String(secondsOf(id))
     const row = { id, created_at: second, updated_at: second, ...textsOf(fields) }
-    const session = found(sessionOf(row))
-    const kept = claimed?.claim.keptAnswer(claimed.answerTo(session)) ?? ''
-    const reply = await options.scripts.run(
-      'create',
-      [keys.sessions(ref), keys.session(ref, id), ...(claimed ? [claimed.claim.key] : [])],
-      [retentionS(options), claimed?.claim.running ?? '', kept, ...Object.entries(row).flat()],
-    )
+    const head = `${retentionS(options)} ${quotaWords(quota)}`
+    const names = [keys.sessions(ref), keys.session(ref, id), keys.storage(ref), keys.account(ref)]
+    if (claim) names.push(claim.key)
+    const words = [head, claim?.running ?? '', claim?.kept(id) ?? '', ...Object.entries(row).flat()]
+    const reply = await withRoom(options, ref, () => options.scripts.run('create', names, words))
     if (reply.word === 'ok') {
-      if (claimed) claimed.claim.isKept = true
-      return session
+      if (claim) claim.isKept = true
+      // Files are refused for want of room without a look: some that have expired are met here.
+      if (options.retentionMs > 0) await reclaim(options, ref, 8).catch(() => 0)
+      return found(sessionOf(row))
     }
     if (reply.word === 'claim_lost') throw claimLost()
+    if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
     // Another gateway's clock is ahead, or its creation overtook this one.
     id = idAfter(textAt(reply, 2))
   }
@@ -162,36 +182,36 @@ async function read(redis: Redis, ref: string, id: string): Promise<Session> {
   return found(sessionOf(await redis.hgetall(keys.session(ref, id))))
 }
 
-function list(redis: Redis, ref: string, page: Page): Promise<List<Session>> {
-  const readOne = async (id: string): Promise<Row<Session>> => {
-    const value = sessionOf(await redis.hgetall(keys.session(ref, id)))
-    // What else is in a row is bounded, and small.
-    return value ? { value, bytes: 1024 + (value.instructions?.length ?? 0) } : 'gone'
+function list(options: SessionBookOptions, ref: string, page: Page): Promise<List<ListedSession>> {
+  const { redis } = options
+  const readOne = async (id: string): Promise<Row<ListedSession>> => {
+    const texts = await redis.hmget(keys.session(ref, id), ...listedFields)
+    const row = Object.fromEntries(listedFields.map((name, i) => [name, texts[i] ?? undefined]))
+    const session = sessionOf(row)
+    if (!session) return 'gone'
+    const { instructions: _, ...value } = session
+    return { value, bytes: 512 + (row.metadata?.length ?? 0) }
   }
   const rows = {
     key: keys.sessions(ref),
     read: (ids: readonly string[]) => Promise.all(ids.map(readOne)),
+    forget: (ids: readonly string[]) => forgetExpired(options, ref, ids),
   }
   return readPage(redis, rows, page)
-}
-
-interface Change {
-  readonly id: string
-  readonly fields: SessionFields
 }
 
 async function patch(
   options: SessionBookOptions,
   ref: string,
-  { id, fields }: Change,
+  { id, fields, ...quota }: Change,
 ): Promise<Session> {
   const changes = Object.entries(textsOf(fields)).flat()
   if (changes.length === 0) return asked(read(options.redis, ref, id))
   checkId(id)
-  const reply = await options.scripts.run('patch', sessionKeys(ref, id), [
-    retentionS(options),
-    ...changes,
-  ])
+  const names = [...sessionKeys(ref, id), keys.storage(ref), keys.account(ref)]
+  const words = [`${retentionS(options)} ${quotaWords(quota)}`, ...changes]
+  const reply = await withRoom(options, ref, () => options.scripts.run('patch', names, words))
+  if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
   if (reply.word !== 'ok') throw new GatewayError('session_not_found')
   return found(sessionOf(rowIn(reply)))
 }

@@ -3,6 +3,9 @@
 
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
+import { discard } from '../discard.ts'
+import { quotaWords } from '../files/quota.ts'
+import type { Quota } from '../files/quota.ts'
 import { keys } from '../redis.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
@@ -37,7 +40,8 @@ export interface Batch {
 }
 
 export type Begun =
-  | { readonly word: 'ok' | 'no_hold' | 'changed' | 'claim_lost' | 'full' | 'session_not_found' }
+  | { readonly word: 'ok' | 'no_hold' | 'changed' | 'claim_lost' | 'full' }
+  | { readonly word: 'session_not_found' | 'storage_quota_exceeded' }
   | { readonly word: 'session_busy' | 'older'; readonly message: string }
 
 export type Appended =
@@ -84,7 +88,7 @@ const mostSilenceMs = 5000
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
-export interface BeginRequest extends Owned {
+export interface BeginRequest extends Owned, Quota {
   /** The session's last message when its history was read; undefined for none. */
   readonly seen: string | undefined
   /** Id and row, the answer last. */
@@ -111,11 +115,14 @@ export class StreamRows {
       ...sessionKeys(ref, session),
       keys.stream(ref, message),
       keys.open(ref),
+      keys.storage(ref),
+      keys.account(ref),
       ...(claim ? [claim.key] : []),
     ]
     const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
     const { running = '', kept = '' } = claim ?? {}
-    const head = [`${hold} ${seen ?? '-'} ${sessionBytes}`, `${seconds()} ${keptS}`]
+    const sizes = `${sessionBytes} ${quotaWords(owned)}`
+    const head = [`${hold} ${seen ?? '-'} ${sizes}`, `${seconds()} ${keptS}`]
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
@@ -123,9 +130,9 @@ export class StreamRows {
   }
 
   /** A batch without frames keeps the stream's owner known. */
-  async append({ ref, message, hold }: Owned, batch: Batch): Promise<Appended> {
+  async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
     const { first, count, text, said = '', isAnew = false } = batch
-    const names = streamKeys(ref, message)
+    const names = [...streamKeys(ref, message), keys.session(ref, session), keys.storage(ref)]
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
     return toAppended(await this.#run('append', names, [head, bytes(text), said]))
   }
@@ -164,7 +171,7 @@ export class StreamRows {
 
   /** What a message cost in the end; asked for a flight later, behind the answer to its settlement. */
   async amend({ ref, session, message }: Place, paid: () => Paid): Promise<void> {
-    const names = [keys.session(ref, session), keys.messages(ref, session)]
+    const names = [keys.session(ref, session), keys.messages(ref, session), keys.storage(ref)]
     const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
     const stored = parseStored(before)
     const { cost, usage } = paid()
@@ -194,18 +201,26 @@ export class StreamRows {
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
-  async frames({ ref, message }: Place, seq: number): Promise<StoredFrames | undefined> {
+  async frames(
+    { ref, message }: Place,
+    seq: number,
+    batches = batchesARead,
+  ): Promise<StoredFrames | undefined> {
     const { redis } = this.#options
     const key = keys.frames(ref, message)
-    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batchesARead)
-    let text = ''
+    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
+    const pieces: Buffer[] = []
     let next = seq
     let isEnd = false
     for (const [id, fields] of await asked(range)) {
-      text += (fields[1] ?? Buffer.alloc(0)).toString('latin1')
+      pieces.push(fields[1] ?? Buffer.alloc(0))
       next = Number.parseInt(id.toString(), 10)
       isEnd = fields.length > 2
     }
+    const joined = Buffer.concat(pieces)
+    const text = joined.toString('latin1')
+    // Of a thousand replays it would be a hundred MiB that nobody has collected yet.
+    for (const piece of [joined, ...pieces]) discard(piece)
     const from = text === '' ? 0 : startOf(text, message, seq)
     return from === undefined ? undefined : { text: text.slice(from), next, isEnd }
   }
@@ -228,7 +243,7 @@ export class StreamRows {
   }
 
   #rowNames({ ref, session, message }: Place): string[] {
-    return [...streamKeys(ref, message), ...sessionKeys(ref, session)]
+    return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
   #tail({ message }: Place): string {

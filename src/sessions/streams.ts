@@ -4,6 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { GatewayError, errorBody } from '../errors.ts'
 import { latin1 } from '../chat/frames.ts'
 import type { Exchange } from '../exchange.ts'
+import { FairTurns } from '../fair-turns.ts'
+import type { Places } from '../files/places.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { Answer } from '../plugin.ts'
@@ -11,6 +13,7 @@ import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
 import type { Generations } from './generations.ts'
 import { Log } from './log.ts'
+import type { Piece } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from './message.ts'
 import { Reader } from './reader.ts'
@@ -22,6 +25,8 @@ export interface StreamsOptions {
   readonly generations: Generations
   readonly replayBytes: number
   readonly heartbeatMs: number
+  /** Of all who read. */
+  readonly places: Places
   /** Throws `message_not_found`. */
   readMessage(place: Place): Promise<StoredMessage>
 }
@@ -33,6 +38,10 @@ interface Source {
   leave?(): void
 }
 
+/** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
+const readerBatches = 2
+const readsAtOnce = 2
+
 const pollMs = 100
 /** Longer than any first event is waited for by default. */
 const begunPolls = 60
@@ -43,6 +52,8 @@ const cancelWaitMs = 2000
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
+  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. */
+  readonly #reads = new FairTurns(readsAtOnce)
 
   constructor(options: StreamsOptions) {
     this.#options = options
@@ -65,13 +76,14 @@ export class Streams {
   }
 
   /** Writes frames from `seq` on until the end, or until its client has left. */
-  async write(out: StreamOut, x: Exchange, { place, source, seq, onLeft }: Reading): Promise<void> {
+  async write(out: StreamOut, x: Exchange, reading: Reading): Promise<void> {
     const { rows, heartbeatMs } = this.#options
+    const { place, source, seq, onLeft, paid } = reading
     const reader = new Reader(out, {
       log: source.log,
       from: seq,
       heartbeatMs,
-      stored: (from) => rows.frames(place, from),
+      stored: (from) => this.#stored(place, from, readerBatches),
       afterLost: (from) => {
         // Should it not be noted, it is given once more.
         rows.noteTerminal(place, from).catch(() => undefined)
@@ -89,11 +101,32 @@ export class Streams {
       if (x.signal.aborted) onAbort()
     }
     source.join?.()
+    const leave = paid && this.#staysAfter(paid, reader, place)
     try {
       await reader.run()
     } finally {
+      leave?.()
       source.leave?.()
       x.signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** One who goes on reading when the generation that it paid for has ended needs a place, or is to come again. */
+  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: Place): () => void {
+    let hasLeft = false
+    let leave: (() => void) | undefined
+    const onEnd = () => {
+      if (hasLeft) return
+      try {
+        leave = this.#options.places.take(ref)
+      } catch {
+        reader.cut()
+      }
+    }
+    paid.then(onEnd, onEnd)
+    return () => {
+      hasLeft = true
+      leave?.()
     }
   }
 
@@ -192,11 +225,31 @@ export class Streams {
     place: Place,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    // A place that is no longer kept is said before the stream begins.
-    const kept = source.log.from(seq) ?? (await this.#options.rows.frames(place, seq))
-    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
-    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
+    const leave = this.#options.places.take(place.ref)
+    try {
+      await this.#checkKept(place, { source, seq })
+    } catch (error) {
+      leave()
+      throw error
+    }
+    const stream = async (out: StreamOut) => {
+      try {
+        await this.write(out, x, { place, source, seq })
+      } finally {
+        leave()
+      }
+    }
     return { status: 200, headers: streamHeaders(place), stream }
+  }
+
+  /** A place that is no longer kept is said before the stream begins. */
+  async #checkKept(place: Place, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
+    const kept = source.log.from(seq, 1) ?? (await this.#stored(place, seq, 1))
+    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
+  }
+
+  #stored(place: Place, seq: number, batches: number): Promise<Piece | undefined> {
+    return this.#reads.run(place.ref, () => this.#options.rows.frames(place, seq, batches))
   }
 }
 
@@ -205,6 +258,8 @@ interface Reading {
   readonly source: Source
   readonly seq: number
   onLeft?(): void
+  /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
+  readonly paid?: Promise<unknown>
 }
 
 interface From {

@@ -8,15 +8,18 @@ import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { discard } from '../discard.ts'
+import { createDiskRoom } from './disk-room.ts'
+import type { DiskRoom } from './disk-room.ts'
 import { hasCode } from '../errors.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
-/** The folder is made at the first put. */
-export function diskStore(path: string): ObjectStore {
+/** The folder is made at the first put. `reserveBytes` of its file system are for others. */
+export function diskStore(path: string, reserveBytes = 0): ObjectStore {
   const root = resolve(path)
+  const room = createDiskRoom(root, reserveBytes)
   return {
-    put: (name, content, options) => put(root, name, { content, ...options }),
+    put: (name, content, options) => put(root, name, { content, room, ...options }),
     async get(name) {
       const file = pathOf(root, name)
       return readFile(file).catch((error: unknown) => refuse(name, error))
@@ -64,9 +67,11 @@ function pathOf(root: string, name: string): string {
 
 interface Putting extends PutOptions {
   readonly content: Uint8Array | Readable
+  readonly room: DiskRoom
 }
 
-async function put(root: string, name: string, { content, signal }: Putting): Promise<void> {
+async function put(root: string, name: string, putting: Putting): Promise<void> {
+  const { signal, leavesReserve, room } = putting
   const target = pathOf(root, name)
   signal?.throwIfAborted()
   const unique = randomBytes(12).toString('hex')
@@ -77,7 +82,8 @@ async function put(root: string, name: string, { content, signal }: Putting): Pr
   )
   try {
     await mkdir(dirname(fresh), { recursive: true, mode: 0o700 }).catch(fail)
-    await writeDurably(fresh, content, signal)
+    if (leavesReserve) await room.check()
+    await writeDurably(fresh, putting)
     await publish(fresh, target).catch(fail)
   } catch (error) {
     // What cannot be removed now is found by `abandon`.
@@ -86,14 +92,12 @@ async function put(root: string, name: string, { content, signal }: Putting): Pr
   }
 }
 
-async function writeDurably(
-  path: string,
-  content: Uint8Array | Readable,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+async function writeDurably(path: string, putting: Putting): Promise<void> {
+  const { content, signal, leavesReserve, room } = putting
+  const check = leavesReserve ? () => room.check() : undefined
   const file = await open(path, 'wx', 0o600).catch(fail)
   try {
-    if (content instanceof Readable) await writeStream(file, content, signal)
+    if (content instanceof Readable) await writeStream(file, content, { signal, check })
     else await file.writeFile(content).catch(fail)
     await file.sync().catch(fail)
   } finally {
@@ -102,15 +106,24 @@ async function writeDurably(
 }
 
 /** Rejects with the content's own error as it is, or the signal's reason; with anything else as a failure of the store. */
+interface Writing {
+  readonly signal: AbortSignal | undefined
+  /** Before each piece. */
+  readonly check: (() => Promise<void> | undefined) | undefined
+}
+
 async function writeStream(
   file: FileHandle,
   content: Readable,
-  signal: AbortSignal | undefined,
+  { signal, check }: Writing,
 ): Promise<void> {
   const own: { error?: unknown } = {}
   const chunks = async function* () {
     try {
-      for await (const chunk of content) yield chunk as Uint8Array
+      for await (const chunk of content) {
+        await check?.()
+        yield chunk as Uint8Array
+      }
     } catch (error) {
       own.error = error
       throw error

@@ -26,7 +26,7 @@ export function uploadMemoryBytes(config: StoreConfig): number {
 }
 
 async function driver(config: StoreConfig): Promise<ObjectStore> {
-  if ('disk' in config) return diskStore(config.disk.path)
+  if ('disk' in config) return diskStore(config.disk.path, config.disk.reserveBytes)
   const { s3Store } = await import('./s3.ts')
   return s3Store(config.s3)
 }

@@ -31,6 +31,8 @@ export interface ObjectStore {
 
 export interface PutOptions {
   readonly signal?: AbortSignal
+  /** Refused with `storage_unavailable` where it would use up what the disk store keeps free for others. */
+  readonly leavesReserve?: boolean
 }
 
 export interface ByteRange {

@@ -101,7 +101,7 @@ async function upload(world: World, { book }: Gateway): Promise<void> {
     store.unfinished.delete(name)
     store.objects.add(name)
     if (fate === 3) return await die(world, id)
-    await book.commit(ref, row, quotaBytes)
+    await book.commit(ref, row, { quotaBytes })
     count(world, 'committed')
     if (random(3) === 0) await book.remove(ref, id)
   } catch (error) {

@@ -115,7 +115,7 @@ t.test('a lost reply is asked for again, and counts once', async (t) => {
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
   store.objects.add(`files/${ref}/${id}`)
   proxy.stall()
-  const committed = book.commit(ref, row, 1500)
+  const committed = book.commit(ref, row, { quotaBytes: 1500 })
   await losing(committed, async () => (await storageOf(redis, ref)).used > 0)
   t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
   t.strictSame(await book.read(ref, id), row)

@@ -44,6 +44,7 @@ async function readParts(req: IncomingMessage, options: Options): Promise<Seen> 
   const form = readForm(req, parseFormHeaders(req), {
     maxBytes: 1024 * 1024,
     idleMs: 10_000,
+    rateBytes: 0,
     tooLarge: () => new GatewayError('file_too_large'),
     stop: new AbortController(),
     ...options,
@@ -230,6 +231,34 @@ t.test('a client that stops sending is told so', async (t) => {
   t.match(await outcome, { code: 'request_timeout' })
   client.socket.end()
   t.equal((await client.answer()).status, 408)
+})
+
+/** Sends the head and the beginning of a form, then so many bytes of the file again and again. */
+async function trickle(t: Test, options: Options, bytes: number) {
+  const { port, outcome } = await startReader(t, options)
+  const client = await rawClient(t, port)
+  const body = multipart([filePart('x'.repeat(20_000))])
+  client.send(`${head(body.length)}\r\n`, body.subarray(0, 200))
+  let at = 200
+  const timer = setInterval(() => {
+    client.send(body.subarray(at, at + bytes))
+    at += bytes
+    if (at >= body.length) clearInterval(timer)
+  }, 40)
+  t.teardown(() => clearInterval(timer))
+  return { client, outcome }
+}
+
+t.test('a byte now and then keeps no place: the rate has to be kept up', async (t) => {
+  const { client, outcome } = await trickle(t, { idleMs: 400, rateBytes: 1000 }, 1)
+  t.match(await outcome, { code: 'request_timeout', message: /1000 bytes a second/ })
+  client.socket.end()
+  t.equal((await client.answer()).status, 408)
+})
+
+t.test('who keeps it up may take as long as it takes', async (t) => {
+  const { outcome } = await trickle(t, { idleMs: 400, rateBytes: 100 }, 1000)
+  t.match(await outcome, [['file', /^x{20000}$/, 'a.bin']])
 })
 
 t.test('a client that we hold back is not idle', async (t) => {

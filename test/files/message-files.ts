@@ -63,7 +63,7 @@ t.test('what has expired is gone, swept or not', async (t) => {
   const { shelf, book, ref, session, keep, named } = await open(t)
   const past = { ...(await keep('old')), id: newId('file'), expiresAt: 1 }
   await book.begin(ref, { id: past.id, session })
-  await book.commit(ref, past, 1e9)
+  await book.commit(ref, past, { quotaBytes: 1e9 })
   const expired = { code: 'file_expired', status: 410, param: 'content[0]' }
   await t.rejects(readNamed(shelf, ref, named(past.id)), expired)
 })

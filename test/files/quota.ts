@@ -1,16 +1,25 @@
 import t from 'tap'
 import type { Config } from '../../src/config/config.ts'
-import { quotaOf } from '../../src/files/quota.ts'
+import { quotaOf, quotaWords } from '../../src/files/quota.ts'
 
 const plans = new Map([
-  ['default', { storageBytes: 10 }],
-  ['pro', { storageBytes: 99 }],
+  ['default', { storageBytes: 10, unpaidStorageBytes: 1 }],
+  ['pro', { storageBytes: 99, unpaidStorageBytes: 9 }],
 ]) as unknown as Config['plans']
 const caller = (plan?: string) => ({ ref: 'r', hmac: 'h', ...(plan !== undefined && { plan }) })
 
 t.test("an account has its plan's room, one of an unknown plan the default's", async (t) => {
-  t.equal(quotaOf({ plans }, { caller: caller('pro') }), 99)
-  t.equal(quotaOf({ plans }, { caller: caller('gone') }), 10)
-  t.equal(quotaOf({ plans }, { caller: caller() }), 10)
+  const least = { quotaBytes: 10, unpaidBytes: 1 }
+  t.strictSame(quotaOf({ plans }, { caller: caller('pro') }), { quotaBytes: 99, unpaidBytes: 9 })
+  t.strictSame(quotaOf({ plans }, { caller: caller('gone') }), least)
+  t.strictSame(quotaOf({ plans }, { caller: caller() }), least)
   t.throws(() => quotaOf({ plans: new Map() }, { caller: caller() }), { code: 'internal_error' })
 })
+
+t.test(
+  'scripts get both; where nothing is said of an account without money, it has the same',
+  async (t) => {
+    t.equal(quotaWords({ quotaBytes: 99, unpaidBytes: 9 }), '99 9')
+    t.equal(quotaWords({ quotaBytes: 99 }), '99 99')
+  },
+)

@@ -41,7 +41,7 @@ t.test('what a dead upload left is swept when its lease ends, and not before', a
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
   t.equal(await redis.hexists(keys.storage(ref), row.id), 0)
   t.strictSame(await dueOf(redis, ref), [])
-  await t.rejects(book.commit(ref, row, quotaBytes), { code: 'storage_unavailable' })
+  await t.rejects(book.commit(ref, row, { quotaBytes }), { code: 'storage_unavailable' })
 })
 
 t.test('an upload that wakes while it is swept cannot become a file', async (t) => {
@@ -55,7 +55,7 @@ t.test('an upload that wakes while it is swept cannot become a file', async (t) 
   await until(() => store.calls.length > 0)
   const late = { code: 'storage_unavailable' }
   await t.rejects(book.renew(ref, row.id), late)
-  await t.rejects(book.commit(ref, row, quotaBytes), late)
+  await t.rejects(book.commit(ref, row, { quotaBytes }), late)
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 }, 'while it may be there')
   release()
   t.equal(await sweeping, 1)

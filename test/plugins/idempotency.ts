@@ -22,27 +22,27 @@ interface Makings {
   gate: Promise<void>
 }
 
+const made = (id: string): Answer => ({
+  status: 201,
+  headers: { Location: `/${id}` },
+  body: JSON.stringify({ id }),
+})
+
 function maker(makings: Makings): Plugin {
   return {
     name: 'maker',
     schema: z.strictObject({}),
     setup({ redis }) {
-      const make = async (x: Exchange, keeps: 'answer' | 'pointer'): Promise<Answer> => {
+      const make = async (x: Exchange): Promise<Answer> => {
         await makings.gate
         const { refuse } = JSON.parse(x.body.toString()) as { refuse?: boolean }
         if (refuse) throw new GatewayError('session_busy')
         const id = `made-${++makings.count}`
-        const answer = {
-          status: 201,
-          headers: { Location: `/${id}` },
-          body: JSON.stringify({ id }),
-        }
         if (x.claim) {
-          const kept = keeps === 'answer' ? x.claim.keptAnswer(answer) : x.claim.keptPointer(id)
-          await redis.client.set(x.claim.key, kept, 'EX', 86_400)
+          await redis.client.set(x.claim.key, x.claim.kept(id), 'EX', 86_400)
           x.claim.isKept = true
         }
-        return answer
+        return made(id)
       }
       const common = {
         method: 'POST',
@@ -50,7 +50,9 @@ function maker(makings: Makings): Plugin {
         body: 'json',
         maxBytes: 100,
         creates: true,
+        serve: make,
       } as const
+      const plain = { ...common, replay: async (_x: Exchange, id: string) => made(id) }
       const replay: Route['replay'] = async (_x, pointer) => ({
         status: 200,
         headers: { 'Content-Location': `/${pointer}` },
@@ -58,15 +60,14 @@ function maker(makings: Makings): Plugin {
           out.write(JSON.stringify({ id: pointer }))
         },
       })
-      const serve = (x: Exchange) => make(x, 'answer')
-      const point = (x: Exchange) => make(x, 'pointer')
+      const streamed = { ...common, replay, awaitsFirst: true }
       return {
         begin: ({ route }) => void (route.creates && makings.come++),
         routes: [
-          { ...common, path: '/api/plain', serve },
-          { ...common, path: '/api/other', serve },
-          { ...common, path: '/api/streamed', serve: point, replay },
-          { ...common, path: '/api/paid', metered: true, serve: point, replay },
+          { ...plain, path: '/api/plain' },
+          { ...plain, path: '/api/other' },
+          { ...streamed, path: '/api/streamed' },
+          { ...streamed, path: '/api/paid', metered: true },
         ],
       }
     },

@@ -190,12 +190,12 @@ t.test('an image beyond the quota: 403, and what came with it is not kept either
   const chat = await startFileChat(t)
   const redis = chat.gateway.gateway.redis.client
   const most = 10 * 2 ** 30
-  await redis.hset(keys.storage(chat.ref), 'used', most - 1000)
-  const images = [pngOf(600), pngOf(600, 1)].map((png) => imagePart(dataUrl(png)))
+  await redis.hset(keys.storage(chat.ref), 'used', most - 140_000)
+  const images = [pngOf(60_000), pngOf(60_000, 1)].map((png) => imagePart(dataUrl(png)))
   t.strictSame(await refused(chat, images), [403, 'storage_quota_exceeded'])
   t.strictSame(await chat.ids(), [])
   t.strictSame(await chat.messages(chat.sessionId), [])
-  t.equal(await redis.hget(keys.storage(chat.ref), 'used'), String(most - 1000))
+  t.equal(await redis.hget(keys.storage(chat.ref), 'used'), String(most - 140_000))
   await leftNothing(t, chat)
   await answered(await chat.send(chat.sessionId, { content: images.slice(1) }))
   t.equal((await chat.ids()).length, 1)

@@ -111,9 +111,27 @@ t.test('a metadata key of any name is kept or refused, never lost', async (t) =>
 
 t.test('a body over the limit of JSON on /api is refused', async (t) => {
   const { call } = await startSessions(t)
-  const body = { instructions: 'x'.repeat(70_000) }
+  const body = { title: 'x'.repeat(70_000) }
   t.match(await call('POST ', body), { status: 413, body: { error: { code: 'body_too_large' } } })
-  t.match(await call('POST ', { instructions: 'x'.repeat(60_000) }), { status: 201 })
+  t.match(await call('POST ', { title: 'x'.repeat(60_000) }), { status: 400 })
+})
+
+t.test('instructions have 32 KiB of UTF-8 at most, and lists come without them', async (t) => {
+  const { call } = await startSessions(t)
+  const instructions = 'ü'.repeat(16 * 1024)
+  const made = await call('POST ', { instructions })
+  t.match(made, { status: 201, body: { instructions } })
+  const refused = {
+    status: 400,
+    body: { error: { code: 'invalid_parameter', param: 'instructions' } },
+  }
+  t.match(await call('POST ', { instructions: `${instructions}x` }), refused)
+  const { id } = made.body as { id: string }
+  t.match(await call(`PATCH /${id}`, { instructions: `${instructions}x` }), refused)
+  t.match(await call(`GET /${id}`), { status: 200, body: { instructions } })
+  const { data } = (await call('GET ')).body as List
+  t.equal(data.length, 1)
+  t.notOk(Object.hasOwn(Object(data[0]), 'instructions'))
 })
 
 t.test(
@@ -154,6 +172,7 @@ t.test("somebody else's session is not found, and in no list", async (t) => {
   const { call, make, strangersKey: as } = await startSessions(t)
   const { id } = await make()
   const { body } = await call('POST ', undefined, { as })
+  const { instructions: _, ...own } = body as typeof full
   for (const line of [`GET /${id}`, `PATCH /${id}`, `DELETE /${id}`]) {
     const denied = await call(line, undefined, { as })
     t.match([denied.status, codeIn(denied)], [404, 'session_not_found'], line)
@@ -163,8 +182,8 @@ t.test("somebody else's session is not found, and in no list", async (t) => {
   const listed = async (query: string) =>
     ((await call(`GET ?${query}`, undefined, { as })).body as List).data
   t.same(await listed(`after=${id}`), [], 'as a cursor it is a place, and no more')
-  t.same(await listed(`before=${id}`), [body])
-  t.same(await listed(''), [body])
+  t.same(await listed(`before=${id}`), [own])
+  t.same(await listed(''), [own])
 })
 
 t.test('sessions are listed newest first, in pages both ways, past deleted cursors', async (t) => {

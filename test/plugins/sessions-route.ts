@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Exchange } from '../../src/exchange.ts'
-import { idsOf, route } from '../../src/plugins/sessions-route.ts'
+import type { Gateway } from '../../src/gateway.ts'
+import { idsOf, modelOf, route } from '../../src/plugins/sessions-route.ts'
 
 const asked = (fields: Partial<Exchange>) => fields as Exchange
 
@@ -19,3 +20,18 @@ t.test(
     t.strictSame(route('PATCH', '/:id', { serve, maxBytes: 5 }), bounded)
   },
 )
+
+t.test('without a name, the first model that chats; never one that does not', async (t) => {
+  const models = [
+    { id: 'e', endpoints: ['embeddings'] },
+    { id: 'c', endpoints: ['chat'] },
+  ]
+  const gateway = {
+    config: { models: new Map(models.map((model) => [model.id, model])) },
+    findModel: (name: string) => models.find(({ id }) => id === name),
+  } as unknown as Gateway
+  t.equal(modelOf(gateway, undefined).id, 'c')
+  t.equal(modelOf(gateway, 'c').id, 'c')
+  t.throws(() => modelOf(gateway, 'e'), { code: 'model_not_found' })
+  t.throws(() => modelOf(gateway, 'x'), { code: 'model_not_found' })
+})

@@ -32,13 +32,11 @@ t.test("sessions live on a Cluster's node, where foreign slots are refused", asy
   const claim = {
     key: keys.claim(ref, 'a'),
     running: 'mine',
-    keptAnswer: () => 'kept',
-    keptPointer: () => 'kept',
+    kept: () => 'kept',
     isKept: false,
   }
   await redis.set(claim.key, claim.running)
-  const answerTo = () => ({ status: 201, headers: {}, body: '' })
-  const { id: session } = await book.create(ref, {}, { claim, answerTo })
+  const { id: session } = await book.create(ref, {}, { claim, quotaBytes: 1e6 })
   await book.patch(ref, session, { title: 'x' })
   await addMessage(redis, { ref, session })
   await addMessage(redis, { ref, session }, { status: 'in_progress' })

@@ -3,7 +3,6 @@ import type { Claim } from '../../src/exchange.ts'
 import { idAfter, newId } from '../../src/ids.ts'
 import { newRef } from '../../src/ledger/api-key.ts'
 import { keys } from '../../src/redis.ts'
-import type { Session } from '../../src/sessions/sessions.ts'
 import { retentionS, sessionOf } from '../../src/sessions/sessions.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
@@ -18,11 +17,10 @@ const full = {
 const claimOf = (key: string, running: string): Claim => ({
   key,
   running,
-  keptAnswer: ({ body }) => `kept ${body}`,
-  keptPointer: (pointer) => pointer,
+  kept: (pointer) => `kept ${pointer}`,
   isKept: false,
 })
-const answerTo = (session: Session) => ({ status: 201, headers: {}, body: session.id })
+const quotaBytes = 1e9
 
 t.test('a session is what it was made with, and is read back the same', async (t) => {
   const { book, ref } = await openSessions(t)
@@ -72,7 +70,7 @@ t.test("nobody's id and somebody else's are no session, in every call", async (t
     await t.rejects(book.remove(whose, which), gone)
   }
   t.match(await book.read(ref, id), { title: null })
-  t.equal(await redis.dbsize(), 2, 'the session and the list, and no row of nobody')
+  t.equal(await redis.dbsize(), 3, 'the session, the list, the storage, and no row of nobody')
 })
 
 t.test('a new id is greater than the last, also where that came from a fast clock', async (t) => {
@@ -120,14 +118,14 @@ t.test('a claim is kept in the step that creates, and a lost one creates nothing
   const { book, ref, redis } = await openSessions(t)
   const claim = claimOf(keys.claim(ref, 'one'), 'mine')
   const refusal = { code: 'idempotency_in_progress', retryAfterMs: 1000 }
-  await t.rejects(book.create(ref, {}, { claim, answerTo }), refusal, 'it has expired')
+  await t.rejects(book.create(ref, {}, { claim, quotaBytes }), refusal, 'it has expired')
   await redis.set(claim.key, 'theirs')
-  await t.rejects(book.create(ref, {}, { claim, answerTo }), refusal, 'another try has it')
+  await t.rejects(book.create(ref, {}, { claim, quotaBytes }), refusal, 'another try has it')
   t.equal(claim.isKept, false)
   t.equal(await redis.zcard(keys.sessions(ref)), 0)
   t.equal(await redis.get(claim.key), 'theirs')
   await redis.set(claim.key, 'mine')
-  const { id } = await book.create(ref, {}, { claim, answerTo })
+  const { id } = await book.create(ref, {}, { claim, quotaBytes })
   t.equal(claim.isKept, true)
   t.equal(await redis.get(claim.key), `kept ${id}`)
   const ttl = await redis.ttl(claim.key)
@@ -139,7 +137,7 @@ t.test('what the claim keeps is of the id that it got at last', async (t) => {
   await redis.zadd(keys.sessions(ref), 0, `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`)
   const claim = claimOf(keys.claim(ref, 'one'), 'mine')
   await redis.set(claim.key, 'mine')
-  const { id } = await book.create(ref, {}, { claim, answerTo })
+  const { id } = await book.create(ref, {}, { claim, quotaBytes })
   t.equal(await redis.get(claim.key), `kept ${id}`)
 })
 

@@ -255,10 +255,16 @@ t.test('withdrawn, a send leaves no key behind but its session, as free as it wa
   const { session } = request
   t.same(
     (await redis.keys('*')).toSorted(),
-    [keys.open(ref), keys.holds(ref), keys.session(ref, session), keys.sessions(ref)].toSorted(),
+    [
+      keys.open(ref),
+      keys.holds(ref),
+      keys.session(ref, session),
+      keys.sessions(ref),
+      keys.storage(ref),
+    ].toSorted(),
   )
   const kept = await redis.hgetall(keys.session(ref, session))
-  t.match(kept, { bytes: '0', messages: '0', active: undefined, title: 'T' })
+  t.match(kept, { bytes: '0', counted: '0', messages: '0', active: undefined, title: 'T' })
   t.match(await rows.begin(await send({ session, seen: kept.last })), { word: 'ok' })
 })
 

@@ -5,6 +5,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Exchange } from '../../src/exchange.ts'
+import { createPlaces } from '../../src/files/places.ts'
 import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis.ts'
 import { Generations } from '../../src/sessions/generations.ts'
@@ -12,6 +13,7 @@ import { Lost } from '../../src/sessions/lost.ts'
 import { createMessageBook } from '../../src/sessions/messages.ts'
 import { Recording } from '../../src/sessions/recording.ts'
 import type { BeginRequest } from '../../src/sessions/stream-rows.ts'
+import { SharedPool } from '../../src/shared-pool.ts'
 import { Streams } from '../../src/sessions/streams.ts'
 import { Client, framesOf, openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Setup } from '../fixtures/stream.ts'
@@ -24,7 +26,7 @@ const nothing = '204'
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
   const { redis, rows, start, options } = opened
-  const messages = createMessageBook(redis)
+  const messages = createMessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes, firstEventMs: 1000 })
   t.teardown(() => generations.close(0))
@@ -33,6 +35,7 @@ async function open(t: Test, setup: Setup = {}) {
     lost: new Lost({ redis, rows }),
     generations,
     replayBytes,
+    places: createPlaces({ pool: new SharedPool(1000) }),
     heartbeatMs: 60_000,
     readMessage: messages.read,
   })

@@ -1,13 +1,13 @@
 -- Purpose: a file's row in place of its upload's record, once, however often it is asked for.
--- KEYS: session, files, session's files, file, storage, due
--- ARGV: 1 `<file id> <session id> <bytes> <quota>`; 2 when it expires, s, or ''; 3 minute that is announced for that;
+-- KEYS: session, files, session's files, file, storage, due, account
+-- ARGV: 1 `<file id> <session id> <bytes> <quota> <quota without money>`; 2 when it expires, s, or ''; 3 minute that is announced for that;
 --       4… the row: fields and values
 -- Reply: ok, now | session_not_found, now | storage_quota_exceeded, now | lost, now: its lease has ended
 --      | announce, now, minute
 
-local session, files, session_files, file, storage, due =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local id, session_id, bytes, quota = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+)$')
+local session, files, session_files, file, storage, due, account =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local id, session_id, bytes, quota, unpaid = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+) (%d+)$')
 local expires_at, minute = ARGV[2], ARGV[3]
 local row = {}
 for i = 4, #ARGV do
@@ -20,10 +20,13 @@ if call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
 if not call('ZSCORE', due, 'upload ' .. id) then return { 'lost', now } end
 local left_ms = call('PTTL', session)
 if left_ms == -2 then return { 'session_not_found', now } end
-local used, reserved, own = unpack(call('HMGET', storage, 'used', 'reserved', id))
+local own = call('HGET', storage, id)
 local more = number(bytes) - number(own)
-if more > 0 and number(used) + number(reserved) + more > number(quota) then
-  return { 'storage_quota_exceeded', now }
+if more > 0 then
+  local stored = read_storage(storage, now)
+  if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
+    return { 'storage_quota_exceeded', now }
+  end
 end
 local expiry_ms = number(expires_at) * 1000
 if expires_at ~= '' then

@@ -1,14 +1,18 @@
 -- Purpose: a message that others have ended, with what it cost after its owner woke; nothing where it is gone, or has moved.
--- KEYS: session, messages
+-- KEYS: session, messages, storage
 -- ARGV: 1 message id; 2 its row as it was read; 3 its row as it stays
 -- Reply: ok, now | changed, now
 
-local session, messages = KEYS[1], KEYS[2]
+local session, messages, storage = KEYS[1], KEYS[2], KEYS[3]
 local message, before, row = ARGV[1], ARGV[2], ARGV[3]
 
 local now = now_ms()
 if call('HGET', messages, message) ~= before then return { 'changed', now } end
 
+local more = weight(#row) - weight(#before)
 call('HSET', messages, message, row)
 call('HINCRBY', session, 'bytes', int(#row - #before))
+call('HINCRBY', session, 'counted', int(more))
+call('HINCRBY', storage, 'sessions', int(more))
+recount(session, storage)
 return { 'ok', now }

@@ -1,17 +1,18 @@
 -- Purpose: frames of a message that is generated, in order, by its owner alone; tells the owner of a cancel.
--- KEYS: stream, frames
+-- KEYS: stream, frames, session, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <bytes that are kept> <1 = what is kept begins anew>`;
 --       2 the frames; 3 what all frames so far have said, or ''
 -- Reply: ok, now, 1 = cancelled | lost, now: it is another's, or has ended | behind, now, seq that is missing
 
-local stream, frames = KEYS[1], KEYS[2]
+local stream, frames, session, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
 local text, said = ARGV[2], ARGV[3]
 first, count, most = number(first), number(count), number(most)
 
 local now = now_ms()
-local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled', 'said_next')
-local owner, ended, next_seq, bytes, cancelled, said_next = unpack(found)
+local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled', 'said_next',
+  'counted')
+local owner, ended, next_seq, bytes, cancelled, said_next, counted = unpack(found)
 next_seq, bytes = number(next_seq), number(bytes)
 if owner ~= hold or ended then return { 'lost', now } end
 local is_stored = next_seq >= first + count
@@ -43,6 +44,15 @@ while bytes > most do
   if oldest_next > number(said_next) or oldest_next == after then break end
   call('XDEL', frames, oldest[1])
   bytes = bytes - #oldest[2][2]
+end
+-- The session of an answer that was deleted counts nothing any more; its frames are counted at their end.
+local taken = STREAM_BYTES + weight(bytes + #said)
+if taken > number(counted) and call('HEXISTS', session, 'id') == 1 then
+  local more = math.ceil((taken - number(counted)) / RUNNING_BYTES) * RUNNING_BYTES
+  call('HINCRBY', session, 'counted', int(more))
+  call('HINCRBY', storage, 'sessions', int(more))
+  recount(session, storage)
+  changes[#changes + 1], changes[#changes + 2] = 'counted', int(number(counted) + more)
 end
 call('HSET', stream, 'bytes', int(bytes), unpack(changes))
 return { 'ok', now, number(cancelled) }

@@ -1,41 +1,56 @@
 -- Purpose: a send's rows, all at once or none: the new messages, the answer in progress, its stream, the session's lock.
--- KEYS: session, message ids, messages, stream of the answer, open holds, claim of an Idempotency-Key
+-- KEYS: session, message ids, messages, stream of the answer, open holds, storage, account, claim of an Idempotency-Key
 --       (not given where none came)
--- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have>`;
---       2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim; 5… id and row of each message, the answer last
+-- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have> <quota>
+--       <quota without money>`; 2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim;
+--       5… id and row of each message, the answer last
 -- Reply: ok, now | session_not_found, now | session_busy, now, message id | no_hold, now | changed, now
 --      | claim_lost, now | older, now, the session's last message id | full, now, bytes it has
+--      | storage_quota_exceeded, now
 
-local session, ids, messages, stream, open, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local hold, seen, most = match(ARGV[1], '^(%S+) (%S+) (%d+)$')
+local session, ids, messages, stream, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local storage, account, claim = KEYS[6], KEYS[7], KEYS[8]
+local hold, seen, most, quota, unpaid = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+) (%d+)$')
 local seconds, retention = match(ARGV[2], '^(%d+) (%d+)$')
 local running, kept, first_row = ARGV[3], ARGV[4], 5
 
 local now = now_ms()
-local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages')
-local id, active, last, bytes, count = unpack(found)
+local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages', 'counted')
+local id, active, last, bytes, count, counted = unpack(found)
 if not id then return { 'session_not_found', now } end
 if active and active ~= '' then return { 'session_busy', now, active } end
 if (last or '-') ~= seen then return { 'changed', now } end
 if call('HEXISTS', open, hold) == 0 then return { 'no_hold', now } end
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 if last and ARGV[first_row] <= last then return { 'older', now, last } end
-local rows, size, answer = {}, 0, nil
+local rows, scored, size, more, answer = {}, {}, 0, RUNNING_BYTES, nil
 for i = first_row, #ARGV, 2 do
   answer = ARGV[i]
   rows[#rows + 1] = answer
   rows[#rows + 1] = ARGV[i + 1]
+  scored[#scored + 1] = 0
+  scored[#scored + 1] = answer
   size = size + #ARGV[i + 1]
+  more = more + MESSAGE_BYTES + weight(#ARGV[i + 1])
 end
 if number(bytes) + size > tonumber(most) then return { 'full', now, int(number(bytes)) } end
-
-for i = 1, #rows, 2 do
-  call('ZADD', ids, 0, rows[i])
+local stored = read_storage(storage, now)
+if not fits(account, stored.bytes + more + CLAIM_BYTES, number(quota), number(unpaid)) then
+  return { 'storage_quota_exceeded', now }
 end
+
+call('ZADD', ids, unpack(scored))
 call('HSET', messages, unpack(rows))
 call('HSET', session, 'active', answer, 'last', answer, 'updated_at', seconds,
-  'bytes', int(number(bytes) + size), 'messages', int(number(count) + #rows / 2))
-call('HSET', stream, 'hold', hold, 'next', 0, 'bytes', 0, 'touched', int(now))
-if claim then call('SET', claim, kept, 'EX', 86400) end
-keep({ session, ids, messages, stream }, tonumber(retention))
+  'bytes', int(number(bytes) + size), 'messages', int(number(count) + #rows / 2),
+  'counted', int(number(counted) + more))
+call('HSET', stream, 'hold', hold, 'next', 0, 'bytes', 0, 'touched', int(now), 'counted', RUNNING_BYTES)
+if claim then
+  call('SET', claim, kept, 'EX', 86400)
+  call('HSET', storage, 'sessions', int(stored.sessions + more),
+    'claims', window_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
+else
+  call('HSET', storage, 'sessions', int(stored.sessions + more))
+end
+keep(session, { ids, messages, stream }, tonumber(retention), storage, id, number(counted) + more)
 return { 'ok', now }

@@ -1,23 +1,36 @@
 -- Purpose: one session a claim, and each new session's id is greater than the account's last.
--- KEYS: sessions, session, claim of an Idempotency-Key (not given where none came)
--- ARGV: 1 retention, s; 2 running claim, or ''; 3 kept claim; 4… the row: fields and values, `id` first
--- Reply: ok, now | older, now, last id | claim_lost, now
+-- KEYS: sessions, session, storage, account, claim of an Idempotency-Key (not given where none came)
+-- ARGV: 1 `<retention, s> <quota> <quota without money>`; 2 running claim, or ''; 3 kept claim;
+--       4… the row: fields and values, `id` first
+-- Reply: ok, now | older, now, last id | claim_lost, now | storage_quota_exceeded, now
 
-local sessions, session, claim = KEYS[1], KEYS[2], KEYS[3]
-local retention_s, running, kept = number(ARGV[1]), ARGV[2], ARGV[3]
-local row = {}
+local sessions, session, storage, account, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local retention_s, quota, unpaid = match(ARGV[1], '^(%d+) (%d+) (%d+)$')
+local running, kept = ARGV[2], ARGV[3]
+local row, size = {}, 0
 for i = 4, #ARGV do
   row[#row + 1] = ARGV[i]
+  if i % 2 == 1 then size = size + weight(#ARGV[i]) end
 end
 local id = row[2]
+local counted = SESSION_BYTES + size
 
 local now = now_ms()
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 local last = call('ZREVRANGE', sessions, 0, 0)[1]
 if last and id <= last then return { 'older', now, last } end
+local stored = read_storage(storage, now)
+local more = claim and counted + CLAIM_BYTES or counted
+if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
+  return { 'storage_quota_exceeded', now }
+end
 
 call('ZADD', sessions, 0, id)
-call('HSET', session, unpack(row))
-keep({ session }, retention_s)
-if claim then call('SET', claim, kept, 'EX', 86400) end
+call('HSET', session, 'counted', int(counted), unpack(row))
+call('HSET', storage, 'sessions', int(stored.sessions + counted))
+if claim then
+  call('SET', claim, kept, 'EX', 86400)
+  call('HSET', storage, 'claims', window_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
+end
+keep(session, {}, number(retention_s), storage, id, counted)
 return { 'ok', now }

@@ -1,27 +1,33 @@
 -- Purpose: the end of a message by its owner: last frames with the terminal, the row as it stays, the session free again.
--- KEYS: stream, frames, session, message ids, messages
+-- KEYS: stream, frames, session, message ids, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <1 = what is kept begins anew>`; 2 the frames;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
 -- Reply: ok, now | lost, now | behind, now, seq that is missing
 
 local stream, frames, session, ids, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local storage = KEYS[6]
 local hold, first, count, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d)$')
 local text, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 first, count = number(first), number(count)
 
 local now = now_ms()
-local owner, ended, next_seq, lost = unpack(call('HMGET', stream, 'hold', 'ended', 'next', 'lost'))
+local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'bytes', 'counted')
+local owner, ended, next_seq, lost, bytes, counted = unpack(found)
 local after = first + count
 if owner ~= hold then return { 'lost', now } end
 if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end
 if number(next_seq) ~= first and anew ~= '1' then return { 'behind', now, number(next_seq) } end
 
-if anew == '1' then call('DEL', frames) end
+if anew == '1' then
+  call('DEL', frames)
+  bytes = 0
+end
 call('XADD', frames, int(after) .. '-0', 'f', text, 'e', '1')
 call('HSET', stream, 'next', int(after), 'ended', '1')
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)
 call('PEXPIRE', frames, kept_ms)
-end_message(session, ids, messages, message, row, seconds, retention)
+end_message(session, ids, messages, storage, message, row, seconds, retention, now,
+  { bytes = number(bytes) + #text, counted = counted, kept_ms = kept_ms })
 return { 'ok', now }

@@ -1,17 +1,18 @@
 -- Purpose: a message whose owner is gone is finished by whoever met it, with the words that its frames had said.
--- KEYS: stream, frames, session, message ids, messages, holds
+-- KEYS: stream, frames, session, message ids, messages, storage, holds
 -- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`; 2 data of the terminal;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
 -- Reply: ok, now | alive, now | ended, now | again, now: it has moved
 
-local stream, frames, session, ids, messages, holds =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local stream, frames, session, ids, messages, storage, holds =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local hold, reached, lease, silence = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
 local data, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 
 local now = now_ms()
-local owner, ended, next_seq, touched = unpack(call('HMGET', stream, 'hold', 'ended', 'next', 'touched'))
+local found = call('HMGET', stream, 'hold', 'ended', 'next', 'touched', 'bytes', 'counted')
+local owner, ended, next_seq, touched, bytes, counted = unpack(found)
 if ended then return { 'ended', now } end
 local deadline = call('ZSCORE', holds, hold)
 if deadline and tonumber(deadline) > now then return { 'alive', now } end
@@ -28,5 +29,6 @@ call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)
 call('PEXPIRE', frames, kept_ms)
-end_message(session, ids, messages, message, row, seconds, retention)
+end_message(session, ids, messages, storage, message, row, seconds, retention, now,
+  { bytes = number(bytes) + #data, counted = counted, kept_ms = kept_ms })
 return { 'ok', now }

@@ -1,22 +1,28 @@
 -- Purpose: takes a session and its messages away, and tells the owner of its running generation to stop.
--- KEYS: sessions, session, message ids, messages, stream of the active message, its frames (the last two not given where none is active)
+-- KEYS: sessions, session, message ids, messages, storage, stream of the active message, its frames (the last two not given where none is active)
 -- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read; 4 how long a running stream is kept, s
 -- Reply: ok, now | session_not_found, now | again, now: it is no longer as it was read
 
-local sessions, session, ids, messages, stream, frames =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local sessions, session, ids, messages, storage, stream, frames =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local id, seen_last, seen_active, kept_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local now = now_ms()
-local row = call('HMGET', session, 'id', 'last', 'active')
+local row = call('HMGET', session, 'id', 'last', 'active', 'counted')
 if not row[1] then return { 'session_not_found', now } end
 if (row[2] or '') ~= seen_last or (row[3] or '') ~= seen_active then return { 'again', now } end
 
 call('ZREM', sessions, id)
 call('UNLINK', session, ids, messages)
+local left = call('HINCRBY', storage, 'sessions', int(-number(row[4])))
+call('HDEL', storage, id, left <= 0 and 'sessions' or id)
 if stream and call('EXISTS', stream) == 1 then
   call('HSET', stream, 'cancelled', '1')
   call('EXPIRE', stream, kept_s)
   call('EXPIRE', frames, kept_s)
+  -- Should its owner be dead, nobody else would count them. One that lives counts them again at the end.
+  local taken = STREAM_BYTES + weight(number(call('HGET', stream, 'bytes')))
+  local window = read_window(call('HGET', storage, 'frames'), now)
+  call('HSET', storage, 'frames', window_with(window, taken, now, number(kept_s) * 1000))
 end
 return { 'ok', now }

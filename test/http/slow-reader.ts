@@ -1,0 +1,96 @@
+import type { ServerResponse } from 'node:http'
+import t from 'tap'
+import type { Test } from 'tap'
+import { shareOf, watchReader } from '../../src/http/slow-reader.ts'
+import type { ReaderLimits } from '../../src/http/slow-reader.ts'
+import { SharedPool } from '../../src/shared-pool.ts'
+import { startListener } from '../fixtures/http-listener.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
+import { stopwatch } from '../fixtures/stopwatch.ts'
+import { until } from '../fixtures/until.ts'
+
+const MiB = 2 ** 20
+/** More than the system takes for a client that reads nothing. */
+const long = 'x'.repeat(24 * MiB)
+
+/** Answers `long` in one write, as lists and whole answers of backends go out. */
+async function serve(t: Test, limits: ReaderLimits) {
+  const answers: ServerResponse[] = []
+  const { port } = await startListener(t, (_req, res) => {
+    answers.push(res)
+    res.end(long)
+    watchReader(res, limits)()
+  })
+  return {
+    answers,
+    async ask() {
+      const client = await rawClient(t, port)
+      client.socket.pause()
+      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      return client
+    },
+  }
+}
+
+t.test('who takes nothing is dropped after the stall time, not after two of them', async (t) => {
+  let dropped = 0
+  const readerStallMs = 1000
+  const { answers, ask } = await serve(t, { readerStallMs, onDrop: () => void dropped++ })
+  const passed = stopwatch(t)
+  await ask()
+  await until(() => answers[0]?.destroyed === true)
+  t.equal(dropped, 1)
+  const ms = passed()
+  t.ok(ms >= 0.95 * readerStallMs && ms < 1.6 * readerStallMs, `${ms} ms`)
+})
+
+t.test('who takes a little of one large write now and then is not dropped', async (t) => {
+  const { answers, ask } = await serve(t, { readerStallMs: 1000 })
+  const client = await ask()
+  await until(() => answers.length === 1)
+  const passed = stopwatch(t)
+  let read = 0
+  while (passed() < 2500) {
+    const sip = client.socket.read(MiB) as Buffer | null
+    read += sip?.length ?? 0
+    await new Promise((resolve) => setTimeout(resolve, 150))
+  }
+  t.ok(read < long.length, 'it had not taken all')
+  t.equal(answers[0]?.destroyed, false)
+})
+
+t.test('what clients have not taken stays within their share, and comes back', async (t) => {
+  const pool = new SharedPool(80 * MiB)
+  const unsent = shareOf(pool, 'a')
+  const { answers, ask } = await serve(t, { readerStallMs: 60_000, unsent })
+  const first = await ask()
+  await until(() => answers.length === 1)
+  const held = pool.usedBy('a')
+  t.ok(held > 16 * MiB && held <= long.length + 1000, `${held}`)
+  await ask()
+  await until(() => answers.length === 2)
+  t.equal(answers[1]?.destroyed, true, 'the second does not fit')
+  t.equal(pool.used, held)
+  t.ok(shareOf(pool, 'b').take(16 * MiB), 'others have theirs')
+  shareOf(pool, 'b').give(16 * MiB)
+  first.socket.destroy()
+  await until(() => pool.used === 0)
+})
+
+t.test('an answer behind another one waits for that, and is not dropped', async (t) => {
+  const answers: ServerResponse[] = []
+  const { port } = await startListener(t, (_req, res) => {
+    answers.push(res)
+    if (answers.length === 1) return
+    res.end('second')
+    watchReader(res, { readerStallMs: 50 })()
+  })
+  const client = await rawClient(t, port)
+  client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => answers.length === 2)
+  const passed = stopwatch(t)
+  await until(() => passed() > 200)
+  t.equal(answers[1]?.destroyed, false)
+  answers[0]?.end('first')
+  await client.text('second')
+})

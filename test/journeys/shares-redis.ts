@@ -1,0 +1,117 @@
+// Sessions fill Redis no further than their account's storage, whatever is sent and whatever is deleted, and an honest
+// customer beside notices nothing. Redis says itself how much memory it uses.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { chatYaml, chatOf, refusal } from '../fixtures/session-chat.ts'
+import type { Chat } from '../fixtures/session-chat.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+
+const MiB = 1024 * 1024
+const storageBytes = 4 * MiB
+/** Tables of Redis' own, buffers of connections, and the honest customer. */
+const slackBytes = MiB
+const plans = (storage: string) =>
+  `plans: { default: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 1000, ${storage} } }`
+
+type Attacked = Awaited<ReturnType<typeof attacked>>
+
+async function attacked(t: Test, storage = `storage: ${storageBytes}`) {
+  const backend = await startBackend(t)
+  const yaml = chatYaml(backend.url, { model: 'price: { input: 0, output: 0 }' }).split('\n')[0]
+  const gateway = await startGateway(t, { yaml: `${yaml}\n${plans(storage)}` })
+  const { client } = await connectLink(t, gateway.redis.socket)
+  const used = async () =>
+    Number(/used_memory_dataset:(\d+)/.exec(await client.info('memory'))?.[1])
+  const attacker = chatOf(t, gateway, await gateway.account(0, { name: 'attacker' }))
+  const honest = chatOf(t, gateway, await gateway.account(1000, { name: 'honest' }))
+  const session = await honest.session()
+  return { gateway, used, attacker, honest: { ...honest, id: session } }
+}
+
+/** A customer who uses what he has paid for, all the while. */
+async function isServed(t: Test, { honest }: Attacked): Promise<void> {
+  const answer = await honest.send(honest.id, { content: 'Hi', stream: false })
+  t.equal(answer.status, 200, 'the honest customer is served')
+  await answer.end()
+}
+
+/** Until it is refused, so often at most. Answers the refusal's code and how many were taken. */
+async function fill(most: number, one: (i: number) => ReturnType<Chat['at']>) {
+  for (let taken = 0; taken < most; taken++) {
+    const answer = await one(taken)
+    if (answer.status >= 300) return { taken, code: (await refusal(answer))[1] }
+    await answer.end()
+  }
+  return { taken: most, code: undefined }
+}
+
+async function growth(t: Test, world: Attacked, attack: () => Promise<unknown>): Promise<number> {
+  await isServed(t, world)
+  const before = await world.used()
+  await attack()
+  await isServed(t, world)
+  const grown = (await world.used()) - before
+  t.comment(`Redis grew by ${(grown / MiB).toFixed(2)} MiB`)
+  return grown
+}
+
+t.test('instructions have 32 KiB at most', async (t) => {
+  const world = await attacked(t)
+  const grown = await growth(t, world, async () => {
+    const body = { instructions: 'x'.repeat(MiB - 100) }
+    const headers = (i: number) => ({ 'idempotency-key': `key-${i}` })
+    const { taken, code } = await fill(30, (i) =>
+      world.attacker.at('', { body, headers: headers(i) }),
+    )
+    t.comment(`${taken} of 30 were taken`)
+    t.equal(code, 'invalid_parameter')
+  })
+  t.ok(grown < slackBytes)
+})
+
+for (const size of [0, 100, 5000, 32 * 1024 - 1]) {
+  t.test(`sessions with ${size} bytes of instructions fill Redis up to the quota`, async (t) => {
+    const world = await attacked(t)
+    const grown = await growth(t, world, async () => {
+      const body = { instructions: 'x'.repeat(size) }
+      const { taken, code } = await fill(4000, (i) =>
+        world.attacker.at('', { body, headers: { 'idempotency-key': `key-${i}` } }),
+      )
+      t.comment(`${taken} were taken`)
+      t.equal(code, 'storage_quota_exceeded')
+    })
+    t.ok(grown < storageBytes + slackBytes)
+    t.ok(grown > storageBytes / 4, 'what is counted is not far from what is used')
+  })
+}
+
+t.test('messages fill Redis up to the quota', async (t) => {
+  const world = await attacked(t)
+  const { attacker } = world
+  const id = await attacker.session()
+  const grown = await growth(t, world, async () => {
+    const content = 'x'.repeat(200_000)
+    const { code } = await fill(200, () => attacker.send(id, { content, stream: false }))
+    t.equal(code, 'storage_quota_exceeded')
+  })
+  t.ok(grown < storageBytes + slackBytes)
+})
+
+t.test('what deleted sessions leave counts, too', async (t) => {
+  const world = await attacked(t, 'storage: 262144')
+  const { attacker } = world
+  const grown = await growth(t, world, async () => {
+    const body = { instructions: 'x'.repeat(30_000) }
+    const { taken, code } = await fill(2000, async (i) => {
+      const made = await attacker.at('', { body, headers: { 'idempotency-key': `key-${i}` } })
+      if (made.status !== 201) return made
+      return attacker.at(`/${String((await made.json())['id'])}`, { method: 'DELETE' })
+    })
+    t.comment(`${taken} were made and deleted`)
+    t.equal(code, 'storage_quota_exceeded')
+  })
+  t.ok(grown < 262_144 + slackBytes / 4)
+})
