@@ -5,7 +5,7 @@ import type { Model, Target } from '../config/config.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
-import { spliceJson, withMember } from '../http/splice.ts'
+import { spliceBody, withMember } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
@@ -25,7 +25,7 @@ export interface ChatRequest {
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
   /** A fresh body for a target, its output bounded to what was granted. */
-  bodyFor(target: Target, outputPerChoice: number): Buffer
+  bodyFor(target: Target, outputPerChoice: number): Buffer | Promise<Buffer>
   /** No target will be asked any more: megabytes are let go of. What is needed to count the prompt is taken out first. */
   forgetBody(): void
 }
@@ -81,7 +81,7 @@ export function parseChatRequest(
     bodyFor: (target, granted) => {
       const { body, scan } = there(held)
       const bound = row.generates ? Math.min(outputPerChoice, granted) : undefined
-      return spliceJson(body, scan, editsFor(scan, target, { bound, stream, name }))
+      return spliceBody(body, scan, editsFor(scan, target, { bound, stream, name }))
     },
     forgetBody() {
       if (!held || held.body.length <= keptBytes) return

@@ -148,10 +148,15 @@ function fillingOf(
         const content = contents.get(idOf(file))
         return content ? partOf(file, content) : standIn(file)
       })
-      const countPrompt = async () => Math.min(promptTokens, await request.countPrompt())
-      return { ...request, promptTokens, countPrompt }
+      return costingAtMost(request, promptTokens)
     },
   }
+}
+
+/** Its closure must not stand where the contents of files can be seen: it would keep them for as long as the answer takes. */
+function costingAtMost(request: ChatRequest, promptTokens: number): ChatRequest {
+  const countPrompt = async () => Math.min(promptTokens, await request.countPrompt())
+  return { ...request, promptTokens, countPrompt }
 }
 
 const idOf = ({ file_id }: FileReference): string => file_id
