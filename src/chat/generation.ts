@@ -84,15 +84,16 @@ function stopCode(reason: StopReason): ErrorCode {
   return reason === 'lost' ? 'ledger_unavailable' : reason
 }
 
-function ask(generation: Generation): Promise<BackendAnswer> {
+async function ask(generation: Generation): Promise<BackendAnswer> {
   const { x, run, request, target, deadline } = generation
+  const body = request.bodyFor(target, {
+    outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
+    ref: x.caller?.ref ?? '',
+  })
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),
-    body: request.bodyFor(target, {
-      outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
-      ref: x.caller?.ref ?? '',
-    }),
+    body: body instanceof Promise ? await body : body,
   }
   run.upstream(backendRequest)
   const onSent = () => {

@@ -6,7 +6,7 @@ import type { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
-import { spliceJson } from '../http/splice.ts'
+import { spliceBody } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
@@ -32,7 +32,7 @@ export interface ChatRequest {
   /** What this model does not take of it. Told only to those with a good key: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
   /** A fresh body for a target, its output bounded to what was granted. */
-  bodyFor(target: Target, granted: Grant): Buffer
+  bodyFor(target: Target, granted: Grant): Buffer | Promise<Buffer>
   /** No target will be asked any more: megabytes are let go of. What is needed to count the prompt is taken out first. */
   forgetBody(): void
 }
@@ -84,7 +84,7 @@ export function parseChatRequest(
       const { body, scan } = there(held)
       const bound = row.generates ? Math.min(outputPerChoice, granted.outputPerChoice) : undefined
       const edit = { bound, stream, name, ref: granted.ref }
-      return spliceJson(body, scan, editsFor(scan, target, edit))
+      return spliceBody(body, scan, editsFor(scan, target, edit))
     },
     forgetBody() {
       if (!held || held.body.length <= keptBytes) return

@@ -13,13 +13,15 @@
 import { hostOf, isListed } from '../chat/address.ts'
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import { inlineBytes, partText, standIn, tokensOf } from '../files/file-reference.ts'
-import type { BackendPart, FileReference } from '../files/file-reference.ts'
+import { inlineBytes, standIn, tokensOf } from '../files/file-reference.ts'
+import type { FileReference } from '../files/file-reference.ts'
 import { invalid } from '../http/refusals.ts'
 import { messageTokens } from '../ledger/estimate.ts'
 import { dataUrlPrice } from '../ledger/media.ts'
+import { composeBody, filesOf, fill } from './draft.ts'
+import type { Draft } from './draft.ts'
 import { mapParts, partsOf } from './message.ts'
-import type { Content, NewMessage, Part, StoredMessage, ToolCall } from './message.ts'
+import type { Content, NewMessage, StoredMessage, ToolCall } from './message.ts'
 
 export interface HistoryOptions {
   /** The new turns: they always go, even when they alone are too long. */
@@ -39,50 +41,11 @@ export interface HistoryOptions {
   readonly takesFiles: boolean
 }
 
-/** A message as JSON text; one with files is made when they are there. */
-export type Draft = string | Unfilled
-
-interface Unfilled {
-  readonly message: object
-  readonly content: readonly Part[]
-}
-
 export interface History {
   /** Chat Completions messages, oldest first. */
   readonly messages: readonly Draft[]
   /** Guessed as ledger/estimate.ts does. */
   readonly promptTokens: number
-}
-
-/** The request for a backend: parameters byte for byte. */
-export function composeBody(request: {
-  readonly model: string
-  readonly messages: readonly string[]
-  readonly parameters: ReadonlyMap<string, string>
-}): Buffer {
-  const { model, messages, parameters } = request
-  const members = [...parameters].map(([name, text]) => `,${JSON.stringify(name)}:${text}`)
-  const head = `{"model":${JSON.stringify(model)},"stream":true,"messages":[`
-  return Buffer.from(`${head}${messages.join(',')}]${members.join('')}}`)
-}
-
-export function fill(draft: Draft, part: (file: FileReference) => BackendPart): string {
-  if (typeof draft === 'string') return draft
-  // Added up, not joined: a rope of megabytes is copied once, when the body is made.
-  const content = draft.content
-    .map((one) => (one.type === 'file' ? partText(part(one.file)) : JSON.stringify(one)))
-    .reduce((all, text) => `${all},${text}`)
-  // No text has this in it: its quotes would be escaped.
-  const message = JSON.stringify({ ...draft.message, content: 0 })
-  return message.replace('"content":0', () => `"content":[${content}]`)
-}
-
-export function filesIn(draft: Draft): readonly FileReference[] {
-  return typeof draft === 'string' ? [] : filesOf(draft.content)
-}
-
-export function filesOf(content: Content): readonly FileReference[] {
-  return partsOf(content).flatMap((part) => (part.type === 'file' ? [part.file] : []))
 }
 
 /** Of earlier turns: each is a read of the store. */

@@ -4,6 +4,19 @@ import t from 'tap'
 import { chat } from '../fixtures/backend-model.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
+import { modelOf, targetOf } from '../fixtures/target.ts'
+import { endpoints } from '../../src/chat/endpoints.ts'
+import { parseChatRequest } from '../../src/chat/request.ts'
+
+const target = targetOf('http://127.0.0.1:1')
+const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
+
+/** As it is parsed, without a gateway. */
+function chatOf(body: Buffer) {
+  const request = row && parseChatRequest(body, row, () => modelOf([target]))
+  if (!request) throw new TypeError('no request')
+  return request
+}
 
 const bodyOf = (body: Buffer | undefined) => body?.toString() ?? ''
 
@@ -124,4 +137,36 @@ t.test('each account has a salt of its own, where the target takes one', async (
   t.equal(salts[0], salts[1])
   t.not(salts[0], salts[2])
   t.match(salts[0], /^[\w-]{43}$/)
+})
+
+t.test(
+  'a body of megabytes can be forgotten, and its prompt is counted all the same',
+  async (t) => {
+    const long = 'word '.repeat(300_000)
+    const body = Buffer.from(
+      JSON.stringify({ model: 'm', messages: [{ role: 'user', content: long }] }),
+    )
+    const fresh = () => chatOf(body)
+    const expected = await fresh().countPrompt()
+    const request = fresh()
+    request.forgetBody()
+    request.forgetBody()
+    t.ok(Math.abs((await request.countPrompt()) / expected - 1) < 0.05)
+    t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
+  },
+)
+
+t.test('a small body is kept: nothing would be won', async (t) => {
+  const request = chatOf(Buffer.from('{"model":"m","messages":[]}'))
+  request.forgetBody()
+  t.match(String(await request.bodyFor(target, { outputPerChoice: 5, ref: '' })), /"max_tokens":5/)
+})
+
+t.test('a large body is copied in pieces, and is the same', async (t) => {
+  const pad = 'x'.repeat(9_000_000)
+  const body = Buffer.from(`{"model":"m","messages":[],"pad":"${pad}","max_tokens":7}`)
+  const sent = chatOf(body).bodyFor(target, { outputPerChoice: 5, ref: '' })
+  t.ok(sent instanceof Promise)
+  t.same(JSON.parse(String(await sent)).max_tokens, 5)
+  t.equal(JSON.parse(String(await sent)).pad, pad)
 })

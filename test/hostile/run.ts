@@ -30,7 +30,7 @@ models:
 ${['good', ...Object.keys(breakages)].map(model).join('\n')}
 plans: { default: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 1000 } }
 plugins: { auth: { failures_per_minute_per_ip: 1000000 } }
-limits: { json_v1: 1MiB, json_body: 1s, headers: 1s, sse_line: 1MiB, answer: 2MiB, bodies: 64MiB }
+limits: { json_v1: 1MiB, json_body: 1s, headers: 1s, sse_line: 1MiB, answer: 2MiB, bodies: 96MiB }
 `
 }
 

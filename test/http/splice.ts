@@ -2,14 +2,14 @@ import t from 'tap'
 import { randomObject, randomValue } from '../fixtures/random-json.ts'
 import { seeded } from '../fixtures/random.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
-import { spliceJson } from '../../src/http/splice.ts'
+import { spliceBody } from '../../src/http/splice.ts'
 
 const keys = ['model', 'max_tokens', 'stream_options', 'n', 'é']
 const own = new Set(keys)
 
 function splice(text: string, edits: Readonly<Record<string, string | undefined>>): string {
   const body = Buffer.from(text)
-  return spliceJson(body, scanJson(body, own), new Map(Object.entries(edits))).toString()
+  return spliceBody(body, scanJson(body, own), new Map(Object.entries(edits))).toString()
 }
 
 t.test('spliced and parsed is parsed and edited, for any object and any edits', async (t) => {

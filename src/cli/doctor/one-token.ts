@@ -26,9 +26,8 @@ export async function askOneToken(route: Route, signal: AbortSignal): Promise<Ou
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
-  const body =
-    parseChatRequest(asked, row, () => model)?.bodyFor(target, { outputPerChoice: 1, ref: '' }) ??
-    asked
+  const grant = { outputPerChoice: 1, ref: '' }
+  const body = (await parseChatRequest(asked, row, () => model)?.bodyFor(target, grant)) ?? asked
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
   const request = { path: row.path, headers, body }
