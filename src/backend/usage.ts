@@ -188,8 +188,14 @@ export class Meter {
     const isFinal = choices === 1 && this.#completion !== undefined && this.#isReportWhole
     if (choices === 0 || isFinal) return this.#usedWith(0, promptTokens)
     return this.#generated.tokens().then((counted) => {
-      return this.#usedWith(Math.ceil(counted * this.#scale), promptTokens)
+      return this.#usedWith(Math.ceil(this.#byEvents(counted) * this.#scale), promptTokens)
     })
+  }
+
+  /** An event is a token at least, whatever the model's vocabulary; but some servers send letters. */
+  #byEvents(counted: number): number {
+    const isByToken = this.#contentEvents <= 2 * counted
+    return isByToken ? Math.max(counted, this.#contentEvents) : counted
   }
 
   /** The last report is of all that came. */

@@ -69,8 +69,21 @@ function contentTokens(file: FileReference, { bytesPerToken, imageTokens }: Prom
     case 'audio':
       return Math.ceil(inlineBytes(file) / audioBytesPerToken)
     case 'file':
-      return Math.ceil(file.bytes / documentBytesPerToken)
+      return documentTokens(file, bytesPerToken)
   }
+}
+
+/** What is written in a text, whatever it is called, is text to the model too. */
+function documentTokens({ bytes, content_type }: FileReference, bytesPerToken: number): number {
+  const isText = /^text\/|json|xml|yaml|csv|javascript/.test(typeOf(content_type))
+  return Math.ceil(bytes / (isText ? bytesPerToken : documentBytesPerToken))
+}
+
+/** How much more ledger/count-prompt.ts takes a document for, which knows only its base64. */
+export function overcounted(file: FileReference, prices: PromptPrices): number {
+  if (file.kind !== 'file') return 0
+  const counted = Math.ceil(inlineBytes(file) / prices.bytesPerToken)
+  return Math.max(0, counted - tokensOf(file, prices))
 }
 
 /** In place of one that can't be shown. */

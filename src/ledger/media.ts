@@ -1,5 +1,5 @@
-// Images and sound in the messages of a body: where they lie, and what they cost in place of their bytes. Only where Chat
-// Completions has them, `messages[].content[]`: anywhere else such a value is text like all text.
+// Images, sound and documents in the messages of a body: where they lie, and what they cost in place of their text. Only
+// where Chat Completions has them, `messages[].content[]`: anywhere else such a value is text like all text.
 
 import { JsonTokens, decoded } from '../json-tokens.ts'
 import { imagePixels } from './image-size.ts'
@@ -46,15 +46,15 @@ export interface MediaOptions {
   readonly to: number
   /** The model's `image_tokens`. */
   readonly imageTokens: number
+  /** Documents and films cost by their bytes, as text does before it is counted. */
+  readonly bytesPerToken: number
 }
 
 /** Between the brackets of `messages`. */
 export function findMedia(body: Buffer, options: MediaOptions): readonly Media[] {
-  // Both searches together take 0.2 µs a kilobyte, and most bodies have neither.
-  if (!body.includes('"image_url"') && !body.includes('"input_audio"')) return []
   const found: Media[] = []
   const tokens = new JsonTokens(body, options)
-  const part = new Part(body, options.imageTokens)
+  const part = new Part(body, options)
   /** Keys that are open, by depth: [ { content: [ { image_url: { url: … } } ] } ]. */
   const keys: string[] = []
   while (tokens.count < lookedAt) {
@@ -75,14 +75,15 @@ export function findMedia(body: Buffer, options: MediaOptions): readonly Media[]
 /** A content part as it is read. Of a key that stands twice both values count: parsers differ in which they take. */
 class Part {
   readonly #body: Buffer
-  readonly #imageTokens: number
+  readonly #prices: MediaOptions
   #types = new Set<string>()
   #images: Media[] = []
   #sounds: Media[] = []
+  #documents: Media[] = []
 
-  constructor(body: Buffer, imageTokens: number) {
+  constructor(body: Buffer, prices: MediaOptions) {
     this.#body = body
-    this.#imageTokens = imageTokens
+    this.#prices = prices
   }
 
   add(name: string, start: number, end: number): void {
@@ -93,6 +94,9 @@ class Part {
     } else if (name === 'input_audio.data') {
       const tokens = Math.ceil((end - start) / audioBytesPerToken)
       this.#sounds.push({ start, end, tokens, most: end - start })
+    } else if (documents.has(name) && this.#isDataUrl(start, end)) {
+      const tokens = Math.ceil((end - start) / this.#prices.bytesPerToken)
+      this.#documents.push({ start, end, tokens, most: end - start })
     }
   }
 
@@ -100,24 +104,31 @@ class Part {
     const media = [
       ...(this.#types.has('image_url') ? this.#images : []),
       ...(this.#types.has('input_audio') ? this.#sounds : []),
-    ]
+      ...this.#documents,
+    ].toSorted((a, b) => a.start - b.start)
     this.#types = new Set()
     this.#images = []
     this.#sounds = []
+    this.#documents = []
     return media
   }
 
   #image(start: number, end: number): Media {
-    const price = this.#imageTokens
+    const price = this.#prices.imageTokens
     const most = mostImage * price
-    const head = decoded(this.#body, start, Math.min(end, start + 256))
-    if (!/^data:/i.test(head)) {
+    if (!this.#isDataUrl(start, end)) {
       return { start, end: start, tokens: addressedImage * price, most }
     }
     const pixels = pixelsOf(this.#body, start, end) ?? (end - start) * pixelsPerChar
     return { start, end, tokens: imagePrice(pixels, price), most }
   }
+
+  #isDataUrl(start: number, end: number): boolean {
+    return /^data:/i.test(decoded(this.#body, start, Math.min(end, start + 64)))
+  }
 }
+
+const documents: ReadonlySet<string> = new Set(['file.file_data', 'video_url', 'video_url.url'])
 
 function pixelsOf(body: Buffer, start: number, end: number): number | undefined {
   let [text, from, to] = [body, start, end]

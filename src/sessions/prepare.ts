@@ -7,7 +7,7 @@ import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import { inlineBytes, partOf, standIn, tokensOf } from '../files/file-reference.ts'
+import { inlineBytes, overcounted, partOf, standIn, tokensOf } from '../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import type { NewImage, Wanted } from '../files/message-files.ts'
 import type { FileRow } from '../files/file-row.ts'
@@ -149,7 +149,10 @@ function fillingOf(
         const content = contents.get(idOf(file))
         return content ? partOf(file, content) : standIn(file)
       })
-      return { ...request, promptTokens }
+      const sent = files.filter((file) => contents.has(idOf(file)))
+      const over = sent.reduce((sum, file) => sum + overcounted(file, request.model), 0)
+      const countPrompt = async () => Math.max(1, (await request.countPrompt()) - over)
+      return { ...request, promptTokens, countPrompt }
     },
   }
 }

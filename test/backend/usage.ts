@@ -311,3 +311,52 @@ t.test('a server that sends each letter as an event is not taken for a runaway',
   await new Promise((resolve) => setImmediate(resolve))
   t.notOk(m.overran)
 })
+
+t.test('an event is a token at least, unless a server sends letters', async (t) => {
+  const used = async (events: number, tokens: number) => {
+    const m = meter({ count: async () => tokens })
+    for (let i = 0; i < events; i++) m.event(text('x'))
+    return (await m.used({ promptTokens: 1 })).completion
+  }
+  t.equal(await used(300, 196), 300, 'a small vocabulary')
+  t.equal(await used(300, 400), 400)
+  t.equal(await used(300, 75), 75, 'letters')
+})
+
+t.test('where usage comes with every chunk, the last one is the bill of who leaves', async (t) => {
+  const events = ['ab', 'cd', 'ef'].map((said, i) =>
+    chunk({ delta: { content: said } }, { usage: { prompt_tokens: 7, completion_tokens: i + 1 } }),
+  )
+  const used = async (more: readonly string[], isContinuous: boolean) =>
+    fed([...events, ...more], { isContinuous }).used({ promptTokens: 1 })
+  t.match(await used([], true), { prompt: 7, completion: 3, estimated: false })
+  t.match(
+    await used([], false),
+    { prompt: 7, completion: 6, estimated: true },
+    'unasked, an early one',
+  )
+  t.match(await used([text('gh')], true), { completion: 8, estimated: true }, 'one that is behind')
+})
+
+t.test('what was refused is charged by its report, or counted as far as it was read', async (t) => {
+  const usage = '"usage":{"prompt_tokens":7,"completion_tokens":900}}'
+  const head = JSON.stringify({ choices: [{ message: { content: 'abcd' } }] }).slice(0, -1)
+  const refused = async (tail: string, bytes: number) => {
+    const m = meter()
+    m.refused({ head, tail, bytes, isAnswer: true })
+    return await m.used({ promptTokens: 5 })
+  }
+  t.match(await refused(usage, 4000), { prompt: 7, completion: 900, estimated: false })
+  t.match(await refused('', head.length), { prompt: 5, completion: 4, estimated: true })
+  t.match(await refused('', head.length * 10), { prompt: 5, completion: 40 }, 'in proportion')
+})
+
+t.test('choices that have not ended are told, each once', async (t) => {
+  const m = meter({ choices: 3 })
+  t.strictSame(m.unfinished, [0, 1, 2])
+  m.event(text('a', 1))
+  m.event(finish('stop', 1))
+  t.strictSame(m.unfinished, [0, 2])
+  t.strictSame(meter().unfinished, [0])
+  t.strictSame(fed([finish()]).unfinished, [])
+})

@@ -1,99 +1,19 @@
-// Leaving buys nothing, elsewhere: in sessions, at reranks, where several choices are stopped, where a backend lies.
+// Leaving buys nothing, elsewhere: at reranks, where several choices are stopped, where a backend lies, behind the end.
 
 import t from 'tap'
-import type { Test } from 'tap'
 import { z } from 'zod'
+import type { Exchange } from '../../src/exchange.ts'
 import type { Plugin } from '../../src/plugin.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { json, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
-import { honest, textTokens } from '../fixtures/honest-backend.ts'
-import type { Generation } from '../fixtures/honest-backend.ts'
-import { imageBytes } from '../fixtures/images.ts'
 import { startGateway } from '../fixtures/gateway.ts'
-import { balanceOf, transactionsOf } from '../fixtures/money.ts'
-import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { transactionsOf } from '../fixtures/money.ts'
 import { until } from '../fixtures/until.ts'
 
 const words = (n: number) => 'word '.repeat(n)
-const short: Generation = { chunks: [{ delta: { content: 'yes' } }], tokens: 1 }
-
-interface Sent {
-  readonly body: object
-  readonly generation?: Generation
-  readonly model?: string
-  readonly prompt?: (body: Record<string, unknown>) => number | Promise<number>
-}
-
-/** A message that is cancelled at the last word. */
-async function cancelled(t: Test, { body, generation = short, model = '', prompt }: Sent) {
-  const of = ({ messages, tools, response_format: format }: Record<string, unknown>) =>
-    textTokens([messages, tools, format])
-  const backend = honest(prompt ?? of, generation)
-  const path = await startChat(t, { script: backend.script, model, tokens: 10_000_000 })
-  const live = await path.send(path.sessionId, { content: 'Hi', stream: true, ...body })
-  await live.until('yes')
-  const ending = path.at(`/${path.sessionId}/messages/${messageIdOf(live)}/cancel`, {
-    method: 'POST',
-  })
-  // A cancel that can't end the message yet is answered all the same.
-  if (generation.hidden) await (await ending).end()
-  else await path.backend.requests[0]?.closed
-  backend.goOn()
-  await (await ending).end()
-  await live.end()
-  await until(async () => (await balanceOf(path.gateway, path.account)).reserved === 0)
-  const charges = (await transactionsOf(path.gateway, path.account)).filter(
-    (one) => one.type === 'charge',
-  )
-  const charged = -charges.reduce((sum, { amount }) => sum + amount, 0)
-  const truth = backend.truth.prompt + backend.truth.completion
-  t.comment(`${charged} charged, ${truth} used`)
-  t.ok(charged >= truth, `${charged} ≥ ${truth}`)
-  const message = await path.message(path.sessionId, messageIdOf(live))
-  return { live, message }
-}
-
-t.test('sessions: a document in tools', async (t) => {
-  const tool = { type: 'function', function: { name: 'f', description: words(24_000) } }
-  await cancelled(t, { body: { tools: [tool] } })
-})
-
-t.test('sessions: a document in response_format', async (t) => {
-  const schema = { type: 'object', description: words(24_000) }
-  const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
-  await cancelled(t, { body: { response_format } })
-})
-
-t.test(
-  'sessions: hidden reasoning is read to its usage, and the message ends as cancelled',
-  async (t) => {
-    const { live, message } = await cancelled(t, {
-      body: {},
-      generation: {
-        chunks: [{ delta: { content: 'yes' } }, { delta: { content: 'no' } }],
-        tokens: 2,
-        hidden: 12_000,
-      },
-      model: 'hidden_reasoning: true, max_output_tokens: 20000',
-    })
-    t.equal(message.status, 'cancelled')
-    t.match(message.usage, { completion_tokens: 12_002, estimated: false })
-    t.match(live.bytes.toString(), /message_cancelled/)
-  },
-)
-
-t.test('sessions: large images', async (t) => {
-  const url = `data:image/png;base64,${imageBytes('png', 5400, 5350).toString('base64')}`
-  const images = Array.from({ length: 8 }, () => ({ type: 'image_url', image_url: { url } }))
-  await cancelled(t, {
-    body: { content: [{ type: 'text', text: 'Hi' }, ...images] },
-    prompt: () => (8 * 5400 * 5350) / 784,
-    model: 'accepts: [text, image]',
-  })
-})
 
 t.test('a rerank reads its query once a document, whoever counts', async (t) => {
   const query = words(1000)
@@ -239,4 +159,70 @@ t.test('a model that says nothing of it is aborted, as before', async (t) => {
   const { answer } = leaving({ ...hi, stream: true })
   await (await answer).text()
   t.equal(await spent(), backend.served.prompt + backend.served.completion)
+})
+
+/** Says nothing until it is told to. */
+function thinking(goOn: Promise<void>): Script {
+  return async ({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.write(
+      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { role: 'assistant' } }] })}\n\n`,
+    )
+    await goOn
+    const usage = { prompt_tokens: 5, completion_tokens: 12_000 }
+    const end = { choices: [{ index: 0, delta: { content: 'x' }, finish_reason: 'stop' }], usage }
+    res.end(`data: ${JSON.stringify(end)}\n\ndata: [DONE]\n\n`)
+  }
+}
+
+for (const stream of [true, false]) {
+  t.test(
+    `who leaves before the first word, ${stream ? 'streamed' : 'whole'}: read to its end`,
+    async (t) => {
+      let asked: Exchange | undefined
+      const spy: Plugin = {
+        name: 'spy',
+        schema: z.strictObject({}),
+        setup: () => ({
+          begin(x) {
+            if (x.route.metered) asked = x
+            return {}
+          },
+        }),
+      }
+      const { backend, leaving, spent } = await chatPath(t, {
+        ownPlugins: [spy],
+        model: 'hidden_reasoning: true, max_output_tokens: 20000',
+      })
+      const goOn = Promise.withResolvers<void>()
+      const usage = { prompt_tokens: 5, completion_tokens: 12_000 }
+      const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
+      backend.on(async (call) => {
+        if (stream) return thinking(goOn.promise)(call)
+        await goOn.promise
+        return json({ choices, usage })(call)
+      })
+      const { answer, leave } = leaving({ ...hi, stream })
+      await backend.request(0)
+      leave()
+      await t.rejects(answer)
+      await until(() => asked?.hasLeft === true)
+      goOn.resolve()
+      t.equal(await spent(), 12_005)
+    },
+  )
+}
+
+t.test('a drain ends also what nobody waits for', async (t) => {
+  const { backend, gate, leaving } = await chatPath(t, {
+    yaml: 'drain: 100ms',
+    model: 'on_leave: finish',
+  })
+  backend.on(thinking(new Promise(() => undefined)))
+  const { answer, leave } = leaving({ ...hi, stream: true })
+  const { closed } = await backend.request(0)
+  leave()
+  await t.rejects(answer)
+  await gate.close()
+  t.ok(await closed)
 })

@@ -3,6 +3,7 @@ import {
   fileKinds,
   inlineBytes,
   kindOf,
+  overcounted,
   partOf,
   standIn,
   tokensOf,
@@ -90,6 +91,10 @@ t.test(
       }
     }
     t.equal(tokensOf(file('application/pdf'), prices), 332)
+    t.equal(tokensOf(file('text/markdown'), prices), 32 + 1200)
+    t.equal(tokensOf(file('application/json; charset=utf-8'), prices), 32 + 1200)
+    t.equal(overcounted(file('application/pdf'), prices), 1600 - 332)
+    t.equal(overcounted(file('image/png'), prices), 0)
   },
 )
 

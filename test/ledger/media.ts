@@ -6,7 +6,7 @@ import { imageUrl } from '../fixtures/images.ts'
 
 const found = (messages: unknown) => {
   const body = Buffer.from(typeof messages === 'string' ? messages : JSON.stringify(messages))
-  return findMedia(body, { from: 0, to: body.length, imageTokens: 1500 })
+  return findMedia(body, { from: 0, to: body.length, imageTokens: 1500, bytesPerToken: 2.5 })
 }
 const url = imageUrl('png', 2048, 2048)
 const parts = (...content: unknown[]) => [{ role: 'user', content }]
@@ -19,6 +19,17 @@ t.test('an image has its place and its price', async (t) => {
   t.match(media, [{ tokens: 6000, most: 96_000 }, { tokens: 6000 }])
   for (const { start, end } of media) t.equal(body.slice(start, end), url)
   t.match(found(body.replaceAll('/', '\\/')), [{ tokens: 6000 }, { tokens: 6000 }])
+})
+
+t.test('a document or a film in a data URL costs by its bytes', async (t) => {
+  const data = `data:application/pdf;base64,${'A'.repeat(9973)}`
+  for (const part of [
+    { type: 'file', file: { file_data: data } },
+    { type: 'video_url', video_url: { url: data } },
+  ]) {
+    t.match(found(parts(part)), [{ tokens: 4000 + 1, most: data.length }])
+  }
+  t.strictSame(found(parts({ type: 'file', file: { file_data: 'words' } })), [])
 })
 
 t.test('an address has no bytes to take off', async (t) => {
