@@ -32,13 +32,13 @@ export const keys = {
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
-  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), last (the greatest message id), active (the message that is generated) */
+  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), active (the message that is generated) */
   session: (ref: string, session: string) => `{${ref}}:session:${session}`,
   /** zset, all scores 0: message ids of a session */
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
   /** hash: message id → the message as JSON */
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
-  /** hash: hold (of its owner), next (seq), bytes, touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (what the frames before that seq said), `to:<seq>` (terminals that lost readers got); EXPIRE when ended */
+  /** hash: hold (of its owner), next (seq), bytes, counted (by its session for it, while it runs), touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (what the frames before that seq said), `to:<seq>` (terminals that lost readers got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`; EXPIRE when ended */
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
@@ -48,11 +48,11 @@ export const keys = {
   file: (ref: string, id: string) => `{${ref}}:file:${id}`,
   /** zset, all scores 0: file ids of a session */
   sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
-  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved), closed (the last minute of `dueAccounts` that covers nothing here) */
+  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved), sessions (what all sessions count), `<session id>` (what that one counts, where it may expire), frames and claims (what Redis removes by itself, as storage.lua has it), closed (the last minute of `dueAccounts` that covers nothing here) */
   storage: (ref: string) => `{${ref}}:storage`,
   /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
   due: (ref: string) => `{${ref}}:due`,
-  /** string: what an Idempotency-Key stands for; EXPIRE 24 h, seconds while its first try runs */
+  /** string: the hash of a body, and `running` with a try's id or `kept` with ids of what it made; EXPIRE 24 h, seconds while its first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
   /** rate-limiter-flexible: requests a minute on routes without a hold */
   rate: (ref: string) => `{${ref}}:rate`,

@@ -103,19 +103,16 @@ const s3 = z.strictObject({
 })
 
 /** Redis' append-only file mostly stands on the same file system, and must not find it full. */
-export const defaultReserveBytes = 2 ** 30
+export const diskBlock = z.strictObject({
+  path: path().describe('Folder for the files.'),
+  reserve: bytes({ min: 0 })
+    .prefault('1GiB')
+    .describe('No file is taken that would leave less free on its file system.'),
+})
 
 /** One of them: the check of the whole file sees to it. */
 const storeBlock = z.strictObject({
-  disk: z
-    .strictObject({
-      path: path().describe('Folder for the files.'),
-      reserve: bytes({ min: 0 })
-        .prefault(defaultReserveBytes)
-        .describe('No file is taken that would leave less free on its file system.'),
-    })
-    .optional()
-    .describe('Keeps files in a folder.'),
+  disk: diskBlock.optional().describe('Keeps files in a folder.'),
   s3: s3.optional().describe('Keeps files in an S3 bucket.'),
 })
 

@@ -13,7 +13,7 @@ import type {
   Target,
 } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
-import { defaultReserveBytes } from './keys.ts'
+import { diskBlock } from './keys.ts'
 import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
@@ -54,7 +54,7 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
 function resolveStore({ store, data }: GatewayKeys): StoreConfig {
   if (store !== 'disk' && store.s3) return { s3: resolveS3(store.s3) }
   const given = store === 'disk' ? undefined : store.disk
-  const { path, reserve } = given ?? { path: join(data, 'store'), reserve: defaultReserveBytes }
+  const { path, reserve } = given ?? diskBlock.parse({ path: join(data, 'store') })
   return { disk: { path, reserveBytes: reserve } }
 }
 

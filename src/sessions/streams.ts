@@ -40,7 +40,7 @@ interface Source {
 
 /** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
 const readerBatches = 2
-const readsAtOnce = 2
+const readsAtOnce = 1
 
 const pollMs = 100
 /** Longer than any first event is waited for by default. */

@@ -219,8 +219,8 @@ export const mutants: readonly Mutant[] = [
   },
   fileLua(
     'reserve',
-    "if number(used) + number(reserved) + more > quota then return { 'storage_quota_exceeded', now } end",
-    '',
+    'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
+    'if false then',
     'files',
   ),
   fileLua('reserve', "call('HINCRBY', storage, 'reserved', int(more))", '', 'files'),

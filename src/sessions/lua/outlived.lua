@@ -3,11 +3,12 @@
 -- ARGV: 1… their ids
 -- Reply: ok, now, how many
 
-local storage, sessions, first_session = KEYS[1], KEYS[2], 3
+local storage, sessions, rows = KEYS[1], KEYS[2], { KEYS[3], unpack(KEYS, 4) }
 local gone, bytes = {}, 0
 
-for i, id in ipairs(ARGV) do
-  if call('EXISTS', KEYS[first_session + i - 1]) == 0 then
+for i = 1, #ARGV do
+  local id = ARGV[i]
+  if call('EXISTS', rows[i]) == 0 then
     gone[#gone + 1] = id
     bytes = bytes + number(call('HGET', storage, id))
   end
