@@ -115,8 +115,6 @@ export interface Facts {
   cachedTokens?: number
   completionTokens?: number
   cost?: number
-  /** Balance tokens for what the backend reported beyond belief; not charged. */
-  implausible?: number
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
   stream?: boolean

@@ -114,7 +114,7 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0
-  const implausible = used ? charge(price, used) - cost : 0
+  const implausible = used && used !== believed ? charge(price, used) - cost : 0
   const { prompt = 0, cached = 0, completion = 0, estimated = false } = believed ?? {}
   Object.assign(x.facts, {
     promptTokens: prompt,
@@ -122,7 +122,6 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
     completionTokens: completion,
     estimated,
     cost,
-    implausible,
     basis: used?.basis ?? 'none',
   })
   const { cut } = outcome
@@ -132,6 +131,7 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
 /** A backend that lies, or counts in another unit, ruins nobody (ledger.md, promise 4). */
 function plausible<T extends Tokens>(x: Exchange, { mostPrompt, choices }: Want, used: T): T {
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
+  if (used.prompt <= mostPrompt && used.completion <= mostOutput) return used
   const prompt = Math.min(used.prompt, mostPrompt)
   const cached = Math.min(used.cached, prompt)
   return { ...used, prompt, cached, completion: Math.min(used.completion, mostOutput) }

@@ -87,7 +87,7 @@ for (const price of ['input: 1, output: 1', 'input: 0, output: 0']) {
 }
 
 t.test('what no backend can have used is not charged', async (t) => {
-  const { backend, ask, spent } = await chatPath(t, { tokens: 1_000_000_000 })
+  const { backend, gate, id, key, ask, spent } = await chatPath(t, { tokens: 1_000_000_000 })
   const usage = { prompt_tokens: 900_000_000, completion_tokens: 900_000_000 }
   const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
   backend.on(json({ choices, usage }))
@@ -95,6 +95,8 @@ t.test('what no backend can have used is not charged', async (t) => {
   const charged = await spent()
   // A token a byte and a template; twice what was asked for, and a little.
   t.ok(charged > 264 && charged <= 264 + 4096 + 200, `${charged}`)
+  const [, charge] = await transactionsOf(gate, { id, key })
+  t.match(charge?.usage, { completion_tokens: 264 })
 })
 
 t.test('a prompt is no longer than the context window that somebody named', async (t) => {
