@@ -69,6 +69,7 @@ async function raise(world: World, { account, truth, trace, body }: Raised): Pro
   await ask({ ...asking, url: other.url, body: dear })
   away.abort()
   await Promise.all(locks)
+  await settledBalance(gateway, account)
 }
 
 /** Refused with 402, on every gateway, until a top-up has paid it; what is free stays free. */

@@ -13,8 +13,8 @@ export interface Media {
   readonly most: number
 }
 
-/** Of base64. Models take 10 tokens a second of sound, and a second is 2 KB and more. */
-export const audioBytesPerToken = 200
+/** Of base64. Models take 10 tokens a second and more, and a second may be written in 750 bytes: headers can lie, bytes cannot. */
+export const audioBytesPerToken = 100
 
 /** `image_tokens` are for an image of so many pixels or fewer; larger ones cost in proportion. */
 const imagePixelsPerPrice = 1024 * 1024
