@@ -1,12 +1,13 @@
 // What a model generated, kept compactly for counting: the JSON-escaped pieces as they came, at most 64 KiB of them;
 // beyond that they are counted in slices and let go. Token ids and sound have no text, and are counted as they come.
 
-import { audioBytesPerToken } from '../ledger/media.ts'
 import type { Chunk } from './chunk.ts'
 
 /** Counts tokens of decoded text; ledger/count.ts in the gateway. */
 export type Count = (text: string) => Promise<number>
 
+/** Of base64. A token is 50 ms of sound and more. */
+const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
 /** Ropes of slices hold on to every chunk they came from: joined to flat strings of this length they don't. */
 const flatChars = 1024
@@ -70,7 +71,7 @@ export class Generated {
 
   /** A piece of sound is a token at least. */
   #all(textTokens: number): number {
-    const audio = Math.max(this.#audioEvents, Math.ceil(this.#audioBytes / audioBytesPerToken))
+    const audio = Math.max(this.#audioEvents, Math.ceil(this.#audioBytes / spokenBytesPerToken))
     return Math.max(textTokens, this.#idsBeside) + this.#idsAlone + audio
   }
 
