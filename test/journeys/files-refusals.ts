@@ -18,7 +18,7 @@ const yaml = `
 models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { files: { max_bytes: ${maxBytes} } }
 plans: { default: { requests_per_minute: 1000000 } }
-limits: { upload_idle: 1s }
+limits: { upload_idle: 1s, upload_rate: 100B }
 `
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 

@@ -3,8 +3,10 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { keys } from '../../src/redis.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { connectLink } from '../fixtures/ledger.ts'
+import { refOf } from '../fixtures/money.ts'
 import { chatYaml, chatOf, refusal } from '../fixtures/session-chat.ts'
 import type { Chat } from '../fixtures/session-chat.ts'
 import { startGateway } from '../fixtures/gateway.ts'
@@ -115,3 +117,49 @@ t.test('what deleted sessions leave counts, too', async (t) => {
   })
   t.ok(grown < 262_144 + slackBytes / 4)
 })
+
+t.test('without money there is less room, and with it all of it; free models go on', async (t) => {
+  const world = await attacked(t, `storage: ${storageBytes}, storage_unpaid: ${MiB}`)
+  const { attacker, honest } = world
+  const body = { instructions: 'x'.repeat(32_000) }
+  const free = await attacker.session()
+  const poor = await fill(200, () => attacker.at('', { body }))
+  t.equal(poor.code, 'storage_quota_exceeded')
+  t.ok(poor.taken < 30, `${poor.taken}`)
+  const rich = await fill(200, () => honest.at('', { body }))
+  t.ok(rich.taken > 3 * poor.taken, `${rich.taken}`)
+  const { data } = await attacker.read('?limit=3')
+  for (const { id } of data as { id: string }[]) {
+    await (await attacker.at(`/${id}`, { method: 'DELETE' })).end()
+  }
+  t.equal((await attacker.send(free, { content: 'Hi', stream: false })).status, 200)
+})
+
+t.test('kept frames count until they are gone, and no longer than twice that', async (t) => {
+  const world = await attacked(t)
+  const { attacker, gateway } = world
+  const id = await attacker.session()
+  await (await attacker.send(id)).end()
+  const { client } = await connectLink(t, gateway.redis.socket)
+  const frames = await client.hget(keys.storage(refOf({ id: '', key: attacker.key })), 'frames')
+  const [turn, kept, since] = (frames ?? '').split(' ').map(Number)
+  t.equal(kept, 900_000)
+  t.ok(Math.abs(Number(turn) - Date.now() - 900_000) < 60_000, 'at least as long as they are kept')
+  t.ok(Number(since) > 1000)
+})
+
+t.test(
+  'a creation that is repeated shows the session as it is, and 404 once it is gone',
+  async (t) => {
+    const { attacker } = await attacked(t)
+    const asked = { body: { title: 'a' }, headers: { 'idempotency-key': 'one' } }
+    const made = await attacker.at('', asked)
+    const { id } = (await made.json()) as { id: string }
+    await (await attacker.at(`/${id}`, { method: 'PATCH', body: { title: 'b' } })).end()
+    const again = await attacker.at('', asked)
+    t.match([again.status, again.headers['idempotent-replayed']], [201, 'true'])
+    t.match(await again.json(), { id, title: 'b' })
+    await (await attacker.at(`/${id}`, { method: 'DELETE' })).end()
+    t.strictSame(await refusal(await attacker.at('', asked)), [404, 'session_not_found'])
+  },
+)
