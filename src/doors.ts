@@ -224,16 +224,14 @@ class HttpWire implements Wire {
     return hasLeft(this.#parts.res)
   }
 
-  async readBody({ maxBytes = 0 }: Route, vouch: () => Promise<void>): Promise<Buffer> {
+  async readBody({ maxBytes = 0, keptChars }: Route, vouch: () => Promise<void>): Promise<Buffer> {
     const { req, x, claim, gateway } = this.#parts
     const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
     const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, claim })
     if (body.length <= smallBytes) return body
     // Also where it can't be parsed: what a refusal has cost is counted.
     x.body = body
-    // As text it takes as much again.
-    claim.take(body.length)
-    await parseAhead(body, { turns, ref: x.caller?.ref ?? '' })
+    claim.take(await parseAhead(body, { turns, ref: x.caller?.ref ?? '', keptChars }))
     return body
   }
 

@@ -40,6 +40,8 @@ export interface Route {
   readonly body: 'none' | 'json' | 'stream'
   /** Bytes; needed with a body. */
   readonly maxBytes?: number
+  /** Of texts over 64 KiB in a JSON body, `serve` needs no more than this beginning; all where not given. */
+  readonly keptChars?: number
   /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
   readonly metered?: boolean
   /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */

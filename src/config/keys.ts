@@ -121,7 +121,7 @@ export const defaultSizes = {
   json_api: '1MiB',
   json_message: '20MiB',
   json_v1: '32MiB',
-  bodies: '256MiB',
+  bodies: '128MiB',
 } as const
 
 const limits = z.strictObject({
@@ -155,7 +155,7 @@ const limits = z.strictObject({
   bodies: bytes()
     .prefault(defaultSizes.bodies)
     .describe(
-      'All request bodies in memory together, each counted twice: as bytes and as text. One account alone has half.',
+      'All request bodies in memory together, with the texts that are read from them. One account alone has half.',
     ),
   body_rate: bytes()
     .prefault('32KiB')

@@ -158,15 +158,16 @@ interface LargeBody extends BodyOptions {
 function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
   const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
   const { patienceMs = defaultPatienceMs } = options
-  let body = nothing
+  let memory = new ArrayBuffer(0)
+  let body = Buffer.from(memory)
   let received = 0
   // Copied, not collected: a chunk of one byte costs a hundred as an object.
   const keep = (chunk: Buffer, before: number) => {
     if (received > body.length) {
       const most = Math.min(2 * body.length, expected ?? maxBytes)
-      const larger = Buffer.allocUnsafeSlow(Math.max(received, most))
-      body.copy(larger, 0, 0, before)
-      body = larger
+      // What it grows out of is freed now, not at some later collection.
+      memory = memory.transfer(Math.max(received, most))
+      body = Buffer.from(memory)
     }
     chunk.copy(body, before)
   }

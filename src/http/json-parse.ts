@@ -22,6 +22,13 @@ export interface ParsedObject {
   /** In the order of the body, by unescaped key. */
   readonly members: ReadonlyMap<string, Member>
   readonly values: Readonly<Record<string, unknown>>
+  /** Of all texts in the values. */
+  readonly chars: number
+}
+
+export interface JsonParseOptions {
+  /** Of texts over 64 KiB no more is kept than their beginning, of at least so many characters: enough to judge them. */
+  readonly keptChars?: number
 }
 
 /** Chat Completions has 40 parameters, and servers add as many again. */
@@ -67,10 +74,11 @@ export class JsonParse {
   #keys = 0
   #items = 0
   #ids = 0
+  #chars = 0
 
-  constructor(text: Buffer) {
+  constructor(text: Buffer, { keptChars = Infinity }: JsonParseOptions = {}) {
     this.#text = text
-    this.#strings = new StringReader(text)
+    this.#strings = new StringReader(text, keptChars)
   }
 
   /** Goes on by one step. Undefined while there is more to do. Throws `invalid_json`. */
@@ -82,7 +90,7 @@ export class JsonParse {
       // Megabytes of white space are passed in steps, too.
       if (isSpace(this.#text[this.#at])) break
       if (this.#at === this.#text.length && this.#due === 'end') {
-        return { members: this.#members, values: this.#top }
+        return { members: this.#members, values: this.#top, chars: this.#chars }
       }
       this.#token()
       if (this.#strings.isWithin) break
@@ -214,6 +222,7 @@ export class JsonParse {
   }
 
   #put(value: unknown): void {
+    if (typeof value === 'string') this.#chars += value.length
     const container = this.#open.at(-1)
     if (container?.list) {
       this.#count(Number.isInteger(value))

@@ -5,7 +5,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { JsonParse, maxMembers, memberTwice, tooManyMembers } from './json-parse.ts'
-import type { Member, ParsedObject } from './json-parse.ts'
+import type { JsonParseOptions, Member, ParsedObject } from './json-parse.ts'
 import { passed, skipSpace, skipString, skipValue } from './json-skip.ts'
 import { parseText } from './json-string.ts'
 import { brokenJson, invalidJson } from './refusals.ts'
@@ -29,14 +29,25 @@ export const smallBytes = 4096
 
 const aheadOf = new WeakMap<Buffer, ParsedObject>()
 
-/** Parses a large body in pieces, of which `scanJson` then knows. Nothing to do for a small one. Throws `invalid_json`. */
+export interface ParseAhead extends JsonParseOptions {
+  readonly turns: Turns
+  /** Whose turn it is. */
+  readonly ref: string
+}
+
+/**
+ * Parses a large body in pieces, of which `scanJson` then knows. Nothing to do for a small one. Answers how many characters
+ * all texts in it have, those that are kept. Throws `invalid_json`.
+ */
 export async function parseAhead(
   body: Buffer,
-  { turns, ref }: { readonly turns: Turns; readonly ref: string },
-): Promise<void> {
-  if (body.length <= smallBytes) return
-  const parse = new JsonParse(body)
-  aheadOf.set(body, await turns.take(ref, () => parse.step()))
+  { turns, ref, ...options }: ParseAhead,
+): Promise<number> {
+  if (body.length <= smallBytes) return 0
+  const parse = new JsonParse(body, options)
+  const parsed = await turns.take(ref, () => parse.step())
+  aheadOf.set(body, parsed)
+  return parsed.chars
 }
 
 /** `ownKeys` are those that the gateway reads or writes. Throws `invalid_json`. */

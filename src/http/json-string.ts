@@ -18,6 +18,7 @@ const backslash = 0x5c
 
 export class StringReader {
   readonly #text: Buffer
+  readonly #keptChars: number
   /** Where the next piece begins; undefined while no long string is read. */
   #from: number | undefined
   /** Joined as a rope: as one piece, 31 MiB of two-byte characters take 50 ms. */
@@ -26,8 +27,10 @@ export class StringReader {
   #quote = -1
   #backslash = -1
 
-  constructor(text: Buffer) {
+  /** Of a string that is read in pieces no further one is kept once it has `keptChars`. All are checked. */
+  constructor(text: Buffer, keptChars = Infinity) {
     this.#text = text
+    this.#keptChars = keptChars
   }
 
   /** A long string was begun and has not ended. */
@@ -69,7 +72,8 @@ export class StringReader {
     const from = this.#from ?? 0
     const end = this.#pieceEnd(from)
     // Parsed for its escapes, and because control characters are not allowed.
-    this.#value += String(parseText(`"${this.#text.toString('utf8', from, end)}"`))
+    const piece = String(parseText(`"${this.#text.toString('utf8', from, end)}"`))
+    if (this.#value.length < this.#keptChars) this.#value += piece
     this.#from = end
     if (this.#text[end] !== quote) return undefined
     const whole = { value: this.#value, end: end + 1 }

@@ -57,6 +57,8 @@ function routeTo(
     access: 'chat',
     body: 'json',
     maxBytes: gateway.config.limits.jsonV1Bytes,
+    // What goes to a backend are the body's own bytes: data URLs are judged by how they begin.
+    keptChars: 16 * 1024,
     metered: true,
     abortOnLeave: true,
     serve(x, run) {

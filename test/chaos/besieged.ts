@@ -10,6 +10,8 @@ import { siegesText } from '../../scripts/thieves/report.ts'
 const atOnce = 2
 /** A gateway that stands still for so long is noticed on a busy machine, too. */
 const mostGrowthMs = 1000
+/** How soon garbage is collected depends on how busy the machine is; what was mended took 500 and more. */
+const mostRssMiB = 350
 const times = { warmMs: 600, beforeMs: 900, duringMs: 2500 }
 
 t.test('an honest customer is served while others attack', async (t) => {
@@ -17,7 +19,7 @@ t.test('an honest customer is served while others attack', async (t) => {
   const sieges: Siege[] = []
   const worker = async () => {
     for (let name = left.shift(); name; name = left.shift()) {
-      sieges.push(await besiege(name, { ...times, mostGrowthMs }))
+      sieges.push(await besiege(name, { ...times, mostGrowthMs, mostRssMiB }))
     }
   }
   await Promise.all(Array.from({ length: atOnce }, worker))

@@ -241,6 +241,7 @@ async function trickle(t: Test, options: Options, bytes: number) {
   client.send(`${head(body.length)}\r\n`, body.subarray(0, 200))
   let at = 200
   const timer = setInterval(() => {
+    if (!client.socket.writable) return clearInterval(timer)
     client.send(body.subarray(at, at + bytes))
     at += bytes
     if (at >= body.length) clearInterval(timer)

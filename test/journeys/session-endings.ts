@@ -252,10 +252,12 @@ async function afterwards(
   for (const on of [chat.gateway, other]) {
     t.ok((await (await chat.at(path, {}, on)).end()).equals(whole), 'replayed alike')
   }
-  const balance = (ending.tokens ?? tokens) - cost
-  t.match(await balanceOf(chat.gateway, chat.account), { balance, reserved: 0 })
+  const had = ending.tokens ?? tokens
+  const paid = Math.min(had, cost)
+  const owed = cost - paid
+  t.match(await balanceOf(chat.gateway, chat.account), { balance: had - paid, reserved: 0, owed })
   const [, ...charges] = await transactionsOf(chat.gateway, chat.account)
-  const charge = { type: 'charge', amount: -cost, session_id: chat.sessionId, message_id: message }
+  const charge = { type: 'charge', amount: -paid, session_id: chat.sessionId, message_id: message }
   t.match(charges, cost > 0 ? [charge] : [])
   t.equal(charges.length, cost > 0 ? 1 : 0, 'charged once')
   t.strictSame(await differencesOf(chat.gateway), [])
