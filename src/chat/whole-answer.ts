@@ -24,35 +24,32 @@ export async function readWhole(
 ): Promise<WholeAnswer> {
   let chunks: Buffer[] = []
   let head: Buffer = nothing
-  let tail: Buffer = nothing
+  let tail: Tail | undefined
   let bytes = 0
   stream.on('error', () => undefined)
   stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= maxBytes) return void chunks.push(chunk)
-    if (chunks.length > 0) {
-      head = Buffer.concat(chunks).subarray(0, headBytes)
-      tail = last(chunks)
-      chunks = []
+    chunks.push(chunk)
+    if (bytes <= maxBytes) return
+    if (!tail) {
+      tail = new Tail()
+      head = Buffer.concat(chunks, Math.min(bytes, headBytes))
     }
-    if (head.length === 0) head = chunk.subarray(0, headBytes)
-    tail = last([tail, chunk])
+    for (const one of chunks) tail.add(one)
+    chunks = []
     if (bytes > readOn * maxBytes) stream.destroy()
   })
   const how = await ended
-  const isTooLarge = bytes > maxBytes
-  const body = isTooLarge
-    ? head
-    : chunks.length === 1 && chunks[0]
-      ? chunks[0]
-      : Buffer.concat(chunks)
+  const isTooLarge = tail !== undefined
+  const whole = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
+  const body = isTooLarge ? head : whole
   return {
     body,
     how,
     isTooLarge,
     refused: () => ({
       head: body.toString('latin1', 0, headBytes),
-      tail: (isTooLarge ? tail : last([body])).toString('latin1'),
+      tail: (tail?.bytes ?? body.subarray(-tailBytes)).toString('latin1'),
       bytes,
       isAnswer: isTooLarge,
     }),
@@ -61,7 +58,21 @@ export async function readWhole(
 
 const nothing = Buffer.alloc(0)
 
-function last(chunks: readonly Buffer[]): Buffer {
-  const all = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
-  return Buffer.copyBytesFrom(all, Math.max(0, all.length - tailBytes))
+/** The last bytes of what is given, in memory of a fixed size, however small the pieces are. */
+class Tail {
+  readonly #room = Buffer.allocUnsafeSlow(2 * tailBytes)
+  #length = 0
+
+  add(chunk: Buffer): void {
+    const piece = chunk.subarray(-tailBytes)
+    if (this.#length + piece.length > this.#room.length) {
+      this.#room.copyWithin(0, this.#length - tailBytes, this.#length)
+      this.#length = tailBytes
+    }
+    this.#length += piece.copy(this.#room, this.#length)
+  }
+
+  get bytes(): Buffer {
+    return this.#room.subarray(Math.max(0, this.#length - tailBytes), this.#length)
+  }
 }
