@@ -6,6 +6,7 @@ import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
+import { refuseStrangeQuery } from './http/refusals.ts'
 import type { Answer, Hooks, Route, Run, SseEvent } from './plugin.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
@@ -35,6 +36,7 @@ export async function live(
   const run = createRun(x, hooks, onHookFailure)
   try {
     for (const hook of hooks) hook.check?.()
+    refuseStrangeQuery(x.query, x.route)
     if (x.route.body === 'json') {
       x.body = await wire.readBody(x.route, async () => void (await together(hooks, 'vouch')))
     }

@@ -34,6 +34,8 @@ export interface Route {
   /** find-my-way's syntax. A path under `/api` is served under `/v1/api` too. */
   readonly path: string
   readonly listener?: 'public' | 'admin'
+  /** The parameters that its query may have; under `/api` and `/admin` all others are refused. None where not given. */
+  readonly query?: readonly string[]
   /** Who may call: a key with this scope, any key, the admin token, or anybody. */
   readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
   /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */

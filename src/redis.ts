@@ -60,6 +60,8 @@ export const keys = {
   accounts: 'accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
+  /** hash: `name:<name>` and `external:<external id>` → the account's id; what was given up stays, so readers compare */
+  accountClaims: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
@@ -72,7 +74,6 @@ export const keys = {
 
 export interface RedisLink {
   readonly client: Redis
-  /** Commands can be sent now. */
   readonly up: boolean
   /** Resolves when what this turn has sent so far is on the wire: at its end, where it leaves together. Never rejects. */
   written(): Promise<void>

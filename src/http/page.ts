@@ -12,6 +12,9 @@ export interface Page {
   readonly order: 'asc' | 'desc'
 }
 
+/** What a list's query may have, for its route. */
+export const pageQuery = ['limit', 'after', 'before', 'order'] as const
+
 const defaultLimit = 20
 const maxLimit = 100
 

@@ -16,6 +16,15 @@ export function unknown(param: string): GatewayError {
   return new GatewayError('unknown_parameter', { param, message })
 }
 
+/** Ignored, a filter that is misspelt would answer with everybody's rows. `/v1` is OpenAI's: SDKs send what they like. */
+export function refuseStrangeQuery(
+  query: URLSearchParams,
+  { path, query: known = [] }: { readonly path: string; readonly query?: readonly string[] },
+): void {
+  if (query.size === 0 || !(path.startsWith('/api/') || path.startsWith('/admin/'))) return
+  for (const name of query.keys()) if (!known.includes(name)) throw unknown(name)
+}
+
 /** What is wrong with the body as a whole. */
 export function invalidJson(message: string): GatewayError {
   return new GatewayError('invalid_json', { message })

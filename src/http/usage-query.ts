@@ -3,6 +3,8 @@
 import { GatewayError } from '../errors.ts'
 import type { UsageQuery } from '../ledger/usage.ts'
 
+export const usageQuery = ['from', 'to', 'bucket', 'group_by'] as const
+
 const hourS = 3600
 
 /** `?from&to&bucket=hour|day&group_by=model|key`, Unix seconds; the last 24 hours by default. */

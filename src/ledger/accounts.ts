@@ -7,7 +7,7 @@ import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
-import { newId } from '../ids.ts'
+import { newId, secondsOf } from '../ids.ts'
 import { readMembers } from '../redis-members.ts'
 import { keys } from '../redis.ts'
 import { createKeyBook, given } from './account-keys.ts'
@@ -34,6 +34,11 @@ export interface StoredAccount {
   readonly account: Account
 }
 
+export interface Filter {
+  readonly name?: string | undefined
+  readonly externalId?: string | undefined
+}
+
 export interface AccountFields {
   readonly name?: string
   readonly plan?: string
@@ -57,6 +62,8 @@ export interface AccountBook {
   /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
   getAccount(idOrName: string): Promise<StoredAccount>
   listAccounts(page: Page): Promise<List<Account>>
+  /** The account with this name and this external id, where one is given. */
+  findAccounts(filter: Filter): Promise<readonly StoredAccount[]>
   setAccount(idOrName: string, fields: AccountFields): Promise<StoredAccount>
   /**
    * Keeps `value` under `name` for a day unless something is kept there already; answers what was there before.
@@ -90,6 +97,7 @@ function createAccountBook(redis: Redis): AccountBook {
     getAccount,
     createAccount: (fields, seed = newAccountSeed()) => asked(create(redis, fields, seed)),
     listAccounts: (page) => asked(list(redis, page)),
+    findAccounts: (filter) => asked(findAll(redis, filter)),
     async setAccount(idOrName, fields) {
       const { ref, account } = await getAccount(idOrName)
       return asked(set(redis, { ref, account }, fields))
@@ -113,6 +121,7 @@ async function create(
   // Listed means whole: what was listed before is not written again, it may have been changed since.
   if ((await redis.zscore(keys.accounts, `${id}:${ref}`)) === null) {
     const { name, plan = 'default', status = 'active', externalId, metadata } = fields
+    await claimNames(redis, id, { name, externalId })
     const row = { id, name, plan, status, created_at: createdAt }
     await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata }) })
     await redis.zadd(keys.accountNames, 0, nameMember(name, id))
@@ -127,6 +136,7 @@ async function set(
   { name, plan, status, externalId, metadata }: AccountFields,
 ): Promise<StoredAccount> {
   const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
+  await claimNames(redis, account.id, { name, externalId })
   // The old name stays in the index: readers compare, and taking it out could race with a rename back.
   if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
   if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
@@ -146,6 +156,74 @@ function nameMember(name: string, id: string): string {
   return `${name}\0${id}`
 }
 
+const claims = {
+  name: (name: string) => `name:${name}`,
+  external_id: (externalId: string) => `external:${externalId}`,
+} as const
+
+interface Names {
+  readonly name?: string | undefined
+  readonly externalId?: string | null | undefined
+}
+
+/** One account has a name, and one an external id: a script that tops up by it must not meet another customer. */
+async function claimNames(redis: Redis, id: string, { name, externalId }: Names): Promise<void> {
+  if (name !== undefined) {
+    const holds = (other: Account) => other.name === name
+    const isOurs = await claim(redis, { field: claims.name(name), id, holds })
+    // Those from before names were claimed.
+    const others = await findNamed(redis, name)
+    if (!isOurs || others.some(({ account }) => account.id !== id)) throw taken('name')
+  }
+  if (!externalId) return
+  const holds = (other: Account) => other.external_id === externalId
+  const isOurs = await claim(redis, { field: claims.external_id(externalId), id, holds })
+  if (!isOurs) throw taken('external_id')
+}
+
+interface NameClaim {
+  readonly field: string
+  /** Of the account that wants it. */
+  readonly id: string
+  /** Whether the account that claimed it has it still. */
+  holds(account: Account): boolean
+}
+
+/** An account that was never finished gives its names up after so long. */
+const makingS = 10
+
+async function claim(redis: Redis, { field, id, holds }: NameClaim): Promise<boolean> {
+  if (await redis.hsetnx(keys.accountClaims, field, id)) return true
+  const owner = (await redis.hget(keys.accountClaims, field)) ?? id
+  if (owner === id) return true
+  const ref = await refOf(redis, owner)
+  if (ref === undefined && Date.now() / 1000 - secondsOf(owner) < makingS) return false
+  if (ref !== undefined && holds((await read(redis, ref)).account)) return false
+  await redis.hset(keys.accountClaims, field, id)
+  return true
+}
+
+function taken(param: 'name' | 'external_id'): GatewayError {
+  return new GatewayError('invalid_parameter', {
+    param,
+    message: `Another account has this ${param}.`,
+  })
+}
+
+async function findAll(
+  redis: Redis,
+  { name, externalId }: Filter,
+): Promise<readonly StoredAccount[]> {
+  const named = name === undefined ? undefined : await findNamed(redis, name)
+  if (externalId === undefined) return named ?? []
+  const owner = await redis.hget(keys.accountClaims, claims.external_id(externalId))
+  const ref = owner === null ? undefined : await refOf(redis, owner)
+  const found = ref === undefined ? undefined : await read(redis, ref)
+  if (!found || found.account.external_id !== externalId) return []
+  const isNamed = !named || named.some(({ account }) => account.id === found.account.id)
+  return isNamed ? [found] : []
+}
+
 async function findById(redis: Redis, id: string): Promise<StoredAccount> {
   const ref = await refOf(redis, id)
   if (ref === undefined) throw new GatewayError('account_not_found')
@@ -158,17 +236,21 @@ async function refOf(redis: Redis, id: string): Promise<string | undefined> {
 }
 
 async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
+  const [first, ...others] = await findNamed(redis, name)
+  if (!first) throw new GatewayError('account_not_found')
+  if (others.length === 0) return first
+  const message = `${others.length + 1} accounts have this name. Give the id of the one you mean.`
+  throw new GatewayError('invalid_parameter', { param: 'id', message })
+}
+
+async function findNamed(redis: Redis, name: string): Promise<readonly StoredAccount[]> {
   const members = await redis.zrangebylex(keys.accountNames, `[${name}\0`, `(${name}\x01`)
   const ids = members.map((member) => member.slice(name.length + 1))
   const refs = await Promise.all(ids.map((id) => refOf(redis, id)))
   const found = await Promise.all(
     refs.flatMap((ref) => (ref === undefined ? [] : [read(redis, ref)])),
   )
-  const [first, ...others] = found.filter(({ account }) => account.name === name)
-  if (!first) throw new GatewayError('account_not_found')
-  if (others.length === 0) return first
-  const message = `${others.length + 1} accounts have this name. Give the id of the one you mean.`
-  throw new GatewayError('invalid_parameter', { param: 'id', message })
+  return found.filter(({ account }) => account.name === name)
 }
 
 async function list(redis: Redis, page: Page): Promise<List<Account>> {

@@ -3,10 +3,11 @@
 import { z } from '../config/schema.ts'
 import type { Gateway } from '../gateway.ts'
 import { invalid, parseFields } from '../http/fields.ts'
-import { parsePage } from '../http/page.ts'
+import { listOf, pageQuery, parseIdPage } from '../http/page.ts'
 import { newAccountSeed } from '../ledger/accounts.ts'
 import type { AccountFields } from '../ledger/accounts.ts'
-import type { Route } from '../plugin.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Answer, Route } from '../plugin.ts'
 import { printable } from './admin-body.ts'
 import { once } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
@@ -45,11 +46,28 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
         create: async (seed) => (await accounts.createAccount(given, seed)).account,
       })
     }),
-    route('GET', 'accounts', async (x) => ok(await accounts.listAccounts(parsePage(x.query)))),
+    route('GET', 'accounts', (x) => listed(gateway, x), [...pageQuery, ...filters]),
     route('GET', 'accounts/:id', async (x) => ok((await accounts.getAccount(idOf(x))).account)),
     route('PATCH', 'accounts/:id', async (x) => {
       const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
       return ok(account)
     }),
   ]
+}
+
+const filters = ['name', 'external_id'] as const
+
+/** All, or the one with that name or external id: both belong to one account. */
+async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
+  const page = parseIdPage(query, 'acct')
+  const asked = filters.filter((filter) => query.has(filter))
+  if (asked.length === 0) return ok(await accounts.listAccounts(page))
+  const [name, externalId] = filters.map((filter) => query.get(filter) ?? undefined)
+  const found = await accounts.findAccounts({ name, externalId })
+  return ok(
+    listOf(
+      found.map(({ account }) => account),
+      false,
+    ),
+  )
 }

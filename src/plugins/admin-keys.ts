@@ -4,7 +4,7 @@ import { z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
 import type { Gateway } from '../gateway.ts'
 import { invalid, parseFields } from '../http/fields.ts'
-import { listOf, parsePage } from '../http/page.ts'
+import { listOf, pageQuery, parseIdPage } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { allScopes, newKeySeed } from '../ledger/account-keys.ts'
 import type { ApiKey } from '../ledger/account-keys.ts'
@@ -63,10 +63,15 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
         create: (seed) => accounts.createKey(ref, given, seed),
       })
     }),
-    route('GET', 'accounts/:id/keys', async (x) => {
-      const { ref } = await accounts.getAccount(idOf(x))
-      return ok(pageOf(await accounts.listKeys(ref), parsePage(x.query)))
-    }),
+    route(
+      'GET',
+      'accounts/:id/keys',
+      async (x) => {
+        const { ref } = await accounts.getAccount(idOf(x))
+        return ok(pageOf(await accounts.listKeys(ref), parseIdPage(x.query, 'key')))
+      },
+      pageQuery,
+    ),
     // In a body: an address with a key in it would end up in logs.
     route('POST', 'keys/find', async (x) =>
       ok(await accounts.findKey(parseFields(x.body, lookUp).key)),

@@ -5,12 +5,12 @@ import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import { parsePage } from '../http/page.ts'
+import { pageQuery, parsePage } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import type { Route } from '../plugin.ts'
 import { printable } from './admin-body.ts'
 import { idOf, ok, route } from './admin-route.ts'
-import { parseUsageQuery } from '../http/usage-query.ts'
+import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
@@ -38,18 +38,33 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
     route('POST', 'accounts/:id/topup', (x) => credit(x, 'topup')),
     route('POST', 'accounts/:id/adjust', (x) => credit(x, 'adjustment')),
     route('GET', 'accounts/:id/balance', async (x) => ok(await ledger.balance(await refOf(x)))),
-    route('GET', 'accounts/:id/transactions', async (x) => {
-      const page = parsePage(x.query)
-      return ok(await ledger.transactions(await refOf(x), page))
-    }),
-    route('GET', 'accounts/:id/usage', async (x) => {
-      const query = parseUsageQuery(x.query)
-      return ok(await ledger.usage(await refOf(x), query))
-    }),
-    route('GET', 'audit', async (x) => {
-      const account = x.query.get('account')
-      const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
-      return ok(await ledger.audit(ref))
-    }),
+    route(
+      'GET',
+      'accounts/:id/transactions',
+      async (x) => {
+        const page = parsePage(x.query)
+        return ok(await ledger.transactions(await refOf(x), page))
+      },
+      pageQuery,
+    ),
+    route(
+      'GET',
+      'accounts/:id/usage',
+      async (x) => {
+        const query = parseUsageQuery(x.query)
+        return ok(await ledger.usage(await refOf(x), query))
+      },
+      usageQuery,
+    ),
+    route(
+      'GET',
+      'audit',
+      async (x) => {
+        const account = x.query.get('account')
+        const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
+        return ok(await ledger.audit(ref))
+      },
+      ['account'],
+    ),
   ]
 }

@@ -11,6 +11,7 @@ export function route(
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
   path: string,
   serve: Serve,
+  query: readonly string[] = [],
 ): Route {
   const hasBody = method === 'POST' || method === 'PATCH'
   return {
@@ -18,6 +19,7 @@ export function route(
     path: `/admin/${path}`,
     listener: 'admin',
     access: 'admin-token',
+    query,
     ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
     serve,
   }

@@ -3,8 +3,8 @@
 import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
-import { parsePage } from '../http/page.ts'
-import { parseUsageQuery } from '../http/usage-query.ts'
+import { pageQuery, parsePage } from '../http/page.ts'
+import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
 import type { Plugin, Route } from '../plugin.ts'
 
 const schema = z.strictObject({})
@@ -13,8 +13,13 @@ export const billing: Plugin<z.infer<typeof schema>> = {
   name: 'billing',
   schema,
   setup({ ledger }) {
-    const get = (path: string, read: (x: Exchange, ref: string) => Promise<object>): Route => ({
+    const get = (
+      path: string,
+      read: (x: Exchange, ref: string) => Promise<object>,
+      query: readonly string[] = [],
+    ): Route => ({
       method: 'GET',
+      query,
       path: `/api/billing/${path}`,
       access: 'billing',
       body: 'none',
@@ -25,8 +30,8 @@ export const billing: Plugin<z.infer<typeof schema>> = {
     return {
       routes: [
         get('balance', (_x, ref) => ledger.balance(ref)),
-        get('transactions', (x, ref) => ledger.transactions(ref, parsePage(x.query))),
-        get('usage', (x, ref) => ledger.usage(ref, parseUsageQuery(x.query))),
+        get('transactions', (x, ref) => ledger.transactions(ref, parsePage(x.query)), pageQuery),
+        get('usage', (x, ref) => ledger.usage(ref, parseUsageQuery(x.query)), usageQuery),
       ],
     }
   },

@@ -18,6 +18,7 @@ export function downloadRoute({ store }: Gateway, shelf: Shelf, config: FilesCon
     method: 'GET',
     path: `${filesPath}/:id`,
     access: 'files',
+    query: ['disposition'],
     body: 'none',
     async serve(x) {
       const ref = refOf(x)

@@ -5,22 +5,33 @@ import { GatewayError } from '../errors.ts'
 import { toFileObject } from '../files/file-row.ts'
 import type { FileBook } from '../files/files.ts'
 import { filesPath } from '../files/shelf.ts'
-import { parseIdPage } from '../http/page.ts'
+import { pageQuery, parseIdPage } from '../http/page.ts'
 import type { Route } from '../plugin.ts'
 
 export function resourceRoutes(book: FileBook): readonly Route[] {
-  const route = (method: 'GET' | 'DELETE', path: string, serve: Route['serve']): Route => ({
+  const route = (
+    method: 'GET' | 'DELETE',
+    path: string,
+    serve: Route['serve'],
+    query: readonly string[] = [],
+  ): Route => ({
     method,
+    query,
     path: filesPath + path,
     access: 'files',
     body: 'none',
     serve,
   })
   return [
-    route('GET', '', async (x) => {
-      const page = parseIdPage(x.query, 'file')
-      return json(await book.list(refOf(x), page, sessionIn(x.query)))
-    }),
+    route(
+      'GET',
+      '',
+      async (x) => {
+        const page = parseIdPage(x.query, 'file')
+        return json(await book.list(refOf(x), page, sessionIn(x.query)))
+      },
+      [...pageQuery, 'session_id'],
+    ),
     route('GET', '/:id/metadata', async (x) =>
       json(toFileObject(await book.read(refOf(x), x.params.id ?? ''))),
     ),

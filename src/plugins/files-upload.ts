@@ -32,6 +32,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig)
     method: 'POST',
     path: `${filesPath}/upload`,
     access: 'files',
+    query: ['session_id'],
     body: 'stream',
     serve: async (x) => created(await receive(x)),
   }

@@ -1,7 +1,7 @@
 // The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
 
 import { refOf } from '../caller.ts'
-import { parseIdPage } from '../http/page.ts'
+import { pageQuery, parseIdPage } from '../http/page.ts'
 import type { Route } from '../plugin.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
@@ -13,6 +13,7 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
   const look = async (place: Place) => toPublic(await streams.look(place), place.session)
   return [
     route('GET', '/:id/messages', {
+      query: pageQuery,
       async serve(x) {
         const { session } = idsOf(x)
         const ref = refOf(x)

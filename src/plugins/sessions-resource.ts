@@ -8,7 +8,7 @@ import type { Exchange } from '../exchange.ts'
 import { quotaOf } from '../files/quota.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
-import { parseIdPage } from '../http/page.ts'
+import { pageQuery, parseIdPage } from '../http/page.ts'
 import { invalid } from '../http/refusals.ts'
 import { mayUse } from '../model-access.ts'
 import type { Answer, Route } from '../plugin.ts'
@@ -70,6 +70,7 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
       replay: async (x, id) => created(await book.read(refOf(x), id)),
     }),
     route('GET', '', {
+      query: pageQuery,
       async serve(x) {
         const list = await book.list(refOf(x), parseIdPage(x.query, 'sess', 'desc'))
         const data = await Promise.all(list.data.map((session) => freedInList(parts, x, session)))

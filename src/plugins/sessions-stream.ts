@@ -13,10 +13,12 @@ export function streamRoutes(streams: Streams, book: SessionBook): readonly Rout
   return [
     route('GET', '/:id/messages/:mid/stream', {
       abortOnLeave: true,
+      query: ['starting_after'],
       serve: (x) => resume(streams, x, { message: idsOf(x).message }),
     }),
     route('GET', '/:id/stream', {
       abortOnLeave: true,
+      query: ['starting_after'],
       async serve(x) {
         const { active_message_id } = await book.read(refOf(x), idsOf(x).session)
         if (active_message_id === null) return nothing

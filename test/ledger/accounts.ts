@@ -46,13 +46,58 @@ t.test('an account is found by its id and by its exact name', async (t) => {
   }
 })
 
-t.test('a name that two accounts have is refused, not guessed', async (t) => {
+t.test(
+  'no two accounts have one name or one external id, however many are made at once',
+  async (t) => {
+    const { accounts } = await start(t)
+    const made = await Promise.allSettled(
+      Array.from({ length: 20 }, () =>
+        accounts.createAccount({ name: 'twin', externalId: 'cus_1' }),
+      ),
+    )
+    const [first, ...others] = made.filter(({ status }) => status === 'fulfilled')
+    t.equal(others.length, 0)
+    t.ok(first)
+    const taken = (param: string) => ({ code: 'invalid_parameter', param })
+    await t.rejects(
+      accounts.createAccount({ name: 'other', externalId: 'cus_1' }),
+      taken('external_id'),
+    )
+    const { account } = await accounts.createAccount({ name: 'free' })
+    await t.rejects(accounts.setAccount('free', { name: 'twin' }), taken('name'))
+    await t.rejects(accounts.setAccount('free', { externalId: 'cus_1' }), taken('external_id'))
+    await accounts.setAccount('twin', { name: 'renamed', externalId: null })
+    await accounts.setAccount('free', { name: 'twin', externalId: 'cus_1' })
+    t.equal((await accounts.getAccount('twin')).account.id, account.id)
+  },
+)
+
+t.test('two that had one name before names were claimed are refused, not guessed', async (t) => {
+  const { accounts, redis } = await start(t)
+  const [one, two] = [
+    await accounts.createAccount({ name: 'one' }),
+    await accounts.createAccount({ name: 'two' }),
+  ]
+  await redis.hset(keys.account(two.ref), 'name', 'one')
+  await redis.zadd(keys.accountNames, 0, `one\0${two.account.id}`)
+  await t.rejects(accounts.getAccount('one'), { code: 'invalid_parameter', param: 'id' })
+  await accounts.setAccount(two.account.id, { name: 'other' })
+  t.equal((await accounts.getAccount('one')).ref, one.ref)
+})
+
+t.test('accounts are found by name and by external id, and by nothing else', async (t) => {
   const { accounts } = await start(t)
-  await accounts.createAccount({ name: 'twin' })
-  const second = await accounts.createAccount({ name: 'twin' })
-  await t.rejects(accounts.getAccount('twin'), { code: 'invalid_parameter', param: 'id' })
-  await accounts.setAccount(second.account.id, { name: 'other' })
-  t.not((await accounts.getAccount('twin')).ref, second.ref)
+  const { ref } = await accounts.createAccount({ name: 'a', externalId: 'cus_1' })
+  await accounts.createAccount({ name: 'b' })
+  const refs = async (filter: object) =>
+    (await accounts.findAccounts(filter)).map((found) => found.ref)
+  t.strictSame(await refs({ externalId: 'cus_1' }), [ref])
+  t.strictSame(await refs({ name: 'a' }), [ref])
+  t.strictSame(await refs({ name: 'a', externalId: 'cus_1' }), [ref])
+  t.strictSame(await refs({ name: 'b', externalId: 'cus_1' }), [])
+  t.strictSame(await refs({ externalId: 'cus_2' }), [])
+  await accounts.setAccount('a', { externalId: 'cus_2' })
+  t.strictSame(await refs({ externalId: 'cus_1' }), [], 'it was given up')
 })
 
 t.test(
@@ -136,7 +181,9 @@ t.test(
 
 t.test('a creation that was cut short leaves nothing that is found', async (t) => {
   const { accounts, redis } = await start(t)
-  const { ref, account } = await accounts.createAccount({ name: 'half' })
+  // Of some time ago: one that is being made has its name already.
+  const seed = { ...newAccountSeed(), id: `acct_${uuidAt(Date.now() - 60_000)}` }
+  const { ref, account } = await accounts.createAccount({ name: 'half' }, seed)
   await redis.zrem(keys.accounts, `${account.id}:${ref}`)
   await t.rejects(accounts.getAccount('half'), { code: 'account_not_found' })
   await t.rejects(accounts.getAccount(account.id), { code: 'account_not_found' })
@@ -171,3 +218,8 @@ t.test('with Redis away every call is ledger_unavailable', async (t) => {
   await t.rejects(accounts.listKeys('a'), refused)
   await t.rejects(accounts.revokeKey('a'), refused)
 })
+
+/** A UUIDv7 in hex of that time, ms. */
+function uuidAt(ms: number): string {
+  return `${ms.toString(16).padStart(12, '0')}7000${'8000000000000000'}`
+}
