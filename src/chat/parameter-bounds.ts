@@ -73,10 +73,11 @@ export const tools: Check = (value) => {
     const strange = Object.keys(tool).find((key) => key !== 'type' && key.toLowerCase() === 'type')
     if (strange !== undefined) return { must: 'must be spelt "type"', at: `${at}.${strange}` }
     const type = field(tool, 'type')
-    if (type !== undefined && typeof type !== 'string') {
-      return { must: 'must be a string', at: `${at}.type` }
+    if (toolTypes.includes(type)) continue
+    if (typeof type !== 'string' || type.length > 64) {
+      return { must: 'must be a word of at most 64 characters', at: `${at}.type` }
     }
-    if (!toolTypes.includes(type)) return { word: String(type), at: `${at}.type` }
+    return { word: type, at: `${at}.type` }
   }
   return undefined
 }

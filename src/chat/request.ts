@@ -10,6 +10,7 @@ import { spliceBody } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
+import type { PromptBody } from '../ledger/estimate.ts'
 import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
@@ -64,10 +65,11 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const estimate = estimatePrompt({ body, scan }, model)
+  const addresses = judged.addresses.length
+  const estimate = estimatePrompt({ body, scan, addresses }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   // Nothing below may refer to them in another way: it would keep them.
-  let held: Held | undefined = { body, scan }
+  let held: Held | undefined = { body, scan, addresses }
   let counted: Promise<number> | undefined
   return {
     row,
@@ -95,8 +97,7 @@ export function parseChatRequest(
   }
 }
 
-interface Held {
-  readonly body: Buffer
+interface Held extends PromptBody {
   readonly scan: JsonScan
 }
 
