@@ -5,6 +5,7 @@ import { countPieces } from './count-pieces.ts'
 import type { Piece } from './count-pieces.ts'
 import { readPrompt } from './estimate.ts'
 import type { Place, PromptBody, PromptFacts, PromptPrices } from './estimate.ts'
+import { addressedPrice } from './media.ts'
 
 /** What most chat templates write around a message, besides its role. */
 const messageTokens = 4
@@ -13,13 +14,15 @@ const documentTokens = 4
 
 export async function countPrompt(prompt: PromptBody, prices: PromptPrices): Promise<number> {
   const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, documents } = facts
+  const { media, messages, ids, documents, repeated } = facts
   const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, 0)
   const counted = await countPieces(prompt.body, piecesOf(prompt, facts))
-  const query = documents > 1 ? prompt.scan.members.get('query') : undefined
-  const again = query ? await countPieces(prompt.body, [[query.valueStart, query.valueEnd]]) : 0
+  const isRepeated = documents > 1 && repeated.length > 0
+  const places = repeated.map(({ valueStart, valueEnd }): Piece => [valueStart, valueEnd])
+  const again = isRepeated ? await countPieces(prompt.body, places) : 0
   const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
-  return Math.max(1, counted + ids + mediaTokens + frames)
+  const addressTokens = prompt.addresses * addressedPrice(prices.imageTokens).tokens
+  return Math.max(1, counted + ids + mediaTokens + addressTokens + frames)
 }
 
 /** Written by the gateway itself. All other texts, lists and objects are read by some backend; numbers and words aren't. */

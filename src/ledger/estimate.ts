@@ -4,12 +4,14 @@
 
 import { field } from '../json-field.ts'
 import { JsonTokens } from '../json-tokens.ts'
-import { findMedia } from './media.ts'
+import { addressedPrice, findMedia } from './media.ts'
 import type { Media } from './media.ts'
 
 /** A body as http read it. */
 export interface PromptBody {
   readonly body: Buffer
+  /** How many https addresses of media are in it, wherever they stand. */
+  readonly addresses: number
   readonly scan: {
     /** Where its top-level values lie. */
     readonly members: ReadonlyMap<string, Place>
@@ -36,9 +38,9 @@ export interface PromptFacts {
   /** Token ids in place of text, and their bytes. */
   readonly ids: number
   readonly idBytes: number
-  /** Of a rerank, which reads the query with each of them; else 1. */
+  /** Texts that are read each with all of `repeated`, such as the query of a rerank; else 1. */
   readonly documents: number
-  readonly queryBytes: number
+  readonly repeated: readonly Place[]
 }
 
 export interface PromptEstimate {
@@ -50,6 +52,8 @@ export interface PromptEstimate {
 export const messageTokens = 8
 /** What a backend's own template and instructions may add to a prompt. */
 const templateTokens = 4096
+/** And to each further document: rerankers have templates of a hundred tokens. */
+const documentTemplateTokens = 256
 /** No vocabulary is larger: such integers are text to us. */
 const maxIdDigits = 7
 /** A list of more values is estimated by its bytes from there on. */
@@ -58,28 +62,41 @@ const lookedAt = 200_000
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
   const { bytesPerToken } = prices
   const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, idBytes, documents, queryBytes } = facts
+  const { media, messages, ids, idBytes, documents, repeated } = facts
+  const addressed = addressedPrice(prices.imageTokens)
   const mediaBytes = media.reduce((sum, { start, end }) => sum + end - start, 0)
   const bytes = prompt.body.length - mediaBytes
-  const again = (documents - 1) * queryBytes
+  const again =
+    (documents - 1) *
+    repeated.reduce((sum, { valueStart, valueEnd }) => sum + valueEnd - valueStart, 0)
   const frames = (messages + documents - 1) * messageTokens
   return {
     tokens:
       Math.ceil(Math.max(0, bytes - idBytes + again) / bytesPerToken) +
       frames +
       media.reduce((sum, { tokens }) => sum + tokens, 0) +
+      prompt.addresses * addressed.tokens +
       ids,
     most:
-      bytes + again + 2 * frames + media.reduce((sum, { most }) => sum + most, 0) + templateTokens,
+      bytes +
+      again +
+      2 * frames +
+      media.reduce((sum, { most }) => sum + most, 0) +
+      prompt.addresses * addressed.most +
+      (documents - 1) * documentTemplateTokens +
+      templateTokens,
   }
 }
+
+/** With each document of a rerank, or each input of an embedding. */
+const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
 
 export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): PromptFacts {
   const { members } = scan
   const messages = listOf(scan.value('messages'))
   const place = members.get('messages')
-  const query = members.get('query')
-  const isRerank = members.has('documents')
+  const repeated = repeatedNames.flatMap((name) => members.get(name) ?? [])
+  const documents = scan.value('documents') ?? (repeated.length > 0 && scan.value('input'))
   const media =
     place && messages.some(hasParts)
       ? findMedia(body, { from: place.valueStart, to: place.valueEnd, ...prices })
@@ -90,8 +107,8 @@ export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): Pr
     messages: messages.length,
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
-    documents: isRerank ? Math.max(1, listOf(scan.value('documents')).length) : 1,
-    queryBytes: isRerank && query ? query.valueEnd - query.valueStart : 0,
+    documents: Math.max(1, listOf(documents).length),
+    repeated,
   }
 }
 

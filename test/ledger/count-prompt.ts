@@ -76,3 +76,18 @@ t.test('a document, film or unknown thing in a data URL is text', async (t) => {
   const part = { type: 'file', file: { file_data: `data:text/plain;base64,${data}` } }
   t.ok((await countPrompt(said([part]))) >= 2000)
 })
+
+t.test('an instruction costs as often as it is read, an address as a large image', async (t) => {
+  const instruct = words(1000)
+  const documents = ['a', 'b', 'c', 'd']
+  for (const body of [
+    { query: 'q', documents, instruct },
+    { input: documents, instruction: instruct },
+  ]) {
+    const cost = await countPrompt(body)
+    t.ok(cost >= 4000 && cost < 4200, `${cost}`)
+  }
+  const body = promptOf(said([{ video_url: 'https://x.test/a' }]))
+  const cost = (await count({ ...body, addresses: 1 }, prices)) - (await count(body, prices))
+  t.equal(cost, 16 * 1500)
+})
