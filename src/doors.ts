@@ -231,9 +231,10 @@ class HttpWire implements Wire {
     if (body.length <= smallBytes) return body
     // Also where it can't be parsed: what a refusal has cost is counted.
     x.body = body
-    // As text it takes as much again.
+    // As text it takes as much again, as many small values more.
     claim.take(body.length)
-    await parseAhead(body, { turns, ref: x.caller?.ref ?? '' })
+    const bytes = await parseAhead(body, { turns, ref: x.caller?.ref ?? '' })
+    claim.take(Math.max(0, bytes - body.length))
     return body
   }
 

@@ -22,6 +22,8 @@ export interface ParsedObject {
   /** In the order of the body, by unescaped key. */
   readonly members: ReadonlyMap<string, Member>
   readonly values: Readonly<Record<string, unknown>>
+  /** Members and entries in all, but for whole numbers in lists. */
+  readonly items: number
 }
 
 /** Chat Completions has 40 parameters, and servers add as many again. */
@@ -82,7 +84,7 @@ export class JsonParse {
       // Megabytes of white space are passed in steps, too.
       if (isSpace(this.#text[this.#at])) break
       if (this.#at === this.#text.length && this.#due === 'end') {
-        return { members: this.#members, values: this.#top }
+        return { members: this.#members, values: this.#top, items: this.#items }
       }
       this.#token()
       if (this.#strings.isWithin) break

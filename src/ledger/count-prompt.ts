@@ -3,26 +3,29 @@
 
 import { countPieces } from './count-pieces.ts'
 import type { Piece } from './count-pieces.ts'
-import { readPrompt } from './estimate.ts'
-import type { Place, PromptBody, PromptFacts, PromptPrices } from './estimate.ts'
-import { addressedPrice } from './media.ts'
+import type { Place, PromptFacts } from './estimate.ts'
 
 /** What most chat templates write around a message, besides its role. */
 const messageTokens = 4
 /** What a reranker writes between query and document. */
 const documentTokens = 4
 
-export async function countPrompt(prompt: PromptBody, prices: PromptPrices): Promise<number> {
-  const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, documents, repeated } = facts
-  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, 0)
-  const counted = await countPieces(prompt.body, piecesOf(prompt, facts))
+/** A body that was looked at. Its values may be gone. */
+export interface KnownPrompt {
+  readonly body: Buffer
+  readonly members: ReadonlyMap<string, Place>
+  readonly facts: PromptFacts
+}
+
+export async function countPrompt(prompt: KnownPrompt): Promise<number> {
+  const { media, addressed, messages, ids, documents, repeated } = prompt.facts
+  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, addressed.tokens)
+  const counted = await countPieces(prompt.body, piecesOf(prompt))
   const isRepeated = documents > 1 && repeated.length > 0
   const places = repeated.map(({ valueStart, valueEnd }): Piece => [valueStart, valueEnd])
   const again = isRepeated ? await countPieces(prompt.body, places) : 0
   const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
-  const addressTokens = prompt.addresses * addressedPrice(prices.imageTokens).tokens
-  return Math.max(1, counted + ids + mediaTokens + addressTokens + frames)
+  return Math.max(1, counted + ids + mediaTokens + frames)
 }
 
 /** Written by the gateway itself. All other texts, lists and objects are read by some backend; numbers and words aren't. */
@@ -30,9 +33,9 @@ const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
 /** Whose names no backend shows to a model. */
 const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
 
-function piecesOf({ body, scan }: PromptBody, facts: PromptFacts): readonly Piece[] {
+function piecesOf({ body, members, facts }: KnownPrompt): readonly Piece[] {
   const pieces: Piece[] = []
-  for (const [name, place] of scan.members) {
+  for (const [name, place] of members) {
     if (own.has(name) || isPlain(body, place)) continue
     const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
     if (isIds && !hasText(body, place)) continue

@@ -32,8 +32,11 @@ export interface PromptPrices {
   readonly imageTokens: number
 }
 
+/** All that has to be known of the values in a body, so that they need not be kept. */
 export interface PromptFacts {
   readonly media: readonly Media[]
+  /** What stands at https addresses. */
+  readonly addressed: { readonly tokens: number; readonly most: number }
   readonly messages: number
   /** Token ids in place of text, and their bytes. */
   readonly ids: number
@@ -44,6 +47,7 @@ export interface PromptFacts {
 }
 
 export interface PromptEstimate {
+  readonly facts: PromptFacts
   readonly tokens: number
   /** A report of more is not believed. */
   readonly most: number
@@ -62,8 +66,7 @@ const lookedAt = 200_000
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
   const { bytesPerToken } = prices
   const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, idBytes, documents, repeated } = facts
-  const addressed = addressedPrice(prices.imageTokens)
+  const { media, addressed, messages, ids, idBytes, documents, repeated } = facts
   const mediaBytes = media.reduce((sum, { start, end }) => sum + end - start, 0)
   const bytes = prompt.body.length - mediaBytes
   const again =
@@ -71,18 +74,19 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
     repeated.reduce((sum, { valueStart, valueEnd }) => sum + valueEnd - valueStart, 0)
   const frames = (messages + documents - 1) * messageTokens
   return {
+    facts,
     tokens:
       Math.ceil(Math.max(0, bytes - idBytes + again) / bytesPerToken) +
       frames +
       media.reduce((sum, { tokens }) => sum + tokens, 0) +
-      prompt.addresses * addressed.tokens +
+      addressed.tokens +
       ids,
     most:
       bytes +
       again +
       2 * frames +
       media.reduce((sum, { most }) => sum + most, 0) +
-      prompt.addresses * addressed.most +
+      addressed.most +
       (documents - 1) * documentTemplateTokens +
       templateTokens,
   }
@@ -91,7 +95,7 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
 /** With each document of a rerank, or each input of an embedding. */
 const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
 
-export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): PromptFacts {
+function readPrompt({ body, scan, addresses }: PromptBody, prices: PromptPrices): PromptFacts {
   const { members } = scan
   const messages = listOf(scan.value('messages'))
   const place = members.get('messages')
@@ -102,8 +106,10 @@ export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): Pr
       ? findMedia(body, { from: place.valueStart, to: place.valueEnd, ...prices })
       : []
   const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
+  const one = addressedPrice(prices.imageTokens)
   return {
     media,
+    addressed: { tokens: addresses * one.tokens, most: addresses * one.most },
     messages: messages.length,
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
