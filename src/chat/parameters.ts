@@ -99,7 +99,7 @@ const openaiRows: readonly ParameterRow[] = [
     check: bounds.probabilities,
   }),
   row('bounded', chat, 'tools', {
-    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp` …): list the type itself in `extra_parameters`.',
+    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp`, `googleSearch` …): list the type, or the key, in `extra_parameters`.',
     check: bounds.tools,
   }),
   row('bounded', generating, 'response_format', {
