@@ -170,6 +170,22 @@ t.test(
   },
 )
 
+t.test('what stands at an address counts, whatever its part calls it', async (t) => {
+  const parts = [
+    '{"type":"image_url","image_url":{"url":"https://x.test/a"}}',
+    '{"type":"video_url","video_url":{"url":"https://x.test/a"}}',
+    '{"type":"input_image","image_url":"https://x.test/a"}',
+    '{"image_url":{"url":"https://x.test/a"}}',
+    '{"type":"image_url","im\\u0061ge_url":{"url":"https://x.test/a"}}',
+  ]
+  for (const part of parts) {
+    const body = `{"model":"m","messages":[{"role":"user","content":[${part}]}]}`
+    const { promptTokens, mostPrompt } = chatOf(Buffer.from(body))
+    t.ok(promptTokens > 16 * 1500 && promptTokens < 17 * 1500, part)
+    t.ok(mostPrompt > 64 * 1500, part)
+  }
+})
+
 t.test('a large body is copied in pieces, and is the same', async (t) => {
   const pad = 'x'.repeat(9_000_000)
   const body = Buffer.from(`{"model":"m","messages":[],"pad":"${pad}","max_tokens":7}`)
