@@ -8,6 +8,7 @@ const backslash = 0x5c
 const colon = 0x3a
 /** Native search costs as much to start as this many bytes by hand. */
 const byHandBytes = 64
+const mostByHandBytes = 8192
 
 export class JsonTokens {
   readonly #text: Buffer
@@ -80,8 +81,9 @@ export class JsonTokens {
 /** Of the closing quote; the end of the text where there is none. */
 function stringEnd(text: Buffer, from: number, to: number): number {
   let i = from
+  let bytes = byHandBytes
   while (i < to) {
-    const byHand = Math.min(i + byHandBytes, to)
+    const byHand = Math.min(i + bytes, to)
     for (; i < byHand; i++) {
       const c = text[i]
       if (c === quote) return i
@@ -94,6 +96,8 @@ function stringEnd(text: Buffer, from: number, to: number): number {
     while (found - slashes > i && text[found - slashes - 1] === backslash) slashes++
     if (slashes % 2 === 0) return found
     i = found + 1
+    // Where one quote is escaped, more are.
+    bytes = Math.min(2 * bytes, mostByHandBytes)
   }
   return to
 }

@@ -123,7 +123,16 @@ function shelf(served: Counted[]): Plugin<object> {
     name: 'shelf',
     schema: z.strictObject({}),
     setup: () => ({
-      routes: [{ method: 'GET', path: '/api/content', access: 'anybody', body: 'none', serve }],
+      routes: [
+        {
+          method: 'GET',
+          path: '/api/content',
+          query: ['silent', 'bytes'],
+          access: 'anybody',
+          body: 'none',
+          serve,
+        },
+      ],
     }),
   }
 }

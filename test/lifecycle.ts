@@ -96,7 +96,7 @@ function exchangeOf(route: Route): Exchange {
     signal: new AbortController().signal,
     replyHeaders: {},
     body: Buffer.alloc(0),
-    memory: { take() {}, release() {} },
+    memory: { take() {}, keep() {}, release() {} },
     hasLeft: false,
     finishesAlone: false,
     facts: {},

@@ -1,6 +1,7 @@
 // What a chunk or an answer has that counts: every text and every list of token ids below `choices[]`, finishes, and where
 // its usage lies. One pass over its bytes; parses nothing, so it reads what is broken or cut off as far as it goes.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { JsonTokens } from '../json-tokens.ts'
 
 export interface Chunk {
@@ -92,7 +93,19 @@ const maxChoices = 1024
 
 /** `data` is latin1, a char a byte. Calls `found` with each text that was generated, as it is escaped. */
 export function readChunk(data: string, found: (text: string) => void): Chunk {
-  return new Reading(data, found).chunk
+  const reading = new Reading(data, found)
+  reading.readOn(Infinity)
+  return reading.chunk
+}
+
+/** 2 ms. */
+const tokensATurn = 50_000
+
+/** The same of megabytes, a piece a turn of the event loop: 30 MiB at once take 200 ms. */
+export async function readInTurns(data: string, found: (text: string) => void): Promise<Chunk> {
+  const reading = new Reading(data, found)
+  while (!reading.readOn(tokensATurn)) await nextTurn()
+  return reading.chunk
 }
 
 class Reading {
@@ -128,14 +141,24 @@ class Reading {
     this.#data = data
     this.#found = found
     this.#tokens = new JsonTokens(Buffer.from(data, 'latin1'))
-    for (let kind = this.#tokens.next(); kind !== 'end'; kind = this.#tokens.next()) {
+  }
+
+  /** At most so many tokens. True at the end. */
+  readOn(most: number): boolean {
+    const tokens = this.#tokens
+    for (const last = tokens.count + most; tokens.count < last;) {
+      const kind = tokens.next()
+      if (kind === 'end') {
+        this.chunk.ids = Math.max(this.#numbers, this.#entries)
+        return true
+      }
       if (kind === 'open') this.#open()
       else if (kind === 'close') this.#close()
       else if (kind === 'key') this.#readKey()
       else if (kind === 'string') this.#readText()
       else this.#readPlain(kind === 'number')
     }
-    this.chunk.ids = Math.max(this.#numbers, this.#entries)
+    return false
   }
 
   #open(): void {

@@ -2,7 +2,7 @@
 // answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and of them
 // only usage is parsed. Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
 
-import { readChunk } from './chunk.ts'
+import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
 import { Generated } from './generated.ts'
 import type { Count } from './generated.ts'
@@ -95,7 +95,7 @@ export class Meter {
   }
 
   /** A whole answer. False where it is no JSON, or an error. */
-  json(body: Buffer): boolean {
+  async json(body: Buffer): Promise<boolean> {
     const data = body.toString('latin1')
     const answer = readAnswer(data)
     if (!answer) {
@@ -110,7 +110,11 @@ export class Meter {
       this.#finishReason = finishWord.exec(data)?.[1]
       this.#sawContent = isReported
       if (isReported) this.#contentEvents++
-    } else this.#sawContentIn(this.#read(data))
+    } else {
+      const chunk = await readInTurns(data, this.#keep)
+      this.#generated.addOthers(chunk)
+      this.#sawContentIn(chunk)
+    }
     return true
   }
 

@@ -49,7 +49,6 @@ const nothing = Buffer.alloc(0)
 
 /** The answer has begun, so no other target will be asked: an answer of half an hour must not hold the memory of its question. */
 export function forgetBody({ x, request }: Generation): void {
-  request.forgetBody()
   x.body = nothing
-  x.memory.release()
+  x.memory.keep(request.forgetBody())
 }

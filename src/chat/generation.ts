@@ -150,7 +150,7 @@ async function readAnswer(
     if (deadline.signal.reason instanceof ClientLeft) meter.refused(answer.refused())
     throw new GatewayError('upstream_incomplete', { source: 'backend' })
   }
-  if (meter.json(answer.body)) return answer.body
+  if (await meter.json(answer.body)) return answer.body
   meter.refused(answer.refused())
   throw new GatewayError('upstream_error', { source: 'backend' })
 }

@@ -4,7 +4,7 @@
 
 import { GatewayError } from '../errors.ts'
 import type { JsonScan, Member } from '../http/json-scan.ts'
-import { invalid, isObject } from '../http/refusals.ts'
+import { invalid, isObject, unknown } from '../http/refusals.ts'
 import { refuseTwice } from '../http/twice.ts'
 import { field } from '../json-field.ts'
 import { hostOf, isBase64, isDataUrl } from './address.ts'
@@ -24,6 +24,12 @@ export interface RemoteAddress {
   readonly host: string
   readonly param: string
 }
+
+/** Each costs microseconds, and a body may name a hundred thousand. */
+const mostAddresses = 1024
+const mostStrangers = 4096
+/** No name of ours is as long. */
+const longestName = 64
 
 export interface Found {
   readonly strangers: Stranger[]
@@ -102,18 +108,28 @@ const isOfPart = (key: string): boolean =>
 
 /** Of a message. An unknown key may hold another customer's image by its name at the backend, or a price. */
 function readPart(part: object, { at, found }: Spot): void {
-  for (const [key, value] of Object.entries(part) as [string, unknown][]) {
+  // A list of its entries would be megabytes, where only the first ones are looked at.
+  for (const key in part) {
+    const value = (part as Readonly<Record<string, unknown>>)[key]
     const place = `${at}.${key}`
     if (key === 'type') {
       if (isOfType(textTypes, value) || isOfType(mediaTypes, value)) continue
-      found.strangers.push({ name: String(value), param: place })
+      if (typeof value !== 'string' || value.length > longestName) throw invalid(place, notAType)
+      addStranger({ name: value, param: place }, found)
     } else if (addressKeys.has(key)) readAddresses(value, { at: place, found })
     else if (!plainKeys.has(key)) {
       refuseLookalike(key, { at: place, known: isOfPart })
-      found.strangers.push({ name: key, param: place })
+      addStranger({ name: key, param: place }, found)
       readLoose(value, { at: place, found })
     }
   }
+}
+
+const notAType = `must be a word of at most ${longestName} characters`
+
+function addStranger(stranger: Stranger, { strangers }: Found): void {
+  if (strangers.length === mostStrangers) throw unknown(stranger.param)
+  strangers.push(stranger)
 }
 
 /** Go backends match keys without case. */
@@ -121,6 +137,8 @@ function refuseLookalike(
   key: string,
   { at, known }: { readonly at: string; readonly known: (key: string) => boolean },
 ): void {
+  // To fold megabytes of keys would take a tenth of a second.
+  if (key.length > longestName) return
   const plain = key.toUpperCase().toLowerCase()
   if (plain === key || !known(plain)) return
   const message = `The key "${at}" is too much like "${plain}". Spell it exactly.`
@@ -166,6 +184,9 @@ function readLoose(value: unknown, { at, found }: Spot): void {
 
 function readAddress(text: string, { at, found }: Spot): void {
   if (isDataUrl(text)) return
+  if (found.addresses.length === mostAddresses) {
+    throw invalid(at, `is one of more than ${mostAddresses} addresses`)
+  }
   const host = hostOf(text)
   if (host !== undefined) {
     found.addresses.push({ host, param: at })

@@ -65,18 +65,24 @@ export const reasoningFormat: Check = (value, name) =>
 
 const toolTypes: readonly unknown[] = [undefined, 'function', 'custom']
 
+const toolKeys = 'type function custom name description parameters strict'.split(' ')
+
 export const tools: Check = (value) => {
   if (!Array.isArray(value)) return { must: 'must be a list' }
   for (const [i, tool] of value.entries()) {
     const at = `[${i}]`
     if (!isObject(tool)) return { must: 'must be an object', at }
-    const strange = Object.keys(tool).find((key) => key !== 'type' && key.toLowerCase() === 'type')
-    if (strange !== undefined) return { must: 'must be spelt "type"', at: `${at}.${strange}` }
+    const strange = Object.keys(tool).find((key) => !toolKeys.includes(key))
+    if (strange?.toLowerCase() === 'type')
+      return { must: 'must be spelt "type"', at: `${at}.${strange}` }
+    // Proxies know tools of their own by a key alone: `googleSearch`.
+    if (strange !== undefined) return { word: strange, at: `${at}.${strange}` }
     const type = field(tool, 'type')
-    if (type !== undefined && typeof type !== 'string') {
-      return { must: 'must be a string', at: `${at}.type` }
+    if (toolTypes.includes(type)) continue
+    if (typeof type !== 'string' || type.length > 64) {
+      return { must: 'must be a word of at most 64 characters', at: `${at}.type` }
     }
-    if (!toolTypes.includes(type)) return { word: String(type), at: `${at}.type` }
+    return { word: type, at: `${at}.type` }
   }
   return undefined
 }

@@ -99,7 +99,7 @@ const openaiRows: readonly ParameterRow[] = [
     check: bounds.probabilities,
   }),
   row('bounded', chat, 'tools', {
-    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp` …): list the type itself in `extra_parameters`.',
+    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp`, `googleSearch` …): list the type, or the key, in `extra_parameters`.',
     check: bounds.tools,
   }),
   row('bounded', generating, 'response_format', {
@@ -210,10 +210,12 @@ const poolingRows: readonly ParameterRow[] = [
   row(
     'passes',
     ['rerank'],
-    `top_n top_k return_documents return_text raw_scores rank_fields max_chunks_per_doc max_tokens_per_doc
-     overlap_tokens`,
+    'top_n top_k return_documents return_text raw_scores rank_fields max_tokens_per_doc',
     { why: 'Which results come back, and how long documents are cut.' },
   ),
+  row('word', ['rerank'], 'max_chunks_per_doc overlap_tokens', {
+    why: 'Documents are cut into pieces, and with each the query is read again.',
+  }),
 ]
 
 const wordRows: readonly ParameterRow[] = [
@@ -221,9 +223,7 @@ const wordRows: readonly ParameterRow[] = [
     'word',
     generating,
     'chat_template generation_prompt chat_format chat_parser input_ids prompt_embeds',
-    {
-      why: 'Makes a prompt that nobody has counted.',
-    },
+    { why: 'Makes a prompt that nobody has counted.' },
   ),
   row(
     'word',

@@ -9,6 +9,7 @@ import { invalid, missing } from '../http/refusals.ts'
 import { spliceBody } from '../http/splice.ts'
 import { field } from '../json-field.ts'
 import { countPrompt } from '../ledger/count-prompt.ts'
+import type { KnownPrompt } from '../ledger/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../ledger/estimate.ts'
 import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
@@ -33,8 +34,8 @@ export interface ChatRequest {
   readonly refusal: GatewayError | undefined
   /** A fresh body for a target, its output bounded to what was granted. */
   bodyFor(target: Target, granted: Grant): Buffer | Promise<Buffer>
-  /** No target will be asked any more: megabytes are let go of. What is needed to count the prompt is taken out first. */
-  forgetBody(): void
+  /** No target will be asked any more: what was parsed is let go of, and bytes by the megabyte, once their prompt is counted. Answers how many bytes are kept. */
+  forgetBody(): number
 }
 
 export interface Grant {
@@ -43,7 +44,7 @@ export interface Grant {
   readonly ref: string
 }
 
-/** Of smaller bodies nothing is forgotten: to count their prompt ahead would cost more than they take. */
+/** The bytes of smaller bodies are kept: to count their prompt ahead would cost more than they take. */
 const keptBytes = 1024 * 1024
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
@@ -64,10 +65,14 @@ export function parseChatRequest(
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
-  const estimate = estimatePrompt({ body, scan }, model)
+  const addresses = judged.addresses.length
+  const estimate = estimatePrompt({ body, scan, addresses }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   // Nothing below may refer to them in another way: it would keep them.
   let held: Held | undefined = { body, scan }
+  // A view of its own: what was parsed is kept for as long as the body's.
+  const { members } = scan
+  let known: KnownPrompt | undefined = { body: body.subarray(), members, facts: estimate.facts }
   let counted: Promise<number> | undefined
   return {
     row,
@@ -77,7 +82,7 @@ export function parseChatRequest(
     choices: row.generates ? numbers.choices : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
-    countPrompt: () => counted ?? countPrompt(there(held), model),
+    countPrompt: () => counted ?? countPrompt(there(known)),
     outputPerChoice,
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
@@ -87,10 +92,13 @@ export function parseChatRequest(
       return spliceBody(body, scan, editsFor(scan, target, edit))
     },
     forgetBody() {
-      if (!held || held.body.length <= keptBytes) return
-      counted = countPrompt(held, model)
-      counted.catch(() => undefined) // who asks hears of it
       held = undefined
+      if (!known) return 0
+      if (known.body.length <= keptBytes) return known.body.length
+      counted = countPrompt(known)
+      counted.catch(() => undefined) // who asks hears of it
+      known = undefined
+      return 0
     },
   }
 }
@@ -100,7 +108,7 @@ interface Held {
   readonly scan: JsonScan
 }
 
-function there(held: Held | undefined): Held {
+function there<T>(held: T | undefined): T {
   if (!held) throw new TypeError('the body was let go of')
   return held
 }

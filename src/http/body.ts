@@ -24,6 +24,8 @@ export interface BodyOptions {
 export interface BodyClaim {
   /** Throws `overloaded` when all bodies, or those of the account, would be too large. */
   take(bytes: number): void
+  /** So much of it is in memory still, and no more. */
+  keep(bytes: number): void
   /** Nothing of it is in memory any more; nothing can be taken afterwards. Harmless when called again. */
   release(): void
 }
@@ -57,6 +59,11 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
           if (taken === 0) ref = refOf()
           if (!pool.take(ref, bytes)) throw new GatewayError('overloaded')
           taken += bytes
+        },
+        keep(bytes) {
+          const given = Math.max(0, taken - bytes)
+          if (given > 0) pool.give(ref, given)
+          taken -= given
         },
         release() {
           if (taken > 0) pool.give(ref, taken)

@@ -24,6 +24,8 @@ export interface ParsedObject {
   readonly values: Readonly<Record<string, unknown>>
   /** Of all texts in the values. */
   readonly chars: number
+  /** Members and entries in all, but for whole numbers in lists. */
+  readonly items: number
 }
 
 export interface JsonParseOptions {
@@ -90,7 +92,7 @@ export class JsonParse {
       // Megabytes of white space are passed in steps, too.
       if (isSpace(this.#text[this.#at])) break
       if (this.#at === this.#text.length && this.#due === 'end') {
-        return { members: this.#members, values: this.#top, chars: this.#chars }
+        return { members: this.#members, values: this.#top, chars: this.#chars, items: this.#items }
       }
       this.#token()
       if (this.#strings.isWithin) break

@@ -3,21 +3,27 @@
 
 import { countPieces } from './count-pieces.ts'
 import type { Piece } from './count-pieces.ts'
-import { readPrompt } from './estimate.ts'
-import type { Place, PromptBody, PromptFacts, PromptPrices } from './estimate.ts'
+import type { Place, PromptFacts } from './estimate.ts'
 
 /** What most chat templates write around a message, besides its role. */
 const messageTokens = 4
 /** What a reranker writes between query and document. */
 const documentTokens = 4
 
-export async function countPrompt(prompt: PromptBody, prices: PromptPrices): Promise<number> {
-  const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, documents } = facts
-  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, 0)
-  const counted = await countPieces(prompt.body, piecesOf(prompt, facts))
-  const query = documents > 1 ? prompt.scan.members.get('query') : undefined
-  const again = query ? await countPieces(prompt.body, [[query.valueStart, query.valueEnd]]) : 0
+/** A body that was looked at. Its values may be gone. */
+export interface KnownPrompt {
+  readonly body: Buffer
+  readonly members: ReadonlyMap<string, Place>
+  readonly facts: PromptFacts
+}
+
+export async function countPrompt(prompt: KnownPrompt): Promise<number> {
+  const { media, addressed, messages, ids, documents, repeated } = prompt.facts
+  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, addressed.tokens)
+  const counted = await countPieces(prompt.body, piecesOf(prompt))
+  const isRepeated = documents > 1 && repeated.length > 0
+  const places = repeated.map(({ valueStart, valueEnd }): Piece => [valueStart, valueEnd])
+  const again = isRepeated ? await countPieces(prompt.body, places) : 0
   const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
   return Math.max(1, counted + ids + mediaTokens + frames)
 }
@@ -27,9 +33,9 @@ const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
 /** Whose names no backend shows to a model. */
 const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
 
-function piecesOf({ body, scan }: PromptBody, facts: PromptFacts): readonly Piece[] {
+function piecesOf({ body, members, facts }: KnownPrompt): readonly Piece[] {
   const pieces: Piece[] = []
-  for (const [name, place] of scan.members) {
+  for (const [name, place] of members) {
     if (own.has(name) || isPlain(body, place)) continue
     const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
     if (isIds && !hasText(body, place)) continue

@@ -4,12 +4,14 @@
 
 import { field } from '../json-field.ts'
 import { JsonTokens } from '../json-tokens.ts'
-import { findMedia } from './media.ts'
+import { addressedPrice, findMedia } from './media.ts'
 import type { Media } from './media.ts'
 
 /** A body as http read it. */
 export interface PromptBody {
   readonly body: Buffer
+  /** How many https addresses of media are in it, wherever they stand. */
+  readonly addresses: number
   readonly scan: {
     /** Where its top-level values lie. */
     readonly members: ReadonlyMap<string, Place>
@@ -30,18 +32,22 @@ export interface PromptPrices {
   readonly imageTokens: number
 }
 
+/** All that has to be known of the values in a body, so that they need not be kept. */
 export interface PromptFacts {
   readonly media: readonly Media[]
+  /** What stands at https addresses. */
+  readonly addressed: { readonly tokens: number; readonly most: number }
   readonly messages: number
   /** Token ids in place of text, and their bytes. */
   readonly ids: number
   readonly idBytes: number
-  /** Of a rerank, which reads the query with each of them; else 1. */
+  /** Texts that are read each with all of `repeated`, such as the query of a rerank; else 1. */
   readonly documents: number
-  readonly queryBytes: number
+  readonly repeated: readonly Place[]
 }
 
 export interface PromptEstimate {
+  readonly facts: PromptFacts
   readonly tokens: number
   /** A report of more is not believed. */
   readonly most: number
@@ -50,6 +56,8 @@ export interface PromptEstimate {
 export const messageTokens = 8
 /** What a backend's own template and instructions may add to a prompt. */
 const templateTokens = 4096
+/** And to each further document: rerankers have templates of a hundred tokens. */
+const documentTemplateTokens = 256
 /** No vocabulary is larger: such integers are text to us. */
 const maxIdDigits = 7
 /** A list of more values is estimated by its bytes from there on. */
@@ -58,40 +66,55 @@ const lookedAt = 200_000
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
   const { bytesPerToken } = prices
   const facts = readPrompt(prompt, prices)
-  const { media, messages, ids, idBytes, documents, queryBytes } = facts
+  const { media, addressed, messages, ids, idBytes, documents, repeated } = facts
   const mediaBytes = media.reduce((sum, { start, end }) => sum + end - start, 0)
   const bytes = prompt.body.length - mediaBytes
-  const again = (documents - 1) * queryBytes
+  const again =
+    (documents - 1) *
+    repeated.reduce((sum, { valueStart, valueEnd }) => sum + valueEnd - valueStart, 0)
   const frames = (messages + documents - 1) * messageTokens
   return {
+    facts,
     tokens:
       Math.ceil(Math.max(0, bytes - idBytes + again) / bytesPerToken) +
       frames +
       media.reduce((sum, { tokens }) => sum + tokens, 0) +
+      addressed.tokens +
       ids,
     most:
-      bytes + again + 2 * frames + media.reduce((sum, { most }) => sum + most, 0) + templateTokens,
+      bytes +
+      again +
+      2 * frames +
+      media.reduce((sum, { most }) => sum + most, 0) +
+      addressed.most +
+      (documents - 1) * documentTemplateTokens +
+      templateTokens,
   }
 }
 
-export function readPrompt({ body, scan }: PromptBody, prices: PromptPrices): PromptFacts {
+/** With each document of a rerank, or each input of an embedding. */
+const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
+
+function readPrompt({ body, scan, addresses }: PromptBody, prices: PromptPrices): PromptFacts {
   const { members } = scan
   const messages = listOf(scan.value('messages'))
   const place = members.get('messages')
-  const query = members.get('query')
-  const isRerank = members.has('documents')
+  const repeated = repeatedNames.flatMap((name) => members.get(name) ?? [])
+  const documents = scan.value('documents') ?? (repeated.length > 0 && scan.value('input'))
   const media =
     place && messages.some(hasParts)
       ? findMedia(body, { from: place.valueStart, to: place.valueEnd, ...prices })
       : []
   const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
+  const one = addressedPrice(prices.imageTokens)
   return {
     media,
+    addressed: { tokens: addresses * one.tokens, most: addresses * one.most },
     messages: messages.length,
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
-    documents: isRerank ? Math.max(1, listOf(scan.value('documents')).length) : 1,
-    queryBytes: isRerank && query ? query.valueEnd - query.valueStart : 0,
+    documents: Math.max(1, listOf(documents).length),
+    repeated,
   }
 }
 

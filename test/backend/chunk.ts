@@ -1,7 +1,7 @@
 // Everything below `choices[]` is found, once; what the protocol says is not, and no data makes it throw.
 
 import t from 'tap'
-import { readChunk } from '../../src/backend/chunk.ts'
+import { readChunk, readInTurns } from '../../src/backend/chunk.ts'
 
 const read = (data: string) => {
   const texts: string[] = []
@@ -136,4 +136,18 @@ t.test('what is broken is read as far as it goes', async (t) => {
   const deep = `{"choices":[${'['.repeat(100_000)}`
   t.strictSame(found(deep), [])
   t.ok(read(`{"choices":[${'{},'.repeat(5000)}]}`).choices.length <= 1024)
+})
+
+t.test('megabytes are read in turns of the event loop, to the same end', async (t) => {
+  const logprobs = { content: Array.from({ length: 30_000 }, () => ({ token: 'a', bytes: [97] })) }
+  const data = JSON.stringify(choice({ message: { content: 'a' }, logprobs }))
+  const texts: string[] = []
+  let turns = 0
+  let isRead = false
+  const count = () => void (++turns, isRead || setImmediate(count))
+  setImmediate(count)
+  const chunk = await readInTurns(data, (text) => texts.push(text))
+  isRead = true
+  t.strictSame({ ...chunk, found: texts }, read(data))
+  t.ok(turns >= 4, `${turns}`)
 })

@@ -232,7 +232,7 @@ t.test(
     t.ok(used.completion > 4)
     t.ok(used.estimated)
     const whole = meter({ choices: 2 })
-    t.ok(whole.json(bodyOf('llama-nonstream-n2.http')))
+    t.ok(await whole.json(bodyOf('llama-nonstream-n2.http')))
     t.equal(whole.reported?.completion, 4)
     t.equal(whole.reported?.cached, 31)
     t.ok((await whole.used({ promptTokens: 1 })).completion > 4)
@@ -251,7 +251,7 @@ t.test(
 t.test('every whole answer of the real servers: complete, with its usage', async (t) => {
   for (const server of ['llama', 'tf', 'llamapy', 'ollama']) {
     const m = meter()
-    t.ok(m.json(bodyOf(`${server}-nonstream.http`)), server)
+    t.ok(await m.json(bodyOf(`${server}-nonstream.http`)), server)
     t.ok(m.complete)
     t.equal(m.reported?.completion, 16)
     t.match(await m.used({ promptTokens: 1 }), {
@@ -264,11 +264,11 @@ t.test('every whole answer of the real servers: complete, with its usage', async
 
 t.test('embeddings: the prompt alone, and nothing is missing', async (t) => {
   const m = meter({ choices: 0 })
-  t.ok(m.json(bodyOf('llama-embeddings-ok.http')))
+  t.ok(await m.json(bodyOf('llama-embeddings-ok.http')))
   t.ok(m.complete)
   t.match(await m.used({ promptTokens: 99 }), { prompt: 3, completion: 0, estimated: false })
   const rerank = meter({ choices: 0 })
-  rerank.json(
+  await rerank.json(
     Buffer.from('{"results":[{"document":{"text":"long text"}}],"usage":{"total_tokens":8}}'),
   )
   t.match(await rerank.used({ promptTokens: 99 }), { prompt: 8, completion: 0, estimated: false })
@@ -278,14 +278,14 @@ t.test('a very large whole answer is not parsed, and its usage read all the same
   const numbers = `[${'0.1234567,'.repeat(200_000)}0]`
   const m = meter({ choices: 0 })
   const body = `{"data":[{"embedding":${numbers}}],"usage":{"prompt_tokens":5,"total_tokens":5,"details":{"a":{}}}}`
-  t.ok(m.json(Buffer.from(body)))
+  t.ok(await m.json(Buffer.from(body)))
   t.equal(m.reported?.prompt, 5)
 })
 
 t.test('a 200 that is an error or no JSON object is no answer', async (t) => {
   for (const body of ['{"error":{"message":"x"}}', '<html>', '', '[]', '"x"', '{"choices":[']) {
     const m = meter()
-    t.notOk(m.json(Buffer.from(body)), body)
+    t.notOk(await m.json(Buffer.from(body)), body)
     t.notOk(m.complete)
   }
 })

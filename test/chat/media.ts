@@ -157,3 +157,24 @@ t.test('documents and inputs may have keys of their own, but no other addresses'
     t.equal(read(name, [{ image: remote }]).addresses.length, 1)
   }
 })
+
+t.test('what a body names without end is refused before it costs much', async (t) => {
+  const many = (count: number, one: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => one(i)).join(',')
+  const texts: readonly [string, { code: string }][] = [
+    [`[{"images":[${many(1025, () => `"${remote}"`)}]}]`, { code: 'invalid_parameter' }],
+    [`[{"content":[{${many(4097, (i) => `"k${i}":1`)}}]}]`, { code: 'unknown_parameter' }],
+  ]
+  for (const [text, error] of texts) t.throws(() => read('messages', text), error)
+  t.equal(
+    read('messages', `[{"images":[${many(1024, () => `"${remote}"`)}]}]`).addresses.length,
+    1024,
+  )
+})
+
+t.test('a part of no known type is named only where its name is a word', async (t) => {
+  t.equal(read('messages', said({ type: 'video2' })).strangers[0]?.name, 'video2')
+  for (const type of ['x'.repeat(65), 7, null, ['a'], {}]) {
+    t.throws(() => read('messages', said({ type })), refused, JSON.stringify(type))
+  }
+})

@@ -50,12 +50,16 @@ t.test('tools run at the client', async (t) => {
   const type = (name: unknown) => [{ type: name }]
   table(t, bounds.tools, {
     fine: [[], type('function'), type('custom'), [{ function: { name: 'type' } }]],
-    must: [{}, ['a'], type(1), [{ Type: 'mcp', type: 'function' }]],
+    must: [{}, ['a'], type(1), type('x'.repeat(65)), [{ Type: 'mcp', type: 'function' }]],
   })
   t.strictSame(judge(bounds.tools, [...type('function'), ...type('mcp')]), {
     word: 'mcp',
     at: '[1].type',
   })
+  for (const tool of [{ googleSearch: {} }, { type: 'function', function: {}, googleSearch: {} }]) {
+    const word = { word: 'googleSearch', at: '[0].googleSearch' }
+    t.strictSame(judge(bounds.tools, [tool]), word, 'nor does one without a type')
+  }
 })
 
 t.test('schemas pass, grammars do not', async (t) => {

@@ -149,17 +149,41 @@ t.test(
     const fresh = () => chatOf(body)
     const expected = await fresh().countPrompt()
     const request = fresh()
-    request.forgetBody()
-    request.forgetBody()
+    t.equal(request.forgetBody(), 0)
+    t.equal(request.forgetBody(), 0)
     t.ok(Math.abs((await request.countPrompt()) / expected - 1) < 0.05)
     t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
   },
 )
 
-t.test('a small body is kept: nothing would be won', async (t) => {
-  const request = chatOf(Buffer.from('{"model":"m","messages":[]}'))
-  request.forgetBody()
-  t.match(String(await request.bodyFor(target, { outputPerChoice: 5, ref: '' })), /"max_tokens":5/)
+t.test(
+  'the bytes of a smaller body are kept to be counted, and nothing that was parsed',
+  async (t) => {
+    const body = Buffer.from(
+      JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+    )
+    const request = chatOf(body)
+    const expected = await request.countPrompt()
+    t.equal(request.forgetBody(), body.length)
+    t.equal(await request.countPrompt(), expected)
+    t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
+  },
+)
+
+t.test('what stands at an address counts, whatever its part calls it', async (t) => {
+  const parts = [
+    '{"type":"image_url","image_url":{"url":"https://x.test/a"}}',
+    '{"type":"video_url","video_url":{"url":"https://x.test/a"}}',
+    '{"type":"input_image","image_url":"https://x.test/a"}',
+    '{"image_url":{"url":"https://x.test/a"}}',
+    '{"type":"image_url","im\\u0061ge_url":{"url":"https://x.test/a"}}',
+  ]
+  for (const part of parts) {
+    const body = `{"model":"m","messages":[{"role":"user","content":[${part}]}]}`
+    const { promptTokens, mostPrompt } = chatOf(Buffer.from(body))
+    t.ok(promptTokens > 16 * 1500 && promptTokens < 17 * 1500, part)
+    t.ok(mostPrompt > 64 * 1500, part)
+  }
 })
 
 t.test('a large body is copied in pieces, and is the same', async (t) => {

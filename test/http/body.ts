@@ -200,6 +200,18 @@ t.test('one account leaves as much to others as it has itself', async (t) => {
   t.equal(budget.usedBytes, 50)
 })
 
+t.test('what is kept of a body stays taken', async (t) => {
+  const budget = createBodyBudget(100)
+  const claim = budget.claim(() => 'a')
+  claim.take(50)
+  claim.keep(60)
+  t.equal(budget.usedBytes, 50)
+  claim.keep(10)
+  t.equal(budget.usedBytes, 10)
+  claim.release()
+  t.equal(budget.usedBytes, 0)
+})
+
 t.test('a share that was given back takes nothing more', async (t) => {
   const budget = createBodyBudget(100)
   const claim = budget.claim(() => 'a')

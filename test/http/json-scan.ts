@@ -158,6 +158,9 @@ t.test('what was parsed ahead is not parsed again', async (t) => {
   const broken = Buffer.from(`{"model":"m"${padding}`)
   await t.rejects(parseAhead(broken, { turns, ref: 'a' }), { code: 'invalid_json' })
   const before = turns.given
-  await parseAhead(Buffer.from('{'), { turns, ref: 'a' })
+  t.equal(await parseAhead(Buffer.from('{'), { turns, ref: 'a' }), 0)
   t.equal(turns.given, before, 'a small one is left to scanJson')
+  const many = Buffer.from(`{"a":[${'[],'.repeat(5000)}[]]}`)
+  const bytes = await parseAhead(many, { turns, ref: 'a' })
+  t.ok(bytes > 5000 * 50, 'small values take more than their text')
 })

@@ -2,10 +2,15 @@
 
 import t from 'tap'
 import { countPrompt as count } from '../../src/ledger/count-prompt.ts'
+import { estimatePrompt } from '../../src/ledger/estimate.ts'
 import { imageUrl } from '../fixtures/images.ts'
 import { prices, promptOf } from '../fixtures/prompt.ts'
 
-const countPrompt = (body: string | object) => count(promptOf(body), prices)
+function countPrompt(body: string | object, addresses = 0): Promise<number> {
+  const prompt = { ...promptOf(body), addresses }
+  const { facts } = estimatePrompt(prompt, prices)
+  return count({ body: prompt.body, members: prompt.scan.members, facts })
+}
 const said = (content: unknown) => ({ messages: [{ role: 'user', content }] })
 /** `word` is a token, and so is its space. */
 const words = (n: number) => 'word '.repeat(n)
@@ -75,4 +80,18 @@ t.test('a document, film or unknown thing in a data URL is text', async (t) => {
   const data = Buffer.from(words(2000)).toString('base64')
   const part = { type: 'file', file: { file_data: `data:text/plain;base64,${data}` } }
   t.ok((await countPrompt(said([part]))) >= 2000)
+})
+
+t.test('an instruction costs as often as it is read, an address as a large image', async (t) => {
+  const instruct = words(1000)
+  const documents = ['a', 'b', 'c', 'd']
+  for (const body of [
+    { query: 'q', documents, instruct },
+    { input: documents, instruction: instruct },
+  ]) {
+    const cost = await countPrompt(body)
+    t.ok(cost >= 4000 && cost < 4200, `${cost}`)
+  }
+  const body = said([{ video_url: 'https://x.test/a' }])
+  t.equal((await countPrompt(body, 1)) - (await countPrompt(body)), 16 * 1500)
 })

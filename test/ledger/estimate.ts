@@ -62,7 +62,6 @@ t.test('an image costs by its pixels, and not by its bytes', async (t) => {
   )
   const unknown = estimate(body(image(`data:image/avif;base64,${'A'.repeat(3000)}`)))
   t.ok(unknown > 64 * 1500 && unknown < 64 * 1500 + 100, 'what cannot be measured is the largest')
-  t.ok(estimate(body(image('https://x.test/a.png'), image('https://x.test/b.png'))) > 32 * 1500)
 })
 
 t.test(
@@ -132,4 +131,26 @@ t.test('choices are n or best_of for each prompt of a list', async (t) => {
   t.equal(countChoices({ prompt: [[1, 2], [3]] }), 2)
   t.equal(countChoices({ prompt: [1, 2, 3] }), 1)
   t.equal(countChoices({ prompt: [], n: null }), 1)
+})
+
+t.test('an address counts as a large image, whatever it leads to', async (t) => {
+  const written = { messages: [{ role: 'user', content: [{ video_url: 'https://x.test/a' }] }] }
+  const without = estimatePrompt(promptOf(written), prices)
+  const two = estimatePrompt({ ...promptOf(written), addresses: 2 }, prices)
+  t.equal(two.tokens - without.tokens, 2 * 16 * 1500)
+  t.equal(two.most - without.most, 2 * 64 * 1500)
+})
+
+t.test('an instruction counts with each text that it stands before', async (t) => {
+  const instruct = 'x'.repeat(10_000)
+  const documents = Array.from({ length: 100 }, () => 'a')
+  const rerank = estimatePrompt(promptOf({ query: 'q', documents, instruct }), prices)
+  t.ok(rerank.tokens > 100 * 4000 && rerank.most > 100 * 10_000)
+  const embedding = estimatePrompt(promptOf({ input: documents, instruction: instruct }), prices)
+  t.ok(embedding.tokens > 100 * 4000 && embedding.most > 100 * 10_000)
+})
+
+t.test('a reranker with a template of its own is believed', async (t) => {
+  const documents = Array.from({ length: 1000 }, () => 'a')
+  t.ok(estimatePrompt(promptOf({ query: 'q', documents }), prices).most > 1000 * 100)
 })

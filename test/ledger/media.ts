@@ -32,10 +32,36 @@ t.test('a document or a film in a data URL costs by its bytes', async (t) => {
   t.strictSame(found(parts({ type: 'file', file: { file_data: 'words' } })), [])
 })
 
-t.test('an address has no bytes to take off', async (t) => {
-  const [one] = found(parts({ type: 'image_url', image_url: { url: 'https://x.test/a.png' } }))
-  t.equal(one?.start, one?.end)
-  t.equal(one?.tokens, 24_000)
+t.test('an address is none: the estimate counts it wherever it stands', async (t) => {
+  t.strictSame(found(parts({ type: 'image_url', image_url: { url: 'https://x.test/a.png' } })), [])
+})
+
+t.test('an image that only its key tells counts as an image and as text', async (t) => {
+  for (const part of [{ image_url: { url } }, { image_url: url }, { type: 'x', image_url: url }]) {
+    const [one] = found(parts(part))
+    t.equal(one?.start, one?.end)
+    t.equal(one?.tokens, 6000)
+  }
+})
+
+t.test('escapes hide no image', async (t) => {
+  const written = JSON.stringify(parts(image))
+  const text = written
+    .replaceAll('image_url', 'im\\u0061ge\\u005furl')
+    .replace('"content"', '"\\u0063ontent"')
+  t.match(found(text), [{ tokens: 6000 }])
+})
+
+t.test('megabytes of escapes hold the event loop for a moment only', async (t) => {
+  const escaped = `data:image\\/png;base64,${'\\/'.repeat(64 * 1024)}`
+  const part = `{"type":"image_url","image_url":{"url":"${escaped}"}}`
+  const text = `[{"content":[${Array.from({ length: 200 }, () => part).join(',')}]}]`
+  found(text.slice(0, 1_000_000))
+  const before = process.threadCpuUsage().user
+  const media = found(text)
+  const ms = (process.threadCpuUsage().user - before) / 1000
+  t.equal(media.length, 200)
+  t.ok(ms < 100, `${ms} ms`)
 })
 
 t.test('anywhere else it is text', async (t) => {
