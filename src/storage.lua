@@ -32,8 +32,8 @@ local function read_window(text, now)
 end
 
 local function window_with(window, more, now, kept)
-  return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' ' .. int(window.since + more)
-    .. ' ' .. int(window.before)
+  return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' '
+    .. int(math.max(0, window.since + more)) .. ' ' .. int(window.before)
 end
 
 local function read_storage(storage, now)
