@@ -40,7 +40,7 @@ interface Source {
 
 /** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
 const readerBatches = 2
-const readsAtOnce = 1
+const readsAtOnce = 8
 
 const pollMs = 100
 /** Longer than any first event is waited for by default. */
@@ -52,7 +52,7 @@ const cancelWaitMs = 2000
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
-  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. */
+  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. A far Redis takes long. */
   readonly #reads = new FairTurns(readsAtOnce)
   readonly #leaving = new WeakMap<Exchange, () => void>()
 
