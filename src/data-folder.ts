@@ -8,14 +8,17 @@ import { hasCode } from './errors.ts'
 
 /** What a gateway puts there first; one of them makes the folder a gateway's. */
 const ownNames = new Set(['admin-token', 'bin', 'lock', 'redis', 'spool', 'store'])
-/** What an empty disk has. */
-const emptyDisk = new Set(['lost+found'])
+/** A token that is being made; it stays where the gateway is killed then. */
+const freshToken = '.admin-token-'
+/** What an empty disk has, or a folder that is to be empty in a repository. */
+const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
 
 /** The folder and those above it; only its owner may look inside. */
 export async function ensureDataFolder(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o700 })
-  const names = (await readdir(dir)).filter((name) => !emptyDisk.has(name))
-  if (names.length > 0 && !names.some((name) => ownNames.has(name))) {
+  const names = (await readdir(dir)).filter((name) => !nothing.has(name))
+  const isOwn = (name: string) => ownNames.has(name) || name.startsWith(freshToken)
+  if (names.length > 0 && !names.some(isOwn)) {
     throw new Error(
       `the data folder ${dir} has other things in it. Set \`data\` to a folder that is empty or not there yet.`,
     )
@@ -28,7 +31,7 @@ export async function ensureDataFolder(dir: string): Promise<void> {
 export async function ensureAdminToken(dir: string, given: string): Promise<string> {
   if (given !== '') return given
   const path = join(dir, 'admin-token')
-  const fresh = join(dir, `.admin-token-${randomBytes(6).toString('hex')}`)
+  const fresh = join(dir, `${freshToken}${randomBytes(6).toString('hex')}`)
   try {
     const file = await open(fresh, 'wx', 0o600)
     await file.writeFile(`${randomBytes(32).toString('base64url')}\n`)

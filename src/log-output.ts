@@ -27,13 +27,21 @@ export function openLogOutput(fd = 1): LogOutput {
   let lines: string[] = []
   let chars = 0
   let dropped = 0
+  const open = () => {
+    const out = writableOf(fd)
+    // A disk may have room again; a reader that went away does not come back. Not destroyed: that would close the descriptor.
+    out.on('error', () => {
+      if (!(out instanceof Socket)) opened = undefined
+    })
+    return out
+  }
   const flush = () => {
     if (lines.length === 0) return
     const count = lines.length
     const text = lines.join('')
     lines = []
     chars = 0
-    const out = (opened ??= writableOf(fd))
+    const out = (opened ??= open())
     if (out.destroyed) dropped += count
     else out.write(text, (error) => void (dropped += error ? count : 0))
   }
@@ -71,9 +79,7 @@ async function ended(out: Writable): Promise<void> {
 function writableOf(fd: number): Writable {
   const kind = fstatSync(fd)
   const isPipe = kind.isFIFO() || kind.isSocket()
-  const out = isPipe
+  return isPipe
     ? new Socket({ fd, readable: false, writable: true })
     : createWriteStream('', { fd, autoClose: false })
-  // A reader that went away, a full disk: the gateway lives on.
-  return out.on('error', () => undefined)
 }

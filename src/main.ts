@@ -16,11 +16,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// `tollgate help | head -1`: a reader that has read enough is no error. A gateway that runs loses its log only.
+// `tollgate help | head -1`: a reader that has read enough is no error. A gateway loses lines only, by a full disk, too.
 for (const out of [process.stdout, process.stderr]) {
   out.on('error', (error: NodeJS.ErrnoException) => {
+    if (isStart) return
     if (error.code !== 'EPIPE') throw error
-    if (!isStart) process.exit(0)
+    process.exit(0)
   })
 }
 

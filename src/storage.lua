@@ -1,6 +1,7 @@
 -- Purpose: what an account has stored, kept in one row, and whether more fits; stands before the scripts that store.
--- The row has `used` and `reserved` (files), `sessions` (the sum of `counted` of all its sessions), and two windows,
--- `frames` and `claims`: what Redis removes by itself, at a time that nobody is told of.
+-- The row has `used` and `reserved` (bytes of files), `rows` (the sum of `row` of all its files), `sessions` (the sum of
+-- `counted` of all its sessions), and three windows, `frames`, `claims` and `told`: what Redis removes by itself, at a
+-- time that nobody is told of.
 
 local SESSION_BYTES = 1024
 local MESSAGE_BYTES = 512
@@ -8,6 +9,9 @@ local STREAM_BYTES = 1024
 -- An answer in progress counts this much before its frames come, and grows by as much.
 local RUNNING_BYTES = 65536
 local CLAIM_BYTES = 320
+local FILE_BYTES = 1280
+-- That a file has expired.
+local TOLD_BYTES = 320
 local CLAIM_MS = 86400000
 
 -- What Redis takes for texts of so many bytes: its allocator wastes up to a quarter.
@@ -21,21 +25,25 @@ local function read_window(text, now)
   local turn, kept, since, before = match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   turn, kept, since, before = number(turn), number(kept), number(since), number(before)
   if now < turn then return { turn = turn, since = since, before = before, bytes = since + before } end
-  if now < turn + kept then return { since = 0, before = since, bytes = since } end
+  if now < turn + kept then
+    return { turn = turn + kept, since = 0, before = since, bytes = since }
+  end
   return { since = 0, before = 0, bytes = 0 }
 end
 
 local function window_with(window, more, now, kept)
-  return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' ' .. int(window.since + more)
-    .. ' ' .. int(window.before)
+  return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' '
+    .. int(math.max(0, window.since + more)) .. ' ' .. int(window.before)
 end
 
 local function read_storage(storage, now)
-  local found = call('HMGET', storage, 'used', 'reserved', 'sessions', 'frames', 'claims')
-  local frames, claims = read_window(found[4], now), read_window(found[5], now)
-  local reserved, sessions = number(found[2]), number(found[3])
-  local bytes = number(found[1]) + reserved + sessions + frames.bytes + claims.bytes
-  return { sessions = sessions, frames = frames, claims = claims, bytes = bytes }
+  local found = call('HMGET', storage, 'sessions', 'frames', 'claims', 'told', 'used', 'reserved', 'rows')
+  local sessions = number(found[1])
+  local frames, claims = read_window(found[2], now), read_window(found[3], now)
+  local told = read_window(found[4], now)
+  local files = number(found[5]) + number(found[6]) + number(found[7])
+  local bytes = files + sessions + frames.bytes + claims.bytes + told.bytes
+  return { sessions = sessions, frames = frames, claims = claims, told = told, bytes = bytes }
 end
 
 -- Whether an account may have so many bytes: `quota` while there is money, `unpaid` without.

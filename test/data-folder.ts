@@ -43,6 +43,9 @@ t.test("a folder with somebody else's things is refused and left as it is", asyn
   t.equal(await mode(join(folder, 'home')), '755')
   await mkdir(join(folder, 'disk/lost+found'), { recursive: true })
   await ensureDataFolder(join(folder, 'disk'))
+  await writeFile(join(folder, 'disk', '.gitkeep'), '')
+  await writeFile(join(folder, 'disk', '.admin-token-0123456789ab'), 'x')
+  await ensureDataFolder(join(folder, 'disk')) // a gateway was killed while it made its token
   await writeFile(join(folder, 'disk', 'admin-token'), 'x')
   await writeFile(join(folder, 'disk', 'notes.txt'), '')
   await ensureDataFolder(join(folder, 'disk'))

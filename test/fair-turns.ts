@@ -1,22 +1,36 @@
 import t from 'tap'
 import { FairTurns } from '../src/fair-turns.ts'
 
+t.test('what hangs of one account is waited for by that account alone', async (t) => {
+  const turns = new FairTurns(2)
+  const hanging = Promise.withResolvers<string>()
+  const first = turns.run('slow', () => hanging.promise)
+  const second = turns.run('slow', () => hanging.promise)
+  t.equal(await turns.run('b', async () => 'b'), 'b')
+  t.equal(await turns.run('c', async () => 'c'), 'c')
+  hanging.resolve('at last')
+  t.strictSame(await Promise.all([first, second]), ['at last', 'at last'])
+})
+
 t.test('so many at a time, and an account that asks for much waits behind itself', async (t) => {
   const turns = new FairTurns(2)
   const done: string[] = []
-  let running = 0
+  const running: string[] = []
   let most = 0
+  let twice = false
   const work = (ref: string) =>
     turns.run(ref, async () => {
-      most = Math.max(most, ++running)
+      twice ||= running.includes(ref)
+      most = Math.max(most, running.push(ref))
       await new Promise(setImmediate)
-      running--
+      running.splice(running.indexOf(ref), 1)
       done.push(ref)
     })
   const greedy = Array.from({ length: 10 }, () => work('greedy'))
   await Promise.all([...greedy, work('b'), work('c'), work('b')])
   t.equal(most, 2)
-  t.strictSame(done.slice(0, 7).toSorted(), ['b', 'b', 'c', 'greedy', 'greedy', 'greedy', 'greedy'])
+  t.notOk(twice)
+  t.strictSame(done.slice(0, 6).toSorted(), ['b', 'b', 'c', 'greedy', 'greedy', 'greedy'])
   t.equal(done.length, 13)
 })
 

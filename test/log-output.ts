@@ -2,7 +2,7 @@ import t from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { openSync, readFileSync } from 'node:fs'
+import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { openLogOutput } from '../src/log-output.ts'
 
 t.test('what was written stands in the file when it is closed, in its order', async (t) => {
@@ -61,4 +61,35 @@ t.test('a reader that has gone costs lines only', async (t) => {
   const [code] = (await once(child, 'exit')) as [number | null]
   t.equal(code, 0)
   t.ok(Number(await told) > 0)
+})
+
+t.test('a disk that was full and has room again gets lines again', async (t) => {
+  const script = `
+    const { openLogOutput } = await import(${JSON.stringify(url.href)})
+    const output = openLogOutput()
+    for (let i = 0; i < 300; i++) output.write('x'.repeat(1023) + '\\n')
+    while (output.dropped === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    console.error('full')
+    for await (const _ of process.stdin);
+    const { dropped } = output
+    output.write('again\\n')
+    await output.close()
+    console.error(output.dropped - dropped)
+  `
+  const file = `${t.testdir()}/log`
+  // No file may have more than 100 KiB.
+  const limited = `trap '' XFSZ; ulimit -f 100; exec "$0" --input-type=module -e "$1"`
+  const child = spawn('bash', ['-c', limited, process.execPath, script], {
+    stdio: ['pipe', openSync(file, 'a'), 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const { stdin, stderr } = child
+  if (!stdin || !stderr) throw new TypeError('pipes were asked for')
+  const [told] = (await once(stderr, 'data')) as [Buffer]
+  t.equal(told.toString(), 'full\n')
+  truncateSync(file)
+  const rest = text(stderr)
+  stdin.end()
+  t.equal(await rest, '0\n')
+  t.ok(readFileSync(file, 'utf8').endsWith('\nagain\n'))
 })

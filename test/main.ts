@@ -1,6 +1,7 @@
 import t from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -39,6 +40,17 @@ t.test('`start` is the default command, also behind a flag', async (t) => {
     t.equal(code, 78, args.join(' '))
     t.match(stderr, /bad\.yaml:1:1: modles: unknown key/)
   }
+})
+
+t.test('a full disk takes no lines, and ends no gateway', async (t) => {
+  if (!existsSync('/dev/full')) return t.pass('this system has none')
+  const file = `${t.testdir({ 'bad.yaml': 'modles: {}\n' })}/bad.yaml`
+  const words = [main, '--config', file]
+  const child = spawn(process.execPath, words, {
+    stdio: ['ignore', 'pipe', openSync('/dev/full', 'w')],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  t.strictSame(await once(child, 'exit'), [78, null], 'that of a configuration at fault')
 })
 
 t.test('`check` judges a file without starting anything', async (t) => {

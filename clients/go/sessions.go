@@ -20,7 +20,7 @@ type Session struct {
 	UpdatedAt       UnixTime          `json:"updated_at"`
 	Title           string            `json:"title"`
 	Model           string            `json:"model"`
-	Instructions    string            `json:"instructions"`
+	Instructions    string            `json:"instructions"` // not in lists: Retrieve tells
 	Metadata        map[string]string `json:"metadata"`
 	MessageCount    int               `json:"message_count"`
 	ActiveMessageID string            `json:"active_message_id"` // that is generated now; else empty

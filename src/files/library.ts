@@ -13,7 +13,7 @@ export const fileScripts = {
     commit: [storage, 'announced'],
     forget: [],
     drop: ['announced', 'away'],
-    expire: ['away'],
+    expire: [storage, 'away'],
     claim: [],
     outlive: [],
     close: [],

@@ -70,10 +70,16 @@ export function watchReader(res: ServerResponse, limits: ReaderLimits): () => vo
 
 /**
  * What the system has not taken of the write that is under way. One write can have megabytes, and `writableLength` tells
- * of it only when all of it is gone. Node's own socket time-out looks here too, but takes two rounds to notice.
+ * of it only when all of it is gone. Node's own socket time-out looks here too, but takes two rounds to notice. Under TLS all of a write is given
+ * to the handle below at once, and only that one tells.
  */
 function queueOf(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')
+  const below: unknown = handle instanceof Object && Reflect.get(handle, '_parent')
+  return sizeOf(handle) + sizeOf(below)
+}
+
+function sizeOf(handle: unknown): number {
   const size: unknown = handle instanceof Object && Reflect.get(handle, 'writeQueueSize')
   return typeof size === 'number' ? size : 0
 }

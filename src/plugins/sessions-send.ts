@@ -99,6 +99,7 @@ function hooksOf(x: Exchange, parts: SendParts, { sendings, limits }: Sends): Ho
     done() {
       const sending = sendings.get(x)
       sendings.delete(x)
+      parts.streams.leave(x)
       return sending?.mayBeLeft ? withdraw(parts, x, sending) : undefined
     },
   }

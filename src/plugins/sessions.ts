@@ -55,16 +55,13 @@ export const sessions: Plugin<SessionsConfig> = {
     gateway.redis.onReady(() => generations.wake())
     const send = sendRoute(parts)
     const resources = resourceRoutes(parts)
+    const reading = streamRoutes(streams, book)
     const withFields = new Set(resources.filter(({ body }) => body === 'json'))
     return {
-      routes: [
-        ...resources,
-        ...messageRoutes(messages, streams),
-        ...streamRoutes(streams, book),
-        send.route,
-      ],
+      routes: [...resources, ...messageRoutes(messages, streams), ...reading, send.route],
       begin(x) {
         if (x.route === send.route) return send.begin(x)
+        if (reading.includes(x.route)) return { done: () => streams.leave(x) }
         return withFields.has(x.route)
           ? { identify: () => checkFields(x, gateway.config.limits) }
           : undefined

@@ -140,7 +140,6 @@ function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
 }
 
 const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
-const notBase64 = /[^A-Za-z0-9+/]/
 
 function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
@@ -158,12 +157,22 @@ function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
     const message = 'An image in a message must not be larger than 1 MiB. Make it smaller.'
     throw new GatewayError('body_too_large', { param: at, message })
   }
-  const isBase64 = !notBase64.test(url.slice(head.length, url.length - padding))
-  if (digits === 0 || digits % 4 !== 0 || !isBase64) throw invalid(at, 'is not valid base64')
+  if (!isBase64(url.slice(head.length), padding)) throw invalid(at, 'is not valid base64')
   if (takesFiles && !imageTypeIn(url)) {
     throw invalid(at, 'does not hold a png, jpeg, gif or webp image')
   }
   return url
+}
+
+/**
+ * Decoded for it: a pattern takes ten times as long, 40 ms for 20 MiB. The decoder skips or ends at what is no digit, so
+ * that there are fewer bytes; but it also takes the digits of base64url, and of wide letters the low byte.
+ */
+function isBase64(text: string, padding: number): boolean {
+  if (text.length === 0 || text.length % 4 !== 0) return false
+  if (Buffer.byteLength(text) > text.length || text.includes('-') || text.includes('_'))
+    return false
+  return Buffer.from(text, 'base64').length === (text.length / 4) * 3 - padding
 }
 
 /** By its bytes, whatever it is called. */

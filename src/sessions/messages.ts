@@ -23,7 +23,7 @@ export interface MessageBook {
   read(place: Place): Promise<StoredMessage>
 }
 
-const listsAtOnce = 1
+const listsAtOnce = 4
 
 export interface MessageBookOptions {
   readonly redis: Redis

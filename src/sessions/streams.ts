@@ -40,7 +40,7 @@ interface Source {
 
 /** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
 const readerBatches = 2
-const readsAtOnce = 1
+const readsAtOnce = 8
 
 const pollMs = 100
 /** Longer than any first event is waited for by default. */
@@ -52,14 +52,18 @@ const cancelWaitMs = 2000
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
-  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. */
+  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. A far Redis takes long. */
   readonly #reads = new FairTurns(readsAtOnce)
+  readonly #leaving = new WeakMap<Exchange, () => void>()
 
   constructor(options: StreamsOptions) {
     this.#options = options
   }
 
-  /** 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows. */
+  /**
+   * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
+   * The reader has its place until `leave`.
+   */
   async open(x: Exchange, place: Place, { seq, isReplay }: From): Promise<Answer | undefined> {
     const { generations, readMessage } = this.#options
     await readMessage(place)
@@ -73,6 +77,11 @@ export class Streams {
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
     const source = this.#follow(place, state.next)
     return await this.#answer(x, place, { source, seq })
+  }
+
+  /** At the end of every exchange that may have opened a stream: what was opened is not always sent. */
+  leave(x: Exchange): void {
+    this.#leaving.get(x)?.()
   }
 
   /** Writes frames from `seq` on until the end, or until its client has left. */
@@ -225,20 +234,9 @@ export class Streams {
     place: Place,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    const leave = this.#options.places.take(place.ref)
-    try {
-      await this.#checkKept(place, { source, seq })
-    } catch (error) {
-      leave()
-      throw error
-    }
-    const stream = async (out: StreamOut) => {
-      try {
-        await this.write(out, x, { place, source, seq })
-      } finally {
-        leave()
-      }
-    }
+    this.#leaving.set(x, this.#options.places.take(place.ref))
+    await this.#checkKept(place, { source, seq })
+    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
     return { status: 200, headers: streamHeaders(place), stream }
   }
 

@@ -54,21 +54,38 @@ t.test('each step may be asked for again, and counts once', async (t) => {
 t.test('the quota counts what is used, and what parallel uploads have reserved', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   await addFile({ book, store, ref }, { session, bytes: 600 })
+  const row = Number(await redis.hget(keys.storage(ref), 'rows'))
+  t.ok(row > 1280 && row < 2000, `${row} bytes of Redis a file`)
+  const most = { quotaBytes: 1000 + row }
   const [one, other] = [fileRow({ session, bytes: 300 }), fileRow({ session, bytes: 200 })]
   const full = { code: 'storage_quota_exceeded' }
   for (const row of [one, other]) await book.begin(ref, row)
-  await book.reserve(ref, { id: one.id, bytes: 300, quotaBytes: 1000 })
-  await t.rejects(book.reserve(ref, { id: other.id, bytes: 101, quotaBytes: 1000 }), full)
-  await book.reserve(ref, { id: other.id, bytes: 100, quotaBytes: 1000 })
-  await t.rejects(book.commit(ref, other, { quotaBytes: 1000 }), full, 'more than was reserved')
+  await book.reserve(ref, { id: one.id, bytes: 300, ...most })
+  await t.rejects(book.reserve(ref, { id: other.id, bytes: 101, ...most }), full)
+  await book.reserve(ref, { id: other.id, bytes: 100, ...most })
+  await t.rejects(book.commit(ref, other, most), full, 'more than was reserved')
   await book.abandon(ref, one.id)
-  await book.commit(ref, other, { quotaBytes: 1000 })
+  const both = 800 + 2 * row
+  await t.rejects(book.commit(ref, other, { quotaBytes: both - 1 }), full)
+  await book.commit(ref, other, { quotaBytes: both })
   t.strictSame(await storageOf(redis, ref), { used: 800, reserved: 0 })
   const empty = fileRow({ session, bytes: 0 })
   await book.begin(ref, empty)
   await book.reserve(ref, { id: empty.id, bytes: 0, quotaBytes: 0 })
-  await book.commit(ref, empty, { quotaBytes: 0 })
-  t.equal((await book.read(ref, empty.id)).bytes, 0, 'nothing fits in no quota')
+  await t.rejects(book.commit(ref, empty, { quotaBytes: both }), full, 'its row takes room')
+  await book.commit(ref, empty, { quotaBytes: both + row })
+  t.equal((await book.read(ref, empty.id)).bytes, 0)
+  for (const { id } of [other, empty]) await book.remove(ref, id)
+  t.equal(await redis.hget(keys.storage(ref), 'rows'), `${row}`)
+})
+
+t.test('a file of before rows were counted gives back what it counted', async (t) => {
+  const { book, ref, redis, session, store } = await openFiles(t)
+  const { id } = await addFile({ book, store, ref }, { session })
+  await redis.hdel(keys.file(ref, id), 'row')
+  await redis.hdel(keys.storage(ref), 'rows')
+  await book.remove(ref, id)
+  t.strictSame(await redis.hmget(keys.storage(ref), 'used', 'rows'), ['0', '0'])
 })
 
 t.test('an upload for no session, or one that goes meanwhile, is refused', async (t) => {

@@ -18,6 +18,9 @@ function tasksOf({ redis, scripts, store, problems }: Opened, { lookAgainMs = 0 
   })
 }
 
+const windowOf = (text: string | null) =>
+  (text ?? '').split(' ').map(Number) as [number, number, number, number]
+
 t.test('an expired file is told for a week, and its bytes are free', async (t) => {
   const all = await openFiles(t)
   const { book, ref, redis, session } = all
@@ -26,6 +29,9 @@ t.test('an expired file is told for a week, and its bytes are free', async (t) =
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
   await t.rejects(book.read(ref, id), { code: 'file_expired' })
   t.strictSame(await redis.hgetall(keys.file(ref, id)), { id, expires_at: '1', session })
+  const [turn, kept, since, before] = windowOf(await redis.hget(keys.storage(ref), 'told'))
+  t.ok(turn > Date.now() + 6 * 86_400_000, 'that it is told counts as long')
+  t.strictSame([kept, since, before], [7 * 86_400_000, 320, 0])
   const week = await redis.ttl(keys.file(ref, id))
   t.ok(week > 7 * 86_400 - 60 && week <= 7 * 86_400)
   t.equal(await redis.exists(keys.files(ref), keys.sessionFiles(ref, session)), 0)

@@ -1,9 +1,13 @@
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { connect } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
 import { shareOf, watchReader } from '../../src/http/slow-reader.ts'
 import type { ReaderLimits } from '../../src/http/slow-reader.ts'
 import { SharedPool } from '../../src/shared-pool.ts'
+import { certificate } from '../fixtures/certificate.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import { stopwatch } from '../fixtures/stopwatch.ts'
@@ -14,15 +18,18 @@ const MiB = 2 ** 20
 const long = 'x'.repeat(24 * MiB)
 
 /** Answers `long` in one write, as lists and whole answers of backends go out. */
-async function serve(t: Test, limits: ReaderLimits) {
+async function serve(t: Test, limits: ReaderLimits, tls?: { cert: string; key: string }) {
   const answers: ServerResponse[] = []
-  const { port } = await startListener(t, (_req, res) => {
+  const answer = (_req: unknown, res: ServerResponse) => {
     answers.push(res)
     res.end(long)
     watchReader(res, limits)()
-  })
+  }
+  const listen = { host: '127.0.0.1', port: 0, trustedProxies: [], ...(tls && { tls }) }
+  const { port } = await startListener(t, answer, { listen })
   return {
     answers,
+    port,
     async ask() {
       const client = await rawClient(t, port)
       client.socket.pause()
@@ -44,18 +51,36 @@ t.test('who takes nothing is dropped after the stall time, not after two of them
   t.ok(ms >= 0.95 * readerStallMs && ms < 1.6 * readerStallMs, `${ms} ms`)
 })
 
+/** Takes a little now and then, for longer than a client may take nothing. Answers how much. */
+async function sip(t: Test, socket: Socket): Promise<number> {
+  const passed = stopwatch(t)
+  let read = 0
+  while (passed() < 2500) {
+    const some = socket.read(MiB) as Buffer | null
+    read += some?.length ?? 0
+    await new Promise((resolve) => setTimeout(resolve, 150))
+  }
+  return read
+}
+
 t.test('who takes a little of one large write now and then is not dropped', async (t) => {
   const { answers, ask } = await serve(t, { readerStallMs: 1000 })
   const client = await ask()
   await until(() => answers.length === 1)
-  const passed = stopwatch(t)
-  let read = 0
-  while (passed() < 2500) {
-    const sip = client.socket.read(MiB) as Buffer | null
-    read += sip?.length ?? 0
-    await new Promise((resolve) => setTimeout(resolve, 150))
-  }
-  t.ok(read < long.length, 'it had not taken all')
+  t.ok((await sip(t, client.socket)) < long.length, 'it had not taken all')
+  t.equal(answers[0]?.destroyed, false)
+})
+
+t.test('nor is who does so over TLS', async (t) => {
+  const { answers, port } = await serve(t, { readerStallMs: 1000 }, certificate)
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
+  socket.on('error', () => undefined)
+  t.teardown(() => void socket.destroy())
+  await once(socket, 'secureConnect')
+  socket.pause()
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => answers.length === 1)
+  t.ok((await sip(t, socket)) < long.length, 'it had not taken all')
   t.equal(answers[0]?.destroyed, false)
 })
 

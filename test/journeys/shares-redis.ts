@@ -118,6 +118,31 @@ t.test('what deleted sessions leave counts, too', async (t) => {
   t.ok(grown < 262_144 + slackBytes / 4)
 })
 
+t.test('files fill Redis up to the quota, also empty ones', async (t) => {
+  const world = await attacked(t, `storage: ${MiB}`)
+  const { attacker, gateway } = world
+  const session = await attacker.session()
+  const grown = await growth(t, world, async () => {
+    let taken = 0
+    for (let status = 201; status === 201 && taken < 2000; taken++) {
+      const body = new FormData()
+      body.set('session_id', session)
+      body.set('file', new Blob([]), 'x'.repeat(200))
+      const headers = { authorization: `Bearer ${attacker.key}` }
+      const answer = await fetch(`${gateway.url}/api/files/upload`, {
+        method: 'POST',
+        headers,
+        body,
+      })
+      await answer.text()
+      status = answer.status
+    }
+    t.comment(`${taken} were taken`)
+    t.ok(taken < 1000)
+  })
+  t.ok(grown < 1.5 * MiB)
+})
+
 t.test('without money there is less room, and with it all of it; free models go on', async (t) => {
   const world = await attacked(t, `storage: ${storageBytes}, storage_unpaid: ${MiB}`)
   const { attacker, honest } = world
@@ -146,6 +171,13 @@ t.test('kept frames count until they are gone, and no longer than twice that', a
   t.equal(kept, 900_000)
   t.ok(Math.abs(Number(turn) - Date.now() - 900_000) < 60_000, 'at least as long as they are kept')
   t.ok(Number(since) > 1000)
+  // Half a turn late: what is older goes at the next one, not a whole turn after this.
+  const late = Date.now() - 450_000
+  const storage = keys.storage(refOf({ id: '', key: attacker.key }))
+  await client.hset(storage, 'frames', `${late} 900000 5000 7000`)
+  await (await attacker.send(id)).end()
+  const next = ((await client.hget(storage, 'frames')) ?? '').split(' ').map(Number)
+  t.strictSame([next[0], next[1], next[3]], [late + 900_000, 900_000, 5000])
 })
 
 t.test(

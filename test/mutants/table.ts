@@ -174,7 +174,7 @@ export const mutants: readonly Mutant[] = [
     "if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end",
     "if ended then return { number(next_seq) == after and 'ok' or 'lost', now } end",
   ),
-  sessionLua('withdraw', "if claim and call('GET', claim) == kept then call('DEL', claim) end", ''),
+  sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
   sessionLua(
     'lost',
     "if deadline and tonumber(deadline) > now then return { 'alive', now } end",

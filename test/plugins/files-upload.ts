@@ -49,7 +49,7 @@ t.test('an uploaded file is shown as the contract says, and comes back as it was
 t.test('the largest file is taken, one byte more is not, and nothing of it stays', async (t) => {
   const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { files: { max_bytes: 100KiB, allow: [text/plain, image/*] } }
-plans: { default: { storage: 252KiB } }
+plans: { default: { storage: 257KiB } }
 `
   const { own, gateway } = await startFiles(t, { yaml })
   t.equal((await own.make({ content: 'x'.repeat(102_400) })).bytes, 102_400)

@@ -71,6 +71,23 @@ t.test('a repeated send is looked up before the session, limits and balance are'
   await chargedOnce(t, chat)
 })
 
+t.test('a repeated send whose key is refused holds no place of a reader', async (t) => {
+  const chat = await startChat(t, { yaml: 'limits: { readers: 4 }' })
+  const body = { name: 'narrow', scopes: ['files'] }
+  const made = await chat.gateway.admin('POST', `accounts/${chat.account.id}/keys`, body)
+  const { key } = (await made.json()) as { readonly key: string }
+  const headers = { 'Idempotency-Key': 'k' }
+  const first = await chat.send(chat.sessionId, 'Hi', { headers })
+  const whole = await first.end()
+  for (let i = 0; i < 5; i++) {
+    const refused = await chat.send(chat.sessionId, 'Hi', { headers, key })
+    t.same(await refusal(refused), [403, 'insufficient_scope'])
+  }
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.equal(again.status, 200)
+  t.ok((await again.end()).equals(whole))
+})
+
 t.test('a stream that ended in an error is kept as it is: a new try needs a new key', async (t) => {
   const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
   const chat = await startChat(t, { script: sse([chunk]) })

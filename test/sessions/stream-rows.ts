@@ -249,9 +249,12 @@ t.test('withdrawn, a send leaves no key behind but its session, as free as it wa
   await redis.set(claim.key, claim.running)
   const request = await send({ claim })
   await rows.begin(request)
+  const claims = async () => (await redis.hget(keys.storage(ref), 'claims'))?.split(' ').slice(1)
+  t.strictSame(await claims(), ['86400000', '320', '0'])
   await rows.append(request, { first: 0, count: 1, text: 'x' })
   const ids = request.rows.map(([id]) => id)
   await rows.withdraw(request, { ids, claim })
+  t.strictSame(await claims(), ['86400000', '0', '0'])
   const { session } = request
   t.same(
     (await redis.keys('*')).toSorted(),

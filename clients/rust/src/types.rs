@@ -151,7 +151,7 @@ pub struct Session {
     pub title: Option<String>,
     /// The model of messages that name none.
     pub model: Option<String>,
-    /// The system message before each turn.
+    /// The system message before each turn; not in lists, where it is `None`.
     pub instructions: Option<String>,
     /// The caller's own pairs.
     pub metadata: Map<String, Value>,

@@ -5,7 +5,8 @@ import type { List, ListParams } from './list.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
-export interface Session {
+/** In a list a session comes without its instructions: `retrieve` reads them. */
+export interface ListedSession {
   readonly id: string
   readonly object: 'chat.session'
   /** Unix seconds, as all times here. */
@@ -13,12 +14,15 @@ export interface Session {
   readonly updated_at: number
   readonly title: string | null
   readonly model: string | null
-  readonly instructions: string | null
   readonly metadata: Readonly<Record<string, string>>
   readonly message_count: number
   /** The answer that is generated now: to resume, or to cancel. */
   readonly active_message_id: string | null
   readonly [name: string]: unknown
+}
+
+export interface Session extends ListedSession {
+  readonly instructions: string | null
 }
 
 export interface SessionParams {
@@ -60,7 +64,7 @@ export class Sessions {
   }
 
   /** Newest first, unless told otherwise. */
-  list(params: ListParams = {}, options?: CallOptions): List<Session> {
+  list(params: ListParams = {}, options?: CallOptions): List<ListedSession> {
     return listAt(this.#transport, toSession(), { query: params, options })
   }
 }

@@ -54,7 +54,7 @@ export type {
   SendTurns,
 } from './messages.ts'
 export type { Model, Models } from './models.ts'
-export type { Session, SessionParams, Sessions } from './sessions.ts'
+export type { ListedSession, Session, SessionParams, Sessions } from './sessions.ts'
 export type { ChatStream } from './stream.ts'
 export type { CallOptions } from './transport.ts'
 export type { OnProgress, Uploadable } from './upload.ts'

@@ -7,11 +7,11 @@ local files, session_files, storage, due, file = KEYS[1], KEYS[2], KEYS[3], KEYS
 local id, minute, wait_ms = ARGV[1], ARGV[2], number(ARGV[3])
 
 local now = now_ms()
-local bytes = call('HGET', file, 'bytes')
+local bytes, row = unpack(call('HMGET', file, 'bytes', 'row'))
 local needed = bytes and unannounced(storage, minute, now + wait_ms)
 if needed then return { 'announce', now, needed } end
 
-take_away(files, session_files, storage, due, id, bytes, now + wait_ms)
+take_away(files, session_files, storage, due, id, bytes, row, now + wait_ms)
 if not bytes then return { 'gone', now } end
 call('UNLINK', file)
 return { 'ok', now }

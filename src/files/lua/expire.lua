@@ -1,4 +1,4 @@
--- Purpose: a file whose time has come: its bytes are free, its object is queued, and for a while it is told that it expired.
+-- Purpose: a file whose time has come: its bytes are free, its object is queued, and for a while it is told that it expired; that counts.
 -- KEYS: files, session's files, storage, due, file
 -- ARGV: 1 file id; 2 how long it is told, s
 -- Reply: ok, now | gone, now: no row, or one that stays
@@ -7,7 +7,8 @@ local files, session_files, storage, due, file = KEYS[1], KEYS[2], KEYS[3], KEYS
 local id, told_s = ARGV[1], ARGV[2]
 
 local now = now_ms()
-local bytes, expires_at, session = unpack(call('HMGET', file, 'bytes', 'expires_at', 'session'))
+local bytes, row, expires_at, session =
+  unpack(call('HMGET', file, 'bytes', 'row', 'expires_at', 'session'))
 local expiry_ms = number(expires_at) * 1000
 if not bytes or expiry_ms == 0 then
   call('ZREM', due, 'expiry ' .. id)
@@ -18,8 +19,10 @@ if expiry_ms > now then
   return { 'gone', now }
 end
 
-take_away(files, session_files, storage, due, id, bytes, now)
+take_away(files, session_files, storage, due, id, bytes, row, now)
 call('DEL', file)
 call('HSET', file, 'id', id, 'expires_at', expires_at, 'session', session or '')
 call('EXPIRE', file, told_s)
+local told = read_storage(storage, now).told
+call('HSET', storage, 'told', window_with(told, TOLD_BYTES, now, number(told_s) * 1000))
 return { 'ok', now }

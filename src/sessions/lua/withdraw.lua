@@ -12,7 +12,11 @@ local owner, ended, running = unpack(call('HMGET', stream, 'hold', 'ended', 'cou
 if owner ~= hold or ended then return { 'lost', now } end
 
 call('DEL', stream, frames)
-if claim and call('GET', claim) == kept then call('DEL', claim) end
+if claim and call('GET', claim) == kept then
+  call('DEL', claim)
+  local claims = read_window(call('HGET', storage, 'claims'), now)
+  call('HSET', storage, 'claims', window_with(claims, -CLAIM_BYTES, now, CLAIM_MS))
+end
 local active, bytes, count, was =
   unpack(call('HMGET', session, 'active', 'bytes', 'messages', 'counted'))
 if not bytes then return { 'ok', now } end

@@ -30,7 +30,7 @@ from ._messages import MessageParams, Messages
 from ._models import Model, Models
 from ._pages import AsyncList, AsyncPage, ListParams, Page
 from ._request import Options
-from ._sessions import Session, SessionParams, Sessions
+from ._sessions import ListedSession, Session, SessionParams, Sessions
 from ._stream import AsyncChatStream, AsyncMessageStream, ChatStream, MessageStream
 from ._version import __version__
 
@@ -65,6 +65,7 @@ __all__ = [
     "IncompleteStreamError",
     "InsufficientBalanceError",
     "ListParams",
+    "ListedSession",
     "Message",
     "MessageParams",
     "MessageStream",

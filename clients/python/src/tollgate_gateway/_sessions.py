@@ -32,18 +32,27 @@ _PATH = ("api", "chat", "sessions")
 
 
 @dataclass(frozen=True)
-class Session(Record):
-    """Times are Unix seconds. `active_message_id`: the message that is generated now."""
+class ListedSession(Record):
+    """A session as lists have it, without its instructions: `retrieve` reads them.
+
+    Times are Unix seconds. `active_message_id`: the message that is generated now.
+    """
 
     id: str = ""
     created_at: int = 0
     updated_at: int = 0
     title: str | None = None
     model: str | None = None
-    instructions: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     message_count: int = 0
     active_message_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Session(ListedSession):
+    """A conversation."""
+
+    instructions: str | None = None
 
 
 class Sessions(Resource[M]):
@@ -72,6 +81,6 @@ class Sessions(Resource[M]):
         await self._core.finish(Call("DELETE", (*_PATH, session_id), options=options))
 
     @listing
-    def list(self, **params: Unpack[ListParams]) -> Either[Page[Session], AsyncList[Session]]:
+    def list(self, **params: Unpack[ListParams]) -> Either[Page[ListedSession], AsyncList[ListedSession]]:
         """Newest first."""
-        return listed(self._core, _PATH, params, Session.of)
+        return listed(self._core, _PATH, params, ListedSession.of)
