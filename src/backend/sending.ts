@@ -12,6 +12,8 @@ export interface BackendAnswer {
   readonly stream: IncomingMessage
   /** How the stream closed. Without an error listener this is the only sign of a cut. */
   readonly ended: Promise<'whole' | 'cut'>
+  /** Whether the system has all of the request: nobody reads its body any more. */
+  isSent(): boolean
   /** Closes the backend's socket unless the answer has ended. */
   abort(): void
 }
@@ -91,6 +93,7 @@ export class Sending {
       headers: stream.headers,
       stream,
       ended,
+      isSent: () => this.#req?.writableFinished === true,
       abort: this.abort,
     })
   }

@@ -75,7 +75,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const deadline = new Deadline(model, x.signal)
   x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0 }
+  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0, copy: undefined }
   return { ...options, x, target, meter, deadline, ...own }
 }
 
@@ -90,6 +90,7 @@ async function ask(generation: Generation): Promise<BackendAnswer> {
     outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
     ref: x.caller?.ref ?? '',
   })
+  if (body instanceof Promise) generation.copy = await body
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),

@@ -98,7 +98,7 @@ export class Relay {
   /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
   async pump(out: StreamOut): Promise<End> {
     this.#out = out
-    forgetBody(this.#generation)
+    forgetBody(this.#generation, this.#backend)
     const { heartbeatMs } = this.#generation
     if (heartbeatMs) this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
     this.#flush()

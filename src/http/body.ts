@@ -165,16 +165,16 @@ interface LargeBody extends BodyOptions {
 function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
   const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
   const { patienceMs = defaultPatienceMs } = options
-  let memory = new ArrayBuffer(0)
-  let body = Buffer.from(memory)
+  let body = nothing
   let received = 0
   // Copied, not collected: a chunk of one byte costs a hundred as an object.
   const keep = (chunk: Buffer, before: number) => {
     if (received > body.length) {
-      const most = Math.min(2 * body.length, expected ?? maxBytes)
-      // What it grows out of is freed now, not at some later collection.
-      memory = memory.transfer(Math.max(received, most))
-      body = Buffer.from(memory)
+      const most = Math.min(growth * body.length, expected ?? maxBytes)
+      const larger = Buffer.allocUnsafeSlow(Math.max(received, most))
+      body.copy(larger, 0, 0, before)
+      free(body)
+      body = larger
     }
     chunk.copy(body, before)
   }
@@ -196,6 +196,14 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
     pace: { patienceMs, isSlow },
     whole: () => body.subarray(0, received),
   })
+}
+
+/** Room that nothing was written to takes no memory. */
+const growth = 4
+
+/** Now, not at some later collection: megabytes that are copied would wait for it. Nobody may use it any more. */
+export function free(bytes: Buffer): void {
+  if (bytes.length > 0 && bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
 }
 
 interface Pace {

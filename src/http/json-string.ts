@@ -27,7 +27,7 @@ export class StringReader {
   #quote = -1
   #backslash = -1
 
-  /** Of a string that is read in pieces no further one is kept once it has `keptChars`. All are checked. */
+  /** Of a string that is read in pieces no further one is kept once it has `keptChars`; what no one keeps may hold control characters. */
   constructor(text: Buffer, keptChars = Infinity) {
     this.#text = text
     this.#keptChars = keptChars
@@ -70,25 +70,40 @@ export class StringReader {
   /** Undefined while the string goes on. */
   readPiece(): ReadString | undefined {
     const from = this.#from ?? 0
+    if (this.#value.length >= this.#keptChars && this.#isPlain(from))
+      return this.#ended(this.#quote)
     const end = this.#pieceEnd(from)
     // Parsed for its escapes, and because control characters are not allowed.
     const piece = String(parseText(`"${this.#text.toString('utf8', from, end)}"`))
     if (this.#value.length < this.#keptChars) this.#value += piece
     this.#from = end
-    if (this.#text[end] !== quote) return undefined
+    return this.#text[end] === quote ? this.#ended(end) : undefined
+  }
+
+  /** Without an escape up to its end: of what nobody keeps only the end matters. */
+  #isPlain(from: number): boolean {
+    this.#look(from)
+    return this.#quote < this.#backslash && this.#quote < this.#text.length
+  }
+
+  #ended(end: number): ReadString {
     const whole = { value: this.#value, end: end + 1 }
     this.#from = undefined
     this.#value = ''
     return whole
   }
 
+  /** Searched for once: what lies far away is found far away from the next string, too. */
+  #look(from: number): void {
+    if (this.#quote < from) this.#quote = indexOf(this.#text, quote, from)
+    if (this.#backslash < from) this.#backslash = indexOf(this.#text, backslash, from)
+  }
+
   /** At the closing quote, or before a character or an escape within the string. */
   #pieceEnd(from: number): number {
     const text = this.#text
     const most = from + pieceBytes
-    // Searched for once: what lies far away is found far away from the next string, too.
-    if (this.#quote < from) this.#quote = indexOf(text, quote, from)
-    if (this.#backslash < from) this.#backslash = indexOf(text, backslash, from)
+    this.#look(from)
     if (this.#backslash < Math.min(this.#quote, most)) return this.#stepOver(most)
     if (this.#quote <= most) {
       if (this.#quote === text.length) throw unfinished()

@@ -155,24 +155,21 @@ t.test('no step does more than a piece of the work, whatever the body is made of
   }
 })
 
-t.test(
-  'of long texts only the beginning is kept where no more is asked for, and all is checked',
-  (t) => {
-    const long = 'é"x'.repeat(100_000)
-    const body = Buffer.from(JSON.stringify({ a: [long, 'short'], b: { c: long } }))
-    const { values, chars, members } = parsed(body, { keptChars: 1000 })
-    const [cut, short] = (values as { a: [string, string] }).a
-    t.ok(cut.length >= 1000 && cut.length <= 65_536 && long.startsWith(cut))
-    t.equal(short, 'short')
-    t.ok(chars < 2 * 65_536 + 10)
-    t.same([...members.keys()], ['a', 'b'])
-    t.equal(parsed(body).chars, 2 * long.length + 5)
-    const broken = Buffer.from(body)
-    broken[400_000] = 0x01
-    t.throws(() => parsed(broken, { keptChars: 1000 }), { code: 'invalid_json' })
-    t.end()
-  },
-)
+t.test('of long texts only the beginning is kept where no more is asked for', (t) => {
+  const long = 'é"x'.repeat(100_000)
+  const body = Buffer.from(JSON.stringify({ a: [long, 'short'], b: { c: long } }))
+  const { values, chars, members } = parsed(body, { keptChars: 1000 })
+  const [cut, short] = (values as { a: [string, string] }).a
+  t.ok(cut.length >= 1000 && cut.length <= 65_536 && long.startsWith(cut))
+  t.equal(short, 'short')
+  t.ok(chars < 2 * 65_536 + 10)
+  t.same([...members.keys()], ['a', 'b'])
+  t.equal(parsed(body).chars, 2 * long.length + 5)
+  const broken = Buffer.from(body)
+  broken[400_000] = 0x01
+  t.throws(() => parsed(broken, { keptChars: 1000 }), { code: 'invalid_json' })
+  t.end()
+})
 
 function parsed(body: Buffer, options?: JsonParseOptions) {
   const parse = new JsonParse(body, options)
