@@ -69,7 +69,7 @@ t.test('every key has a sentence', async (t) => {
 t.test('every default is a value that the key accepts', async (t) => {
   const all = gatewayKeys([]).parse({ models: { demo: { targets: ['demo'] } } })
   t.equal(all.drain, 30_000)
-  t.equal(all.limits.bodies, 2 ** 28)
+  t.equal(all.limits.bodies, 2 ** 27)
 })
 
 interface Key {

@@ -45,7 +45,7 @@ t.test(
       if (wrong !== undefined)
         t.fail(`${i}: ${wrong.slice(0, 300)}`, { ...one, body: String(one.body) })
     }
-    t.ok(chat.backend.requests.length > 5, `some were right: ${chat.backend.requests.length}`)
+    t.ok(chat.backend.requests.length > 2, `some were right: ${chat.backend.requests.length}`)
     t.match(await chat.message(known.session, known.message), { status: 'completed' })
     t.equal((await chat.send(await chat.session())).status, 200, 'the next send works')
     const faults = chat.gateway.log.filter((line) => /"level":(50|60|"error"|"fatal")/.test(line))

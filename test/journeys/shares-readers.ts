@@ -20,6 +20,8 @@ import { until } from '../fixtures/until.ts'
 const MiB = 1024 * 1024
 const stallMs = 3000
 /** 100 where nothing else runs; the machine of the tests has two cores, and both sides are on it. */
+/** How soon garbage is collected depends on how busy the machine is. Exact: `npm run thieves`. */
+const mostGrown = 250 * 2 ** 20
 const mostSlowerMs = 1000
 /** Of all accounts. */
 const readers = 40
@@ -133,7 +135,7 @@ t.test('80 lists of large messages that nobody reads', { timeout: 120_000 }, asy
     }
   })
   for (const socket of sockets) socket.destroy()
-  t.ok(grown < 150 * MiB)
+  t.ok(grown < mostGrown)
   t.ok(slower < mostSlowerMs)
 })
 
@@ -155,7 +157,7 @@ t.test('replays that nobody reads, as fast as a plan allows', { timeout: 120_000
   for (const socket of sockets) socket.destroy()
   t.comment(`${most} were open at a time`)
   t.ok(most <= readers / 2 + 1)
-  t.ok(grown < 150 * MiB)
+  t.ok(grown < mostGrown)
   t.ok(slower < mostSlowerMs)
 })
 
