@@ -174,18 +174,19 @@ async function revokedKeyOf(gateway: OwnProcess, account: Account): Promise<stri
   return key
 }
 
-/** The most that all of them had at a time, beyond what they have now. */
+/** The most that one of them has at a time, beyond what it has now. */
 function watchMemory(pids: readonly number[]) {
-  const rss = () => pids.reduce((all, pid) => all + rssOf(pid), 0)
-  const before = rss()
-  let most = before
-  const look = () => void (most = Math.max(most, rss()))
+  const before = pids.map(rssOf)
+  let grown = 0
+  const look = () => {
+    for (const [i, pid] of pids.entries()) grown = Math.max(grown, rssOf(pid) - (before[i] ?? 0))
+  }
   const timer = setInterval(look, 100)
   return {
     grownMiB() {
       clearInterval(timer)
       look()
-      return (most - before) / MiB
+      return grown / MiB
     },
   }
 }
