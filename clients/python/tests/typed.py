@@ -13,7 +13,9 @@ def blocking(gate: Tollgate) -> None:
     assert_type(gate.messages.create("s", "Hi"), tollgate_gateway.MessageStream)
     assert_type(gate.messages.create("s", "Hi", stream=False), tollgate_gateway.Message)
     assert_type(gate.messages.active("s"), "tollgate_gateway.MessageStream | None")
-    assert_type(gate.sessions.list(limit=3), "tollgate_gateway.Page[tollgate_gateway.Session]")
+    assert_type(
+        gate.sessions.list(limit=3), "tollgate_gateway.Page[tollgate_gateway.ListedSession]"
+    )
     assert_type(gate.files.content("f"), tollgate_gateway.Download)
     stream = gate.chat.completions.create(model="m", messages=[], stream=True, temperature=0)
     assert_type(stream, tollgate_gateway.ChatStream)
@@ -29,10 +31,11 @@ async def awaiting(gate: AsyncTollgate) -> None:
     assert_type(await gate.messages.create("s", "Hi", stream=False), tollgate_gateway.Message)
     assert_type(await gate.messages.active("s"), "tollgate_gateway.AsyncMessageStream | None")
     assert_type(
-        await gate.sessions.list(limit=3), "tollgate_gateway.AsyncPage[tollgate_gateway.Session]"
+        await gate.sessions.list(limit=3),
+        "tollgate_gateway.AsyncPage[tollgate_gateway.ListedSession]",
     )
     async for session in gate.sessions.list():
-        assert_type(session, tollgate_gateway.Session)
+        assert_type(session, tollgate_gateway.ListedSession)
     assert_type(await gate.files.content("f"), tollgate_gateway.AsyncDownload)
     answer = await gate.chat.completions.create(model="m", messages=[])
     assert_type(answer, tollgate_gateway.ChatCompletion)

@@ -81,6 +81,8 @@ class Sessions(Resource[M]):
         await self._core.finish(Call("DELETE", (*_PATH, session_id), options=options))
 
     @listing
-    def list(self, **params: Unpack[ListParams]) -> Either[Page[ListedSession], AsyncList[ListedSession]]:
+    def list(
+        self, **params: Unpack[ListParams]
+    ) -> Either[Page[ListedSession], AsyncList[ListedSession]]:
         """Newest first."""
         return listed(self._core, _PATH, params, ListedSession.of)
