@@ -4,23 +4,11 @@ import t from 'tap'
 import { countedBytes, countPieces, countText } from '../../src/ledger/count-pieces.ts'
 import { countTokens } from '../../src/ledger/count.ts'
 import { seeded } from '../fixtures/random.ts'
+import { languages } from '../fixtures/languages.ts'
 
 const sample = async (text: string) => {
   const body = Buffer.from(text)
   return countPieces(body, [[0, body.length]])
-}
-
-/** Languages as they come, each 130 to 200 bytes. */
-const languages = {
-  english:
-    'The quick brown fox jumps over the lazy dog, and nobody in the village was surprised by it any more. ',
-  german:
-    'Die Donaudampfschifffahrtsgesellschaft hat ihre Fahrpläne geändert; Grüße aus Würzburg übrigens. ',
-  chinese: '今天的天气很好,我们去公园散步,看到了许多美丽的花朵和小鸟。',
-  russian: 'Сегодня прекрасная погода, и мы решили погулять по парку, где много цветов и птиц. ',
-  arabic: 'الطقس جميل اليوم وذهبنا في نزهة إلى الحديقة حيث رأينا الكثير من الزهور والطيور. ',
-  hindi: 'आज मौसम बहुत अच्छा है और हम पार्क में टहलने गए जहाँ हमने कई सुंदर फूल देखे। ',
-  code: 'export const area = (a: number, b: number): number => {\n  return a * b // both in metres\n}\n',
 }
 
 for (const [name, text] of Object.entries(languages)) {
