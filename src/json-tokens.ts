@@ -1,6 +1,12 @@
 // The tokens of JSON text, one at a time, in a Buffer: no recursion, no copies, nothing is parsed. Forgives everything:
 // of text that is broken or cut off it gives what is there. For those who count; who must be strict uses http/json-scan.ts.
 
+/** From where to where in a text, in bytes. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
 export type TokenKind = 'open' | 'close' | 'key' | 'string' | 'number' | 'word' | 'end'
 
 const quote = 0x22

@@ -66,7 +66,7 @@ export function parseChatRequest(
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
   const addresses = judged.addresses.length
-  const estimate = estimatePrompt({ body, scan, addresses }, model)
+  const estimate = estimatePrompt({ body, scan, addresses, media: row.media }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
   // Nothing below may refer to them in another way: it would keep them.
   let held: Held | undefined = { body, scan }

@@ -3,10 +3,8 @@
 
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Span } from '../json-tokens.ts'
 import { countTokens } from './count.ts'
-
-/** From where to where in the body. */
-export type Piece = readonly [from: number, to: number]
 
 /** Longer ones are sampled: the tokenizer takes 0.05 s for these, 0.3 s at the worst. */
 export const countedBytes = 128 * 1024
@@ -18,10 +16,10 @@ const cheapInRuns = new Uint8Array(256)
 for (const char of ' \n\t=-*#_.~/') cheapInRuns[char.charCodeAt(0)] = 1
 const weightInRun = 1 / 32
 
-export async function countPieces(body: Buffer, pieces: readonly Piece[]): Promise<number> {
-  const bytes = pieces.reduce((sum, [from, to]) => sum + to - from, 0)
+export async function countPieces(body: Buffer, pieces: readonly Span[]): Promise<number> {
+  const bytes = pieces.reduce((sum, { start, end }) => sum + end - start, 0)
   if (bytes > countedBytes) return sampled(body, pieces)
-  const texts = pieces.map(([from, to]) => body.toString('utf8', from, to))
+  const texts = pieces.map(({ start, end }) => body.toString('utf8', start, end))
   return countTokens(plainText(texts.join('\n')))
 }
 
@@ -29,7 +27,7 @@ export async function countPieces(body: Buffer, pieces: readonly Piece[]): Promi
 export function countText(text: string): Promise<number> {
   if (text.length <= countedBytes) return countTokens(text)
   const body = Buffer.from(text)
-  return countPieces(body, [[0, body.length]])
+  return countPieces(body, [{ start: 0, end: body.length }])
 }
 
 /**
@@ -37,17 +35,17 @@ export function countText(text: string): Promise<number> {
  * weight is a number from 0 to 1 whose mean a few draws tell: no dear part is so small that it hides, and dear. Added are
  * three standard errors, and three draws' worth of what no draw has met.
  */
-async function sampled(body: Buffer, pieces: readonly Piece[]): Promise<number> {
-  const blocks = pieces.flatMap(([from, to]) => blocksOf(from, to))
+async function sampled(body: Buffer, pieces: readonly Span[]): Promise<number> {
+  const blocks = pieces.flatMap(blocksOf)
   const ends = await weigh(body, blocks)
   const total = ends.at(-1) ?? 0
   let sum = 0
   let squares = 0
   for (let i = 0; i < samples; i++) {
     const index = placeOf(ends, (randomInt(2 ** 40) / 2 ** 40) * total)
-    const [from, to] = blocks[index] ?? [0, 0]
+    const block = blocks[index] ?? { start: 0, end: 0 }
     const weight = (ends[index] ?? 0) - (ends[index - 1] ?? 0) || 1
-    const ratio = (await countTokens(plainText(wholeText(body, from, to)))) / weight
+    const ratio = (await countTokens(plainText(wholeText(body, block)))) / weight
     sum += ratio
     squares += ratio * ratio
     await nextTurn()
@@ -58,20 +56,20 @@ async function sampled(body: Buffer, pieces: readonly Piece[]): Promise<number> 
   return Math.ceil(total * (mean + 3 * error + unmet))
 }
 
-function blocksOf(from: number, to: number): readonly Piece[] {
-  const count = Math.ceil((to - from) / sampleBytes)
+function blocksOf(piece: Span): readonly Span[] {
+  const count = Math.ceil((piece.end - piece.start) / sampleBytes)
   return Array.from({ length: count }, (_, i) => {
-    const start = from + i * sampleBytes
-    return [start, Math.min(to, start + sampleBytes)] as const
+    const start = piece.start + i * sampleBytes
+    return { start, end: Math.min(piece.end, start + sampleBytes) }
   })
 }
 
 /** Of all blocks up to and with each. */
-async function weigh(body: Buffer, blocks: readonly Piece[]): Promise<Float64Array> {
+async function weigh(body: Buffer, blocks: readonly Span[]): Promise<Float64Array> {
   const ends = new Float64Array(blocks.length)
   let sum = 0
-  for (const [index, [from, to]] of blocks.entries()) {
-    sum += weightOf(body, from, to)
+  for (const [index, block] of blocks.entries()) {
+    sum += weightOf(body, block)
     ends[index] = sum
     // A megabyte takes 2 ms.
     if (index % 1024 === 1023) await nextTurn()
@@ -79,13 +77,13 @@ async function weigh(body: Buffer, blocks: readonly Piece[]): Promise<Float64Arr
   return ends
 }
 
-function weightOf(body: Buffer, from: number, to: number): number {
+function weightOf(body: Buffer, { start, end }: Span): number {
   let inRuns = 0
-  for (let i = from + 1; i < to; i++) {
+  for (let i = start + 1; i < end; i++) {
     const c = body[i] ?? 0
     if (c === body[i - 1] && cheapInRuns[c] === 1) inRuns++
   }
-  return to - from - inRuns + inRuns * weightInRun
+  return end - start - inRuns + inRuns * weightInRun
 }
 
 /** The first whose end lies behind `at`. */
@@ -101,8 +99,8 @@ function placeOf(ends: Float64Array, at: number): number {
 }
 
 /** Characters that its borders cut belong to the block they begin in. */
-function wholeText(body: Buffer, from: number, to: number): string {
-  return body.toString('utf8', characterAt(body, from), characterAt(body, to))
+function wholeText(body: Buffer, { start, end }: Span): string {
+  return body.toString('utf8', characterAt(body, start), characterAt(body, end))
 }
 
 function characterAt(body: Buffer, at: number): number {

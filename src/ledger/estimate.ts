@@ -2,8 +2,10 @@
 // counts, but for images and sound, which count as such, and token ids. Guesses high on purpose, since what is held and
 // not used goes back. Looks at the bytes, since parsed values hide how they were written.
 
+import type { Member } from '../http/json-scan.ts'
 import { field } from '../json-field.ts'
 import { JsonTokens } from '../json-tokens.ts'
+import type { Span } from '../json-tokens.ts'
 import { addressedPrice, findMedia } from './media.ts'
 import type { Media } from './media.ts'
 
@@ -12,17 +14,13 @@ export interface PromptBody {
   readonly body: Buffer
   /** How many https addresses of media are in it, wherever they stand. */
   readonly addresses: number
+  /** Members that may hold media, on its endpoint. */
+  readonly media: readonly string[]
   readonly scan: {
     /** Where its top-level values lie. */
-    readonly members: ReadonlyMap<string, Place>
+    readonly members: ReadonlyMap<string, Member>
     value(key: string): unknown
   }
-}
-
-export interface Place {
-  readonly keyStart: number
-  readonly valueStart: number
-  readonly valueEnd: number
 }
 
 export interface PromptPrices {
@@ -43,7 +41,8 @@ export interface PromptFacts {
   readonly idBytes: number
   /** Texts that are read each with all of `repeated`, such as the query of a rerank; else 1. */
   readonly documents: number
-  readonly repeated: readonly Place[]
+  /** Without the media in it, which count so many times already. */
+  readonly repeated: readonly Span[]
 }
 
 export interface PromptEstimate {
@@ -67,11 +66,8 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
   const { bytesPerToken } = prices
   const facts = readPrompt(prompt, prices)
   const { media, addressed, messages, ids, idBytes, documents, repeated } = facts
-  const mediaBytes = media.reduce((sum, { start, end }) => sum + end - start, 0)
-  const bytes = prompt.body.length - mediaBytes
-  const again =
-    (documents - 1) *
-    repeated.reduce((sum, { valueStart, valueEnd }) => sum + valueEnd - valueStart, 0)
+  const bytes = prompt.body.length - bytesOf(media)
+  const again = (documents - 1) * bytesOf(repeated)
   const frames = (messages + documents - 1) * messageTokens
   return {
     facts,
@@ -92,19 +88,26 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
   }
 }
 
+const bytesOf = (spans: readonly Span[]): number =>
+  spans.reduce((sum, { start, end }) => sum + end - start, 0)
+
 /** With each document of a rerank, or each input of an embedding. */
 const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
 
-function readPrompt({ body, scan, addresses }: PromptBody, prices: PromptPrices): PromptFacts {
+function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
+  const { body, scan, addresses } = prompt
   const { members } = scan
   const messages = listOf(scan.value('messages'))
-  const place = members.get('messages')
   const repeated = repeatedNames.flatMap((name) => members.get(name) ?? [])
   const documents = scan.value('documents') ?? (repeated.length > 0 && scan.value('input'))
-  const media =
-    place && messages.some(hasParts)
-      ? findMedia(body, { from: place.valueStart, to: place.valueEnd, ...prices })
-      : []
+  // Below `content`, vLLM reads each part as a document.
+  const parts = [documents, field(documents, 'content')].map((list) => listOf(list).length)
+  const times = Math.max(1, ...parts)
+  const isRepeated = ({ start }: Span) =>
+    repeated.some(({ valueStart, valueEnd }) => start >= valueStart && start < valueEnd)
+  const media = mediaIn(prompt, prices).map((one) =>
+    isRepeated(one) ? { ...one, tokens: times * one.tokens, most: times * one.most } : one,
+  )
   const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
   const one = addressedPrice(prices.imageTokens)
   return {
@@ -113,14 +116,45 @@ function readPrompt({ body, scan, addresses }: PromptBody, prices: PromptPrices)
     messages: messages.length,
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
-    documents: Math.max(1, listOf(documents).length),
-    repeated,
+    documents: times,
+    repeated: repeated.flatMap(({ valueStart, valueEnd }) =>
+      around({ start: valueStart, end: valueEnd }, media),
+    ),
   }
+}
+
+function mediaIn({ body, scan, media }: PromptBody, prices: PromptPrices): readonly Media[] {
+  // Fields that are named there are read as text.
+  if (scan.members.has('rank_fields')) return []
+  return media.flatMap((name) => {
+    const place = scan.members.get(name)
+    const isMessages = name === 'messages'
+    const value = scan.value(name)
+    if (!place || !(isMessages ? listOf(value).some(hasParts) : hasObjects(value))) return []
+    return findMedia(body, { from: place.valueStart, to: place.valueEnd, isMessages, ...prices })
+  })
+}
+
+/** What of a span is no media. */
+export function around({ start, end }: Span, media: readonly Media[]): readonly Span[] {
+  const spans: Span[] = []
+  let from = start
+  for (const one of media) {
+    if (one.start < from || one.end > end) continue
+    spans.push({ start: from, end: one.start })
+    from = one.end
+  }
+  return [...spans, { start: from, end }]
 }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 const hasParts = (message: unknown): boolean => Array.isArray(field(message, 'content'))
+
+const hasObjects = (value: unknown): boolean =>
+  Array.isArray(value) ? value.some(isObject) : isObject(value)
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
 
 /** How many outputs one body asks for: each prompt of a list, `n` or `best_of` times. */
 export function countChoices(body: { prompt?: unknown; n?: unknown; best_of?: unknown }): number {
@@ -137,7 +171,7 @@ const isTokenId = (value: unknown): boolean =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0
 
 /** Lists of token ids, or lists of such lists, as embeddings and completions take them. */
-function idsIn(body: Buffer, place: Place | undefined): { count: number; bytes: number } {
+function idsIn(body: Buffer, place: Member | undefined): { count: number; bytes: number } {
   if (!place || body[place.valueStart] !== openBracket) return { count: 0, bytes: 0 }
   const tokens = tokensOf(body, place)
   let count = 0
@@ -168,6 +202,6 @@ function isId(body: Buffer, start: number, end: number): boolean {
   return true
 }
 
-function tokensOf(body: Buffer, { valueStart, valueEnd }: Place): JsonTokens {
+function tokensOf(body: Buffer, { valueStart, valueEnd }: Member): JsonTokens {
   return new JsonTokens(body, { from: valueStart, to: valueEnd })
 }

@@ -1,13 +1,13 @@
-// Images, sound and documents in the messages of a body: where they lie, and what they cost in place of their text. Only
-// where Chat Completions has them, `messages[].content[]`: anywhere else such a value is text like all text.
+// Images, sound and documents in a body: where they lie, and what they cost in place of their text. In messages only where
+// Chat Completions has them, `messages[].content[]`; in inputs, queries and documents in any object, since servers differ.
+// Anywhere else such a value is text like all text.
 
 import { JsonTokens, decoded } from '../json-tokens.ts'
+import type { Span } from '../json-tokens.ts'
 import { imagePixels } from './image-size.ts'
 
-export interface Media {
-  /** Of the body: bytes that count as this and not as text; none of an address. */
-  readonly start: number
-  readonly end: number
+/** Bytes of the body that count as this and not as text; none where they count as both. */
+export interface Media extends Span {
   readonly tokens: number
   /** What no model needs more of. */
   readonly most: number
@@ -54,58 +54,69 @@ export function dataUrlPrice(url: string, imageTokens: number): number {
 export interface MediaOptions {
   readonly from: number
   readonly to: number
+  /** Whether it is `messages`; else any object may be a part. */
+  readonly isMessages: boolean
   /** The model's `image_tokens`. */
   readonly imageTokens: number
   /** Documents and films cost by their bytes, as text does before it is counted. */
   readonly bytesPerToken: number
 }
 
-/** Between the brackets of `messages`. */
+/** In one member of the body, in their order. */
 export function findMedia(body: Buffer, options: MediaOptions): readonly Media[] {
   const found: Media[] = []
   const tokens = new JsonTokens(body, options)
-  const part = new Part(body, options)
+  const looking = { ...options, body, escapedBytes: 0 }
   /** Keys that are open, by depth: [ { content: [ { image_url: { url: … } } ] } ]. */
   const keys: string[] = []
+  const parts: Part[] = []
+  const partAt = (depth: number) => {
+    const isPart = !options.isMessages || (depth === 4 && keys[2] === 'content')
+    return isPart ? (parts[depth] ??= new Part(looking)) : undefined
+  }
   while (tokens.count < lookedAt) {
     const kind = tokens.next()
     if (kind === 'end') break
     const { depth, start, end } = tokens
     if (kind === 'key') keys[depth] = nameIn(body, start, end)
     else if (kind === 'open') keys[depth] = ''
-    else if (kind === 'close' && depth === 3) found.push(...part.close())
-    else if (kind === 'string' && depth >= 4 && keys[2] === 'content') {
-      const name = depth === 4 ? keys[4] : depth === 5 ? `${keys[4]}.${keys[5]}` : ''
-      part.add(name ?? '', start, end)
+    else if (kind === 'close') found.push(...(parts[depth + 1]?.close() ?? []))
+    else if (kind === 'string') {
+      partAt(depth)?.add(keys[depth] ?? '', start, end)
+      partAt(depth - 1)?.add(`${keys[depth - 1]}.${keys[depth]}`, start, end)
     }
   }
-  return found
+  return found.toSorted((a, b) => a.start - b.start)
+}
+
+interface Looking extends MediaOptions {
+  readonly body: Buffer
+  /** Looked at so far. */
+  escapedBytes: number
 }
 
 /** A content part as it is read. Of a key that stands twice both values count: parsers differ in which they take. */
 class Part {
-  readonly #body: Buffer
-  readonly #prices: MediaOptions
+  readonly #looking: Looking
   #types = new Set<string>()
   #images: Media[] = []
   #sounds: Media[] = []
   #documents: Media[] = []
-  #escapedBytes = 0
 
-  constructor(body: Buffer, prices: MediaOptions) {
-    this.#body = body
-    this.#prices = prices
+  constructor(looking: Looking) {
+    this.#looking = looking
   }
 
   add(name: string, start: number, end: number): void {
-    if (name === 'type') this.#types.add(nameIn(this.#body, start, end))
-    else if (name === 'image_url' || name === 'image_url.url') {
+    const { body, bytesPerToken, isMessages } = this.#looking
+    if (name === 'type') this.#types.add(nameIn(body, start, end))
+    else if (images.has(name) || (!isMessages && otherImages.has(name))) {
       if (this.#isDataUrl(start, end)) this.#images.push(this.#image(start, end))
     } else if (name === 'input_audio.data') {
       const tokens = Math.ceil((end - start) / audioBytesPerToken)
       this.#sounds.push({ start, end, tokens, most: end - start })
     } else if (documents.has(name) && this.#isDataUrl(start, end)) {
-      const tokens = Math.ceil((end - start) / this.#prices.bytesPerToken)
+      const tokens = Math.ceil((end - start) / bytesPerToken)
       this.#documents.push({ start, end, tokens, most: end - start })
     }
   }
@@ -115,7 +126,7 @@ class Part {
       ...this.#imagesOfType(),
       ...(this.#types.has('input_audio') ? this.#sounds : []),
       ...this.#documents,
-    ].toSorted((a, b) => a.start - b.start)
+    ]
     this.#types = new Set()
     this.#images = []
     this.#sounds = []
@@ -123,34 +134,38 @@ class Part {
     return media
   }
 
-  /** Some servers tell an image by its key, and need no type: then it counts both as text and as an image. */
+  /** Some servers tell an image by its key, and need no type: then one in a message counts both as text and as an image. */
   #imagesOfType(): readonly Media[] {
     if (this.#types.has('image_url')) return this.#images
     if (this.#types.has('text')) return []
+    if (!this.#looking.isMessages) return this.#images
     return this.#images.map((image) => ({ ...image, end: image.start }))
   }
 
   #image(start: number, end: number): Media {
-    const price = this.#prices.imageTokens
+    const price = this.#looking.imageTokens
     const most = mostImage * price
     const pixels = this.#pixels(start, end) ?? (end - start) * pixelsPerChar
     return { start, end, tokens: imagePrice(pixels, price), most }
   }
 
   #pixels(start: number, end: number): number | undefined {
-    const head = this.#body.subarray(start, Math.min(end, start + headBytes))
-    if (!head.includes(backslash)) return pixelsOf(this.#body, start, end)
-    this.#escapedBytes += head.length
-    if (this.#escapedBytes > mostEscapedBytes) return undefined
+    const { body } = this.#looking
+    const head = body.subarray(start, Math.min(end, start + headBytes))
+    if (!head.includes(backslash)) return pixelsOf(body, start, end)
+    this.#looking.escapedBytes += head.length
+    if (this.#looking.escapedBytes > mostEscapedBytes) return undefined
     const text = withoutBackslashes(head)
     return pixelsOf(text, 0, text.length)
   }
 
   #isDataUrl(start: number, end: number): boolean {
-    return /^data:/i.test(decoded(this.#body, start, Math.min(end, start + 64)))
+    return /^data:/i.test(decoded(this.#looking.body, start, Math.min(end, start + 64)))
   }
 }
 
+const images: ReadonlySet<string> = new Set(['image_url', 'image_url.url'])
+const otherImages: ReadonlySet<string> = new Set(['image', 'image.url'])
 const documents: ReadonlySet<string> = new Set(['file.file_data', 'video_url', 'video_url.url'])
 
 function pixelsOf(text: Buffer, from: number, to: number): number | undefined {

@@ -8,7 +8,7 @@ import { languages } from '../fixtures/languages.ts'
 
 const sample = async (text: string) => {
   const body = Buffer.from(text)
-  return countPieces(body, [[0, body.length]])
+  return countPieces(body, [{ start: 0, end: body.length }])
 }
 
 for (const [name, text] of Object.entries(languages)) {

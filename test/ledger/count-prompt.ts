@@ -76,6 +76,25 @@ t.test('a rerank costs its query with each document', async (t) => {
   t.ok(counted >= 50 * 1010 && counted < 50 * 1025, `${counted}`)
 })
 
+t.test('images of embeddings and reranks count as images', async (t) => {
+  const url = imageUrl('png', 1024, 1024, 300_000)
+  const typed = { type: 'image_url', image_url: { url } }
+  for (const body of [
+    { input: [typed] },
+    { input: [{ content: [typed] }] },
+    { input: [{ image: url }] },
+    { input: { image: url } },
+    { query: 'q', documents: [{ image: url }] },
+    { query: 'q', documents: { content: [typed] } },
+  ]) {
+    const cost = await countPrompt(body)
+    t.ok(cost >= 1500 && cost < 1600, `${JSON.stringify(body).slice(0, 60)}: ${cost}`)
+  }
+  const query = { content: [typed] }
+  const cost = await countPrompt({ query, documents: Array(50).fill('a') })
+  t.ok(cost >= 50 * 1500 && cost < 50 * 1600, `${cost}: the query is read with each document`)
+})
+
 t.test('a document, film or unknown thing in a data URL is text', async (t) => {
   const data = Buffer.from(words(2000)).toString('base64')
   const part = { type: 'file', file: { file_data: `data:text/plain;base64,${data}` } }

@@ -85,6 +85,31 @@ t.test('a rerank reads its query with each document', async (t) => {
   t.ok(estimate({ documents: 'text', query }) < 1100)
 })
 
+t.test('parts of a list below `content` are a document each', async (t) => {
+  const query = 'q'.repeat(2500)
+  const content = Array.from({ length: 100 }, () => ({ type: 'text', text: 'd' }))
+  const tokens = estimate({ query, documents: { content } })
+  t.ok(tokens > 100 * 1000 && tokens < 100 * 1050, `${tokens}`)
+})
+
+t.test('an image among inputs or documents counts as an image', async (t) => {
+  const url = imageUrl('png', 1024, 1024, 300_000)
+  const image = { type: 'image_url', image_url: { url } }
+  const [one, other] = [estimate({ input: [{ image: url }] }), estimate({ input: [image] })]
+  t.ok(one > 1500 && one < 1540 && other > 1500 && other < 1540, `${one} ${other}`)
+  const body = { query: { content: [image] }, documents: Array(100).fill('d') }
+  const { tokens, most } = estimatePrompt(promptOf(body), prices)
+  t.ok(tokens > 100 * 1500 && tokens < 100 * 1600, `${tokens}: the query's with each document`)
+  t.ok(most > 100 * 64 * 1500 && most < 101 * 65 * 1500, `${most}`)
+})
+
+t.test('where no media may stand, and where fields are read by name, all is text', async (t) => {
+  const documents = [{ image: imageUrl('png', 8, 8, 30_000) }]
+  const chat = { ...promptOf({ messages: [], documents }), media: ['messages'] }
+  t.ok(estimatePrompt(chat, prices).tokens > 16_000)
+  t.ok(estimate({ query: 'q', documents, rank_fields: ['image'] }) > 16_000)
+})
+
 t.test('sound costs by its bytes, less than text', async (t) => {
   const data = 'A'.repeat(1_000_000)
   const tokens = estimate({

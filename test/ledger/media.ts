@@ -2,11 +2,12 @@
 
 import t from 'tap'
 import { dataUrlPrice, findMedia, imagePrice } from '../../src/ledger/media.ts'
+import { prices } from '../fixtures/prompt.ts'
 import { imageUrl } from '../fixtures/images.ts'
 
 const found = (messages: unknown) => {
   const body = Buffer.from(typeof messages === 'string' ? messages : JSON.stringify(messages))
-  return findMedia(body, { from: 0, to: body.length, imageTokens: 1500, bytesPerToken: 2.5 })
+  return findMedia(body, { from: 0, to: body.length, ...prices, isMessages: true })
 }
 const url = imageUrl('png', 2048, 2048)
 const parts = (...content: unknown[]) => [{ role: 'user', content }]
