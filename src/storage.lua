@@ -1,5 +1,5 @@
 -- Purpose: what an account has stored, kept in one row, and whether more fits; stands before the scripts that store.
--- The row has `used` and `reserved` (bytes of files), `rows` (the sum of `row` of all its files), `sessions` (the sum of
+-- The row has `used` (bytes of files), `reserved` (what uploads need, their rows with it), `rows` (the sum of `row` of all its files), `sessions` (the sum of
 -- `counted` of all its sessions), and three windows, `frames`, `claims` and `told`: what Redis removes by itself, at a
 -- time that nobody is told of.
 
@@ -9,7 +9,8 @@ local STREAM_BYTES = 1024
 -- An answer in progress counts this much before its frames come, and grows by as much.
 local RUNNING_BYTES = 65536
 local CLAIM_BYTES = 320
-local FILE_BYTES = 1280
+-- With the longest name.
+local FILE_BYTES = 2048
 -- That a file has expired.
 local TOLD_BYTES = 320
 local CLAIM_MS = 86400000

@@ -6,6 +6,7 @@ import { GatewayError } from '../errors.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis.ts'
+import type { Room } from '../room.ts'
 import type { Reply } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, lookAgainAfterMs, persistently } from './due.ts'
@@ -63,6 +64,7 @@ export interface FileBook {
 export interface FileBookOptions {
   readonly redis: Redis
   readonly scripts: FileScripts
+  readonly room: Room
   readonly store: Pick<ObjectStore, 'remove'>
   /** How long an upload may be silent. */
   readonly leaseMs?: number
@@ -96,7 +98,7 @@ export function createFileBook({
   }
 }
 
-type LeaseOptions = Pick<FileBookOptions, 'redis' | 'scripts'> & { readonly leaseMs: number }
+type LeaseOptions = Omit<FileBookOptions, 'retryMs'> & { readonly leaseMs: number }
 
 async function begin(
   { redis, scripts, leaseMs }: LeaseOptions,
@@ -116,13 +118,14 @@ async function begin(
 }
 
 async function reserve(
-  { redis, scripts, leaseMs }: LeaseOptions,
+  { redis, scripts, room, leaseMs }: LeaseOptions,
   ref: string,
   { id, bytes, ...quota }: Reservation,
 ): Promise<void> {
   const names = [keys.storage(ref), keys.due(ref), keys.account(ref)]
   const words = [id, `${bytes}`, quotaWords(quota), `${leaseMs}`]
-  accept(await persistently(redis, () => scripts.run('reserve', names, words)))
+  const run = () => scripts.run('reserve', names, words)
+  accept(await room.within(ref, () => persistently(redis, run)))
 }
 
 interface Commitment extends Quota {
@@ -130,7 +133,7 @@ interface Commitment extends Quota {
 }
 
 async function commit(
-  { redis, scripts }: LeaseOptions,
+  { redis, scripts, room }: LeaseOptions,
   ref: string,
   { row, ...quota }: Commitment,
 ): Promise<void> {
@@ -152,10 +155,9 @@ async function commit(
       ...fieldsOf(row),
     ])
   const dueMs = Math.max(Date.now(), (expiresAt ?? 0) * 1000)
-  const reply = await persistently(redis, () =>
-    // What else gets due is announced with the upload, or by the sweeper that saw it last.
-    expiresAt === null ? run('0') : announced(redis, { ref, dueMs, run }),
-  )
+  // What else gets due is announced with the upload, or by the sweeper that saw it last.
+  const runOnce = () => (expiresAt === null ? run('0') : announced(redis, { ref, dueMs, run }))
+  const reply = await room.within(ref, () => persistently(redis, runOnce))
   accept(reply)
 }
 

@@ -2,6 +2,7 @@
 
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
+import { createRoom } from '../room.ts'
 import type { ScriptLink } from '../scripts.ts'
 import { createScripts } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
@@ -30,7 +31,7 @@ export async function openShelf({ redis, store, metrics, log }: ShelfParts): Pro
     onReply: (name, seconds) => metrics.redisSeconds.observe({ script: `file_${name}` }, seconds),
   })
   await scripts.load()
-  const parts = { redis: redis.client, scripts, store }
+  const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
   const sweeper = createSweeper({
     ...parts,
     onProblem: ({ what, ref, error }) => log.warn({ err: error, what, ref }, 'not swept yet'),

@@ -10,8 +10,8 @@ import { quotaOf } from '../files/quota.ts'
 import type { Quota } from '../files/quota.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Answer, Hooks, Route, Run } from '../plugin.ts'
+import type { Room } from '../room.ts'
 import { readContext } from '../sessions/context.ts'
-import { withRoom } from '../sessions/expired.ts'
 import type { Context } from '../sessions/context.ts'
 import type { Generations, Running, Sent } from '../sessions/generations.ts'
 import type { SessionScripts } from '../sessions/library.ts'
@@ -33,6 +33,7 @@ export interface SendParts {
   readonly gateway: Gateway
   readonly redis: Redis
   readonly scripts: SessionScripts
+  readonly room: Room
   readonly rows: StreamRows
   readonly lost: Lost
   readonly generations: Generations
@@ -149,7 +150,7 @@ async function begin(parts: SendParts, x: Exchange, sending: Sending): Promise<v
   sending.mayBeLeft = true
   const quota = quotaOf(gateway.config, x)
   const request = { ...sending.begin, ...claimOf(x, sending), ...quota }
-  const begun = await withRoom(parts, request.ref, () => rows.begin(request))
+  const begun = await parts.room.within(request.ref, () => rows.begin(request))
   sending.mayBeLeft = begun.word === 'ok'
   switch (begun.word) {
     case 'ok':

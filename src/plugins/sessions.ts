@@ -4,6 +4,7 @@ import { bytes, duration, z } from '../config/schema.ts'
 import { createPlaces } from '../files/places.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Plugin } from '../plugin.ts'
+import { createRoom } from '../room.ts'
 import { createScripts } from '../scripts.ts'
 import { Generations } from '../sessions/generations.ts'
 import { sessionScripts } from '../sessions/library.ts'
@@ -75,7 +76,8 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const redis = gateway.redis.client
   const { sessionBytes, sessionFirstEventMs: firstEventMs, heartbeatMs } = gateway.config.limits
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
-  const book = createSessionBook({ redis, scripts, retentionMs, replayKeepMs })
+  const room = createRoom(gateway.redis)
+  const book = createSessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
   const messages = createMessageBook({ redis, scripts })
   const rows = new StreamRows({
     redis,
@@ -91,7 +93,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const places = createPlaces({ pool: gateway.pools.readers })
   const readMessage = messages.read
   const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, readMessage }
-  return { book, messages, rows, lost, generations, streams: new Streams(reading) }
+  return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }
 }
 
 function scriptsOf({ redis, metrics }: Gateway): SessionScripts {

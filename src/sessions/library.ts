@@ -12,7 +12,6 @@ export const sessionScripts = {
     create: [storage, 'keep'],
     patch: [storage, 'keep'],
     remove: [storage],
-    outlived: [],
     recent: [],
     page: [],
     begin: [storage, 'keep'],

@@ -10,13 +10,13 @@ import type { Quota } from '../files/quota.ts'
 import type { List, Page } from '../http/page.ts'
 import { idAfter, isId, newId, secondsOf } from '../ids.ts'
 import { keys } from '../redis.ts'
+import type { Room } from '../room.ts'
 import { textAt, unavailable } from '../scripts.ts'
 import type { Reply } from '../scripts.ts'
 import { sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from '../listing.ts'
 import type { Row } from '../listing.ts'
-import { forgetExpired, reclaim, withRoom } from './expired.ts'
 import { removeSession } from './removal.ts'
 
 /** As the contract shows it. */
@@ -67,6 +67,7 @@ export interface SessionBook {
 export interface SessionBookOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
+  readonly room: Room
   /** After the last change; 0 is for ever. */
   readonly retentionMs: number
   /** How long the frames of a message are kept after its end. */
@@ -131,6 +132,7 @@ async function create(
   ref: string,
   { fields, claim, ...quota }: Creating & Pick<Change, 'fields'>,
 ): Promise<Session> {
+  const { room, scripts } = options
   let id = newId('sess')
   for (;;) {
     const second = String(secondsOf(id))
@@ -139,11 +141,9 @@ async function create(
     const names = [keys.sessions(ref), keys.session(ref, id), keys.storage(ref), keys.account(ref)]
     if (claim) names.push(claim.key)
     const words = [head, claim?.running ?? '', claim?.kept(id) ?? '', ...Object.entries(row).flat()]
-    const reply = await withRoom(options, ref, () => options.scripts.run('create', names, words))
+    const reply = await room.within(ref, () => scripts.run('create', names, words))
     if (reply.word === 'ok') {
       if (claim) claim.isKept = true
-      // Files are refused for want of room without a look: some that have expired are met here.
-      if (options.retentionMs > 0) await reclaim(options, ref, 8).catch(() => 0)
       return found(sessionOf(row))
     }
     if (reply.word === 'claim_lost') throw claimLost()
@@ -183,7 +183,7 @@ async function read(redis: Redis, ref: string, id: string): Promise<Session> {
 }
 
 function list(options: SessionBookOptions, ref: string, page: Page): Promise<List<ListedSession>> {
-  const { redis } = options
+  const { redis, room } = options
   const readOne = async (id: string): Promise<Row<ListedSession>> => {
     const texts = await redis.hmget(keys.session(ref, id), ...listedFields)
     const row = Object.fromEntries(listedFields.map((name, i) => [name, texts[i] ?? undefined]))
@@ -195,7 +195,7 @@ function list(options: SessionBookOptions, ref: string, page: Page): Promise<Lis
   const rows = {
     key: keys.sessions(ref),
     read: (ids: readonly string[]) => Promise.all(ids.map(readOne)),
-    forget: (ids: readonly string[]) => forgetExpired(options, ref, ids),
+    forget: (ids: readonly string[]) => room.forgetExpired(ref, ids),
   }
   return readPage(redis, rows, page)
 }
@@ -205,12 +205,13 @@ async function patch(
   ref: string,
   { id, fields, ...quota }: Change,
 ): Promise<Session> {
+  const { redis, room, scripts } = options
   const changes = Object.entries(textsOf(fields)).flat()
-  if (changes.length === 0) return asked(read(options.redis, ref, id))
+  if (changes.length === 0) return asked(read(redis, ref, id))
   checkId(id)
   const names = [...sessionKeys(ref, id), keys.storage(ref), keys.account(ref)]
   const words = [`${retentionS(options)} ${quotaWords(quota)}`, ...changes]
-  const reply = await withRoom(options, ref, () => options.scripts.run('patch', names, words))
+  const reply = await room.within(ref, () => scripts.run('patch', names, words))
   if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
   if (reply.word !== 'ok') throw new GatewayError('session_not_found')
   return found(sessionOf(rowIn(reply)))

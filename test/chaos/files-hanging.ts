@@ -13,7 +13,7 @@ import { sendError } from '../../src/http/reply.ts'
 import { newId } from '../../src/ids.ts'
 import { newRef } from '../../src/ledger/api-key.ts'
 import { s3Store } from '../../src/store/s3.ts'
-import { addSession, scriptsOn } from '../fixtures/file-rows.ts'
+import { addSession, partsOn } from '../fixtures/file-rows.ts'
 import { callerOf } from '../fixtures/files-http.ts'
 import { assertNothingLeft } from '../fixtures/files-left.ts'
 import { countEnds, sendUpload } from '../fixtures/files-uploads.ts'
@@ -32,7 +32,7 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   const readable = s3Store(s3Config(s3, world.prefix), { idleMs: 300 })
   for (const one of [store, readable]) t.teardown(() => one.close())
   const link = await connectLink(t, world.server.socket)
-  const book = createFileBook({ redis: link.client, scripts: scriptsOn(link), store })
+  const book = createFileBook({ ...partsOn(link), store })
   const shelf = createShelf(book, store)
   /** For what is to succeed, however late it is. */
   const patient = createShelf(book, world.store)

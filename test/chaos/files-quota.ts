@@ -22,7 +22,7 @@ import {
   fileRow,
   isForgotten,
   openFiles,
-  scriptsOn,
+  partsOn,
   storageOf,
 } from '../fixtures/file-rows.ts'
 import type { TestStore } from '../fixtures/file-rows.ts'
@@ -57,7 +57,7 @@ async function startBoth(t: Test) {
   const start = async (): Promise<Gateway> => {
     const proxy = await startDelayProxy(t, server.socket)
     const link = await connectLink(t, proxy.socket)
-    const options = { redis: link.client, scripts: scriptsOn(link), store }
+    const options = { ...partsOn(link), store }
     return {
       proxy,
       book: createFileBook({ ...options, retryMs: 0 }),

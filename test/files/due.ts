@@ -13,8 +13,7 @@ import { createFileBook } from '../../src/files/files.ts'
 import { createSweeper } from '../../src/files/sweeper.ts'
 import { newRef } from '../../src/ledger/api-key.ts'
 import { keys } from '../../src/redis.ts'
-import { createScripts, unavailable } from '../../src/scripts.ts'
-import { fileScripts } from '../../src/files/library.ts'
+import { unavailable } from '../../src/scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import {
   addFile,
@@ -25,7 +24,8 @@ import {
   openFiles,
   memoryStore,
   quotaBytes,
-  scriptsOn,
+  rowBytes,
+  partsOn,
   storageOf,
 } from '../fixtures/file-rows.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -97,7 +97,7 @@ t.test('a lost reply is asked for again, and counts once', async (t) => {
   await scripts.load()
   const proxy = await startDelayProxy(t, server.socket)
   const link = await connectLink(t, proxy.socket)
-  const book = createFileBook({ redis: link.client, scripts: scriptsOn(link), store })
+  const book = createFileBook({ ...partsOn(link), store })
   /** The command has run, and its reply is on the way, when the connection is cut. */
   const losing = async <T>(ask: Promise<T>, hasRun: () => Promise<boolean>): Promise<T> => {
     await until(hasRun)
@@ -110,12 +110,12 @@ t.test('a lost reply is asked for again, and counts once', async (t) => {
   proxy.stall()
   await losing(book.begin(ref, row), async () => (await dueOf(redis, ref)).length > 0)
   proxy.stall()
-  const reserved = book.reserve(ref, { id, bytes: 1000, quotaBytes: 3000 })
+  const reserved = book.reserve(ref, { id, bytes: 1000, quotaBytes: 4000 })
   await losing(reserved, async () => (await storageOf(redis, ref)).reserved > 0)
-  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 + rowBytes })
   store.objects.add(`files/${ref}/${id}`)
   proxy.stall()
-  const committed = book.commit(ref, row, { quotaBytes: 3000 })
+  const committed = book.commit(ref, row, { quotaBytes: 4000 })
   await losing(committed, async () => (await storageOf(redis, ref)).used > 0)
   t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
   t.strictSame(await book.read(ref, id), row)
@@ -168,8 +168,7 @@ t.test('in whatever order commands arrive, nothing due is forgotten', async (t) 
     const on = () => {
       const client = turns.actor(redis)
       const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
-      const own = createScripts({ link, library: fileScripts, onReply: () => undefined })
-      return { redis: client, scripts: own, store }
+      return { ...partsOn(link), store }
     }
     const uploader = async () => {
       const book = createFileBook({ ...on(), leaseMs: random(2) * 60_000, retryMs: 0 })

@@ -11,6 +11,7 @@ import {
   isForgotten,
   openFiles,
   quotaBytes,
+  rowBytes,
   storageOf,
 } from '../fixtures/file-rows.ts'
 
@@ -22,7 +23,7 @@ t.test('an upload is a record, then a row, and counts what it has', async (t) =>
   t.strictSame(await dueOf(redis, ref), [`upload ${id}`])
   t.notOk(await isForgotten(redis, ref))
   await book.reserve(ref, { id, bytes: 1000, quotaBytes })
-  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 + rowBytes })
   await t.rejects(book.read(ref, id), { code: 'file_not_found' }, 'no row before its time')
   await book.commit(ref, row, { quotaBytes })
   t.strictSame(await storageOf(redis, ref), { used: 700, reserved: 0 })
@@ -42,9 +43,9 @@ t.test('each step may be asked for again, and counts once', async (t) => {
   await twice(() => book.begin(ref, row))
   await twice(() => book.reserve(ref, { id: row.id, bytes: 1000, quotaBytes }))
   await book.begin(ref, row)
-  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 + rowBytes })
   await book.reserve(ref, { id: row.id, bytes: 10, quotaBytes })
-  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 }, 'never less')
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 + rowBytes }, 'never less')
   await twice(() => book.commit(ref, row, { quotaBytes }))
   await twice(() => book.abandon(ref, row.id))
   t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
@@ -54,9 +55,7 @@ t.test('each step may be asked for again, and counts once', async (t) => {
 t.test('the quota counts what is used, and what parallel uploads have reserved', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   await addFile({ book, store, ref }, { session, bytes: 600 })
-  const row = Number(await redis.hget(keys.storage(ref), 'rows'))
-  t.ok(row > 1280 && row < 2000, `${row} bytes of Redis a file`)
-  const most = { quotaBytes: 1000 + row }
+  const most = { quotaBytes: 1000 + 3 * rowBytes }
   const [one, other] = [fileRow({ session, bytes: 300 }), fileRow({ session, bytes: 200 })]
   const full = { code: 'storage_quota_exceeded' }
   for (const row of [one, other]) await book.begin(ref, row)
@@ -65,18 +64,51 @@ t.test('the quota counts what is used, and what parallel uploads have reserved',
   await book.reserve(ref, { id: other.id, bytes: 100, ...most })
   await t.rejects(book.commit(ref, other, most), full, 'more than was reserved')
   await book.abandon(ref, one.id)
-  const both = 800 + 2 * row
+  const both = 800 + 2 * rowBytes
   await t.rejects(book.commit(ref, other, { quotaBytes: both - 1 }), full)
   await book.commit(ref, other, { quotaBytes: both })
   t.strictSame(await storageOf(redis, ref), { used: 800, reserved: 0 })
   const empty = fileRow({ session, bytes: 0 })
   await book.begin(ref, empty)
-  await book.reserve(ref, { id: empty.id, bytes: 0, quotaBytes: 0 })
   await t.rejects(book.commit(ref, empty, { quotaBytes: both }), full, 'its row takes room')
-  await book.commit(ref, empty, { quotaBytes: both + row })
+  await book.commit(ref, empty, { quotaBytes: both + rowBytes })
   t.equal((await book.read(ref, empty.id)).bytes, 0)
   for (const { id } of [other, empty]) await book.remove(ref, id)
-  t.equal(await redis.hget(keys.storage(ref), 'rows'), `${row}`)
+  t.equal(await redis.hget(keys.storage(ref), 'rows'), `${rowBytes}`)
+})
+
+t.test('before an upload is refused, what expired sessions counted is freed', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const gone = Array.from({ length: 600 }, () => newId('sess'))
+  await redis.hset(keys.storage(ref), { sessions: 600 * 1500, ...byId(gone, 1500) })
+  const row = fileRow({ session, bytes: quotaBytes - 10_000 })
+  await book.begin(ref, row)
+  await book.reserve(ref, { id: row.id, bytes: row.bytes, quotaBytes })
+  await book.commit(ref, row, { quotaBytes })
+  t.ok(Number(await redis.hget(keys.storage(ref), 'sessions')) <= 10_000)
+  const [empty, kept] = [fileRow({ session, bytes: 0 }), newId('sess')]
+  await redis.hset(keys.storage(ref), { sessions: 9000, ...byId([kept], 9000) })
+  await book.begin(ref, empty)
+  await book.commit(ref, empty, { quotaBytes })
+})
+
+const byId = (ids: readonly string[], bytes: number) =>
+  Object.fromEntries(ids.map((id) => [id, bytes]))
+
+t.test('what was reserved is committed: the row has its room from the first byte on', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const rows = [2000, 3000].map((bytes) => fileRow({ session, bytes, filename: 'ü'.repeat(127) }))
+  const most = { quotaBytes: 5000 + 2 * rowBytes }
+  for (const { id, bytes } of rows) {
+    await book.begin(ref, { id, session })
+    await book.renew(ref, id)
+    const asked = book.reserve(ref, { id, bytes: bytes + 1, quotaBytes: bytes + rowBytes })
+    await t.rejects(asked, { code: 'storage_quota_exceeded' })
+    await book.reserve(ref, { id, bytes, ...most })
+  }
+  for (const row of rows) await book.commit(ref, row, most)
+  const stored = await redis.hmget(keys.storage(ref), 'used', 'rows', 'reserved')
+  t.strictSame(stored.map(Number), [5000, 2 * rowBytes, 0])
 })
 
 t.test('a file of before rows were counted gives back what it counted', async (t) => {
@@ -104,7 +136,11 @@ t.test('an upload for no session, or one that goes meanwhile, is refused', async
   await book.reserve(ref, { id: row.id, bytes: row.bytes, quotaBytes })
   await redis.del(keys.session(ref, session))
   await t.rejects(book.commit(ref, row, { quotaBytes }), none)
-  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 }, 'until the object is gone')
+  t.strictSame(
+    await storageOf(redis, ref),
+    { used: 0, reserved: 1000 + rowBytes },
+    'until the object is gone',
+  )
   await book.abandon(ref, row.id)
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
   t.strictSame(await dueOf(redis, ref), [])

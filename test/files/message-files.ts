@@ -20,9 +20,9 @@ import { tempDir } from '../fixtures/temp-dir.ts'
 const { signal } = new AbortController()
 
 async function open(t: Test, quotaBytes = 1_000_000) {
-  const { ref, session, redis, scripts } = await openFiles(t)
+  const { ref, session, redis, parts } = await openFiles(t)
   const store = diskStore(join(await tempDir(t), 'store'))
-  const book = createFileBook({ redis, scripts, store })
+  const book = createFileBook({ ...parts, store })
   const shelf = createShelf(book, store)
   const keeping = { ref, session, quotaBytes, signal }
   const keep = async (text: string, more: Partial<FileRow> = {}) => {

@@ -12,7 +12,7 @@ import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import type { ObjectStore } from '../../src/store/store.ts'
-import { dueOf, isForgotten, openFiles, quotaBytes } from '../fixtures/file-rows.ts'
+import { dueOf, isForgotten, openFiles, quotaBytes, rowBytes } from '../fixtures/file-rows.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -64,7 +64,7 @@ t.test('who is refused does not wait for a store that hangs', async (t) => {
   const hanging = Promise.withResolvers<void>()
   const { shelf, file, left } = await openShelf(t, { put, abandon: () => hanging.promise })
   await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
-  t.match(await left(), { storage: { reserved: String(content.length) } }, 'for now')
+  t.match(await left(), { storage: { reserved: String(content.length + rowBytes) } }, 'for now')
   hanging.resolve()
   await until(async () => (await left()).storage.reserved === '0')
 })

@@ -6,7 +6,6 @@ import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { keys } from '../../src/redis.ts'
-import { forgetExpired } from '../../src/sessions/expired.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
@@ -94,7 +93,7 @@ t.test('whatever is done, the sum is that of the rows', { timeout: 120_000 }, as
 })
 
 t.test('with retention, too, once those that have expired were met', async (t: Test) => {
-  const { book, options, redis, ref } = await openSessions(t, { retentionMs: 3_600_000 })
+  const { book, room, redis, ref } = await openSessions(t, { retentionMs: 3_600_000 })
   const random = seeded(7)
   const ids: string[] = []
   for (let i = 0; i < 40; i++) {
@@ -104,7 +103,7 @@ t.test('with retention, too, once those that have expired were met', async (t: T
     if (random(3) === 0) await redis.del(keys.session(ref, id))
     else if (random(4) === 0) await book.remove(ref, id)
   }
-  await forgetExpired(options, ref, ids)
+  await room.forgetExpired(ref, ids)
   const [storage, counted, rows] = await sums(redis, ref)
   t.ok(rows > 1024)
   t.strictSame([storage, counted], [rows, rows])

@@ -2,6 +2,8 @@
 
 import { hash } from 'node:crypto'
 import t from 'tap'
+import { newId } from '../../src/ids.ts'
+import { keys } from '../../src/redis.ts'
 import { filesYaml, startFiles, startUpload } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
@@ -49,7 +51,7 @@ t.test('an uploaded file is shown as the contract says, and comes back as it was
 t.test('the largest file is taken, one byte more is not, and nothing of it stays', async (t) => {
   const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { files: { max_bytes: 100KiB, allow: [text/plain, image/*] } }
-plans: { default: { storage: 257KiB } }
+plans: { default: { storage: 258KiB } }
 `
   const { own, gateway } = await startFiles(t, { yaml })
   t.equal((await own.make({ content: 'x'.repeat(102_400) })).bytes, 102_400)
@@ -62,6 +64,15 @@ plans: { default: { storage: 257KiB } }
   t.equal((await gateway.store.list('files/')).length, 2)
   t.strictSame(await gateway.store.unfinished('files/'), [])
   t.equal((await own.make({ content: 'x'.repeat(51_200) })).bytes, 51_200, 'what is left')
+})
+
+t.test('an upload meets sessions that have expired before it is refused', async (t) => {
+  const yaml = filesYaml.replace('plans: { default: { ', '$&storage: 1MiB, ')
+  const { own, gateway } = await startFiles(t, { yaml })
+  const counted = 1024 * 1024
+  const storage = { sessions: counted, [newId('sess')]: counted }
+  await gateway.redis.client.hset(keys.storage(own.ref), storage)
+  t.equal((await own.upload({ content: 'x' })).status, 201)
 })
 
 t.test('uploads that run have so much memory together, whosever they are', async (t) => {

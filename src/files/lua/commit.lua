@@ -9,11 +9,6 @@ local session, files, session_files, file, storage, due, account =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local id, session_id, bytes, quota, unpaid = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+) (%d+)$')
 local expires_at, minute = ARGV[2], ARGV[3]
-local row, size = {}, FILE_BYTES
-for i = 4, #ARGV do
-  row[#row + 1] = ARGV[i]
-  if i % 2 == 1 then size = size + weight(#ARGV[i]) end
-end
 local day_ms = 86400000
 
 local now = now_ms()
@@ -22,10 +17,13 @@ if not call('ZSCORE', due, 'upload ' .. id) then return { 'lost', now } end
 local left_ms = call('PTTL', session)
 if left_ms == -2 then return { 'session_not_found', now } end
 local own = call('HGET', storage, id)
-local more = number(bytes) + size - number(own)
-local stored = read_storage(storage, now)
-if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
-  return { 'storage_quota_exceeded', now }
+local more = number(bytes) + FILE_BYTES - number(own)
+-- What was reserved is not refused any more.
+if more > 0 then
+  local stored = read_storage(storage, now)
+  if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
+    return { 'storage_quota_exceeded', now }
+  end
 end
 local expiry_ms = number(expires_at) * 1000
 if expires_at ~= '' then
@@ -34,11 +32,11 @@ if expires_at ~= '' then
   call('ZADD', due, int(expiry_ms), 'expiry ' .. id)
 end
 
-call('HSET', file, 'row', int(size), unpack(row))
+call('HSET', file, 'row', int(FILE_BYTES), unpack(ARGV, 4))
 call('ZADD', files, 0, id)
 call('ZADD', session_files, 0, id)
 call('HINCRBY', storage, 'used', bytes)
-call('HINCRBY', storage, 'rows', int(size))
+call('HINCRBY', storage, 'rows', int(FILE_BYTES))
 call('HINCRBY', storage, 'reserved', int(-number(own)))
 call('HDEL', storage, id)
 call('ZREM', due, 'upload ' .. id)

@@ -1,6 +1,6 @@
 -- Purpose: what an upload needs in all counts at once, so that parallel ones never have more than the quota; renews its lease.
 -- KEYS: storage, due, account
--- ARGV: 1 file id; 2 bytes in all, less than before changes nothing; 3 `<quota> <quota without money>`; 4 lease, ms
+-- ARGV: 1 file id; 2 bytes of the file in all, less than before changes nothing; 3 `<quota> <quota without money>`; 4 lease, ms
 -- Reply: ok, now | storage_quota_exceeded, now | lost, now: its lease has ended
 
 local storage, due, account = KEYS[1], KEYS[2], KEYS[3]
@@ -11,13 +11,14 @@ local record = 'upload ' .. id
 local now = now_ms()
 if not call('ZSCORE', due, record) then return { 'lost', now } end
 local own = call('HGET', storage, id)
-local more = bytes - number(own)
-if more > 0 then
+local needed = bytes + FILE_BYTES
+local more = needed - number(own)
+if bytes > 0 and more > 0 then
   local stored = read_storage(storage, now)
   if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
     return { 'storage_quota_exceeded', now }
   end
-  call('HSET', storage, id, int(bytes))
+  call('HSET', storage, id, int(needed))
   call('HINCRBY', storage, 'reserved', int(more))
 end
 call('ZADD', due, int(now + lease_ms), record)

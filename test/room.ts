@@ -1,10 +1,10 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Redis } from 'ioredis'
-import { keys } from '../../src/redis.ts'
-import { forgetExpired, reclaim, withRoom } from '../../src/sessions/expired.ts'
-import { openSessions } from '../fixtures/sessions.ts'
-import { until } from '../fixtures/until.ts'
+import { keys } from '../src/redis.ts'
+import { createSessionBook } from '../src/sessions/sessions.ts'
+import { openSessions } from './fixtures/sessions.ts'
+import { until } from './fixtures/until.ts'
 
 const countedBy = async (redis: Redis, ref: string) =>
   Number(await redis.hget(keys.storage(ref), 'sessions'))
@@ -23,13 +23,13 @@ async function expire(t: Test) {
 }
 
 t.test('what an expired session counted is given back, once', async (t) => {
-  const { options, ref, redis, ids, gone, counted } = await expire(t)
+  const { room, ref, redis, ids, gone, counted } = await expire(t)
   t.equal(await countedBy(redis, ref), counted, 'nobody was told')
-  t.equal(await forgetExpired(options, ref, ids), 1)
+  t.equal(await room.forgetExpired(ref, ids), 1)
   t.equal(await countedBy(redis, ref), (counted / 3) * 2)
   t.strictSame(await redis.zrange(keys.sessions(ref), '0', '-1'), ids.slice(1))
   t.equal(await redis.hexists(keys.storage(ref), gone), 0)
-  await forgetExpired(options, ref, ids)
+  await room.forgetExpired(ref, ids)
   t.equal(await countedBy(redis, ref), (counted / 3) * 2)
 })
 
@@ -46,28 +46,25 @@ t.test('before a session is refused for want of room, expired ones are looked fo
 })
 
 t.test('where none has expired, what was refused is not asked again', async (t) => {
-  const { options, ref } = await openSessions(t)
+  const { room, ref } = await openSessions(t)
   let asked = 0
-  const refused = await withRoom(options, ref, async () => {
+  const refused = await room.within(ref, async () => {
     asked++
     return { word: 'storage_quota_exceeded' }
   })
   t.match([asked, refused.word], [1, 'storage_quota_exceeded'])
-  t.equal(await reclaim(options, ref), 0)
 })
 
 t.test(
   'a session that is kept for ever from now on is given back when it is deleted',
   async (t) => {
-    const { book, options, ref, redis, ids } = await expire(t)
+    const { book, options, room, ref, redis, ids } = await expire(t)
     const [, other = ''] = ids
-    const scripts = options.scripts
-    const { createSessionBook } = await import('../../src/sessions/sessions.ts')
-    const forever = createSessionBook({ redis, scripts, retentionMs: 0, replayKeepMs: 1000 })
+    const forever = createSessionBook({ ...options, retentionMs: 0 })
     await forever.patch(ref, other, { title: 'x' })
     t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
     for (const id of ids.slice(1)) await book.remove(ref, id)
-    await forgetExpired(options, ref, ids)
+    await room.forgetExpired(ref, ids)
     t.equal(await redis.exists(keys.storage(ref)), 0, 'nothing is left')
   },
 )
