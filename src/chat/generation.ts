@@ -17,7 +17,7 @@ import { countText } from '../ledger/count-pieces.ts'
 import type { Answer, BackendRequest } from '../plugin.ts'
 import { errorBodyBytes, relayedRefusal } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { finishesAlone, outcome } from './generating.ts'
+import { finishesAlone, forgetBody, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
 import { readWhole } from './whole-answer.ts'
@@ -125,6 +125,7 @@ async function streamed(generation: Generation, backend: BackendAnswer): Promise
 /** No status before the whole answer is here: it can always say what went wrong. */
 async function whole(generation: Generation, backend: BackendAnswer): Promise<Answer> {
   const { run, deadline } = generation
+  forgetBody(generation, backend)
   const body = await readAnswer(generation, backend)
   const event = { event: undefined, data: body.toString('latin1') }
   run.event?.(event)

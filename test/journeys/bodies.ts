@@ -12,6 +12,7 @@ import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { Reading, refOf } from '../fixtures/money.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
+import { until } from '../fixtures/until.ts'
 
 const mebibyte = 2 ** 20
 
@@ -105,6 +106,32 @@ t.test('streams hold the memory of their bodies no longer than until they begin'
   await isServed(t, gateway, (await gateway.account(1000)).key)
   gate.open()
   for (const reading of readings) t.match(await reading.end(), /\[DONE\]/)
+})
+
+t.test('nor do answers that come whole, once their head is there', async (t) => {
+  const gate = new Gate()
+  const model = chat()
+  const { backend, gateway } = await start(t, async (call) => {
+    if (call.json['user'] !== 'attacker') return model(call)
+    call.res.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
+    await gate.wait()
+    call.res.end('{"choices":[{"index":0,"finish_reason":"stop","message":{"content":"Hi"}}]}')
+  })
+  const attacker = await gateway.account(1_000_000)
+  const body = asking(image(3 * mebibyte), { user: 'attacker' })
+  const answers: Promise<Response>[] = []
+  for (let i = 0; i < 9; i++) {
+    await until(async () => {
+      const answer = gateway.call('/v1/chat', attacker.key, body)
+      const asked = backend.request(i).then(() => true)
+      const isAsked = await Promise.race([answer.then(() => false), asked])
+      if (isAsked) answers.push(answer)
+      return isAsked
+    })
+  }
+  await isServed(t, gateway, (await gateway.account(1000)).key)
+  gate.open()
+  for (const answer of answers) t.equal((await answer).status, 200)
 })
 
 t.test('of a stranger nothing over 4 KiB is parsed, and nothing is read', async (t) => {
