@@ -16,7 +16,6 @@ import { shareOf } from './http/slow-reader.ts'
 import type { HttpListener } from './http/server.ts'
 import { parseTarget } from './http/target.ts'
 import type { Target } from './http/target.ts'
-import { turns } from './http/turns.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
@@ -231,7 +230,7 @@ class HttpWire implements Wire {
     if (body.length <= smallBytes) return body
     // Also where it can't be parsed: what a refusal has cost is counted.
     x.body = body
-    claim.take(await parseAhead(body, { turns, ref: x.caller?.ref ?? '', keptChars }))
+    claim.take(await parseAhead(body, { ref: x.caller?.ref ?? '', keptChars }))
     return body
   }
 

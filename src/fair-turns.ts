@@ -1,5 +1,6 @@
-// Work that is done a few at a time, and of each account one: who asks for much waits behind himself, and what takes long
-// of one account leaves the others' places. Knows no time-outs; how many may wait is bounded by those who ask.
+// Work that accounts share out among them: so much at a time, and of each account one, so that who asks for much waits
+// behind himself. And long work on the event loop: in pieces of a few milliseconds, one piece a turn of the loop, accounts
+// in turn. Knows no time-outs; how many may wait is bounded by those who ask.
 
 export class FairTurns {
   readonly #most: number
@@ -44,4 +45,36 @@ export class FairTurns {
       return
     }
   }
+}
+
+const pieceMs = 4
+const byAccount = new FairTurns(Infinity)
+
+/** Calls `step` until it answers. Within an account, what was begun first is finished first. Rejects with what `step` throws. */
+export function inTurns<T>(ref: string, step: () => T | undefined): Promise<T> {
+  return byAccount.run(ref, async () => {
+    for (;;) {
+      await nextTurn()
+      const until = performance.now() + pieceMs
+      do {
+        const result = step()
+        if (result !== undefined) return result
+      } while (performance.now() < until)
+    }
+  })
+}
+
+/** One for each account that has work to do. */
+const waiting: (() => void)[] = []
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(giveTurn)
+  })
+}
+
+function giveTurn(): void {
+  const resume = waiting.shift()
+  if (waiting.length > 0) setImmediate(giveTurn)
+  resume?.()
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FairTurns } from '../src/fair-turns.ts'
+import { FairTurns, inTurns } from '../src/fair-turns.ts'
 
 t.test('what hangs of one account is waited for by that account alone', async (t) => {
   const turns = new FairTurns(2)
@@ -41,4 +41,52 @@ t.test('what fails is told, and the next has its turn', async (t) => {
   await t.rejects(failed, { message: 'no' })
   t.equal(await next, 'yes')
   t.equal(await turns.run('b', async () => 'free'), 'free')
+})
+
+/** Takes so many pieces; each step is one, since it takes longer than a piece may. */
+function work(ref: string, { pieces, log }: { pieces: number; log: string[] }) {
+  let left = pieces
+  return inTurns(ref, () => {
+    const until = performance.now() + 5
+    while (performance.now() < until);
+    log.push(ref)
+    return --left === 0 ? ref : undefined
+  })
+}
+
+t.test('between two pieces the event loop turns', async (t) => {
+  let loops = 0
+  const tick = () => {
+    loops++
+    ticking = setImmediate(tick)
+  }
+  let ticking = setImmediate(tick)
+  await work('a', { pieces: 10, log: [] })
+  clearImmediate(ticking)
+  t.ok(loops >= 9, `${loops} loops`)
+})
+
+t.test('accounts take turns, and within one the first is finished first', async (t) => {
+  const log: string[] = []
+  const ended: string[] = []
+  const all = [
+    work('greedy', { pieces: 3, log }).then(() => ended.push('first')),
+    work('greedy', { pieces: 3, log }).then(() => ended.push('second')),
+    work('other', { pieces: 2, log }).then(() => ended.push('other')),
+  ]
+  await Promise.all(all)
+  t.strictSame(log.slice(0, 4), ['greedy', 'other', 'greedy', 'other'])
+  t.strictSame(ended, ['other', 'first', 'second'])
+})
+
+t.test('who fails keeps nobody waiting', async (t) => {
+  let steps = 0
+  t.equal(await inTurns('a', () => (++steps === 100 ? 'done' : undefined)), 'done')
+  const fail = () => {
+    throw new Error('broken')
+  }
+  const failing = inTurns('a', fail)
+  const after = inTurns('a', () => 'after')
+  await t.rejects(failing, { message: 'broken' })
+  t.equal(await after, 'after')
 })

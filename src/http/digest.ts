@@ -2,7 +2,7 @@
 
 import { createHash, hash } from 'node:crypto'
 import type { BinaryToTextEncoding } from 'node:crypto'
-import { turns } from './turns.ts'
+import { inTurns } from '../fair-turns.ts'
 
 const pieceBytes = 256 * 1024
 
@@ -19,7 +19,7 @@ export async function sha256InTurns(
   if (bytes.length <= pieceBytes) return hash('sha256', bytes, encoding)
   const digest = createHash('sha256')
   let from = 0
-  return await turns.take(ref, () => {
+  return await inTurns(ref, () => {
     digest.update(bytes.subarray(from, from + pieceBytes))
     from += pieceBytes
     return from < bytes.length ? undefined : digest.digest(encoding)

@@ -4,12 +4,12 @@
 // key is known; parsed here, it would hold the event loop.
 
 import { isUtf8 } from 'node:buffer'
+import { inTurns } from '../fair-turns.ts'
 import { JsonParse, maxMembers, memberTwice, tooManyMembers } from './json-parse.ts'
 import type { JsonParseOptions, Member, ParsedObject } from './json-parse.ts'
 import { passed, skipSpace, skipString, skipValue } from './json-skip.ts'
 import { parseText } from './json-string.ts'
 import { brokenJson, invalidJson } from './refusals.ts'
-import type { Turns } from './turns.ts'
 
 export type { Member } from './json-parse.ts'
 
@@ -30,7 +30,6 @@ export const smallBytes = 4096
 const aheadOf = new WeakMap<Buffer, ParsedObject>()
 
 export interface ParseAhead extends JsonParseOptions {
-  readonly turns: Turns
   /** Whose turn it is. */
   readonly ref: string
 }
@@ -42,13 +41,10 @@ const itemBytes = 64
  * Parses a large body in pieces, of which `scanJson` then knows. Nothing to do for a small one. Answers how many bytes its
  * values take, as far as they are kept. Throws `invalid_json`.
  */
-export async function parseAhead(
-  body: Buffer,
-  { turns, ref, ...options }: ParseAhead,
-): Promise<number> {
+export async function parseAhead(body: Buffer, { ref, ...options }: ParseAhead): Promise<number> {
   if (body.length <= smallBytes) return 0
   const parse = new JsonParse(body, options)
-  const parsed = await turns.take(ref, () => parse.step())
+  const parsed = await inTurns(ref, () => parse.step())
   aheadOf.set(body, parsed)
   return parsed.chars + parsed.items * itemBytes
 }

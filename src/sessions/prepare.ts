@@ -11,8 +11,8 @@ import { inlineBytes, overcounted, partOf, standIn, tokensOf } from '../files/fi
 import type { BackendPart, FileReference } from '../files/file-reference.ts'
 import type { NewImage, Wanted } from '../files/message-files.ts'
 import type { FileRow } from '../files/file-row.ts'
+import { inTurns } from '../fair-turns.ts'
 import { parseAhead } from '../http/json-scan.ts'
-import { turns } from '../http/turns.ts'
 import { idAfter, newId } from '../ids.ts'
 import { attach } from './attaching.ts'
 import type { Attached } from './attaching.ts'
@@ -69,8 +69,8 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
     const texts: string[] = []
     for (const draft of messages) {
       // Each image is a copy or two of megabytes.
-      if (typeof draft !== 'string') await turns.giveWay(options.ref)
-      texts.push(fill(draft, part))
+      const filled = () => fill(draft, part)
+      texts.push(typeof draft === 'string' ? draft : await inTurns(options.ref, filled))
     }
     return await requestOf(texts, options)
   }
@@ -112,7 +112,7 @@ async function requestOf(
   { model, ref, send: { parameters } }: Pick<PrepareOptions, 'model' | 'ref' | 'send'>,
 ): Promise<ChatRequest> {
   const body = composeBody({ model: model.id, messages, parameters })
-  await parseAhead(body, { turns, ref })
+  await parseAhead(body, { ref })
   const request = chat && parseChatRequest(body, chat, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
   if (request.refusal) throw request.refusal
