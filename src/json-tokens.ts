@@ -84,8 +84,8 @@ export class JsonTokens {
   }
 }
 
-/** Of the closing quote; the end of the text where there is none. */
-function stringEnd(text: Buffer, from: number, to: number): number {
+/** Of the closing quote, from behind the opening one; `to` where there is none. */
+export function stringEnd(text: Buffer, from: number, to: number): number {
   let i = from
   let bytes = byHandBytes
   while (i < to) {
@@ -108,7 +108,8 @@ function stringEnd(text: Buffer, from: number, to: number): number {
   return to
 }
 
-const isSpace = (c: number): boolean => c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
+export const isSpace = (c: number | undefined): boolean =>
+  c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
 
 /** White space, commas, and a colon behind something that is no key. */
 const isBetween = (c: number): boolean => isSpace(c) || c === 0x2c || c === colon

@@ -19,6 +19,7 @@ export class Generated {
   #recent = ''
   #flat: string[] = []
   #flatChars = 0
+  /** Code points, not bytes and not escapes. */
   #chars = 0
   #waiting = 0
   #counted = 0
@@ -31,11 +32,6 @@ export class Generated {
 
   constructor(count: Count) {
     this.#count = count
-  }
-
-  /** Code points, not bytes and not escapes. */
-  get chars(): number {
-    return this.#chars
   }
 
   add(piece: string): void {

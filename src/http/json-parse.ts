@@ -4,7 +4,8 @@
 
 import { isUtf8 } from 'node:buffer'
 import type { GatewayError } from '../errors.ts'
-import { isPlain, isSpace, maxDepth, skipSpace, tooDeep, unfinished } from './json-skip.ts'
+import { isSpace } from '../json-tokens.ts'
+import { isPlain, maxDepth, skipSpace, tooDeep, unfinished } from './json-skip.ts'
 import { StringReader } from './json-string.ts'
 import { brokenJson, invalidJson } from './refusals.ts'
 

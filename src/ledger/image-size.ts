@@ -4,12 +4,18 @@
 /** Segments before the size of a JPEG, blocks before the first frame of a GIF. */
 const maxSegments = 64
 
-/** `base64` is what stands behind the comma of a data URL, `to` its end. */
-export function imagePixels(text: Buffer, base64: number, to: number): number | undefined {
-  const at: Bytes = (from, length) => window(text, { base64, to }, { from, length })
+/** Of base64 in a text. */
+export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
+  const at: Bytes = (place, length) => {
+    const start = from + Math.floor(place / 3) * 4
+    const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
+    // White space or an escape within base64 shifts all behind it: then nothing is recognised.
+    const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
+    return bytes.subarray(place % 3, (place % 3) + length)
+  }
   const head = at(0, 30)
   const word = head.toString('latin1')
-  if (word.startsWith('\x89PNG\r\n\x1a\n')) return area(head, { wide: 16, high: 20, bytes: 4 })
+  if (word.startsWith('\x89PNG\r\n\x1a\n')) return pngPixels(head)
   if (word.startsWith('\xff\xd8')) return jpegPixels(at)
   if (word.startsWith('GIF8')) return gifPixels(at, head)
   if (word.startsWith('RIFF') && word.slice(8, 12) === 'WEBP') return webpPixels(head)
@@ -17,36 +23,10 @@ export function imagePixels(text: Buffer, base64: number, to: number): number | 
 }
 
 /** Bytes of the image; fewer at its end. */
-type Bytes = (from: number, length: number) => Buffer
+type Bytes = (place: number, length: number) => Buffer
 
-interface Place {
-  readonly base64: number
-  readonly to: number
-}
-
-function window(text: Buffer, { base64, to }: Place, { from, length }: Window): Buffer {
-  const group = Math.floor(from / 3)
-  const start = base64 + group * 4
-  const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
-  if (start >= end) return nothing
-  const skipped = from - group * 3
-  // White space or an escape within base64 shifts all behind it: then nothing is recognised.
-  return Buffer.from(text.toString('latin1', start, end), 'base64').subarray(
-    skipped,
-    skipped + length,
-  )
-}
-
-interface Window {
-  readonly from: number
-  readonly length: number
-}
-
-const nothing = Buffer.alloc(0)
-
-function area(head: Buffer, { wide, high, bytes }: { wide: number; high: number; bytes: number }) {
-  if (head.length < Math.max(wide, high) + bytes) return undefined
-  return head.readUIntBE(wide, bytes) * head.readUIntBE(high, bytes)
+function pngPixels(head: Buffer): number | undefined {
+  return head.length < 24 ? undefined : head.readUInt32BE(16) * head.readUInt32BE(20)
 }
 
 function jpegPixels(at: Bytes): number | undefined {
@@ -76,10 +56,8 @@ function gifPixels(at: Bytes, head: Buffer): number | undefined {
   for (let i = 0; i < maxSegments; i++) {
     const block = at(place, 9)
     if (block[0] === 0x2c && block.length === 9) {
-      const [wide, high] = [
-        Math.max(head.readUInt16LE(6), block.readUInt16LE(1) + block.readUInt16LE(5)),
-        Math.max(head.readUInt16LE(8), block.readUInt16LE(3) + block.readUInt16LE(7)),
-      ]
+      const wide = Math.max(head.readUInt16LE(6), block.readUInt16LE(1) + block.readUInt16LE(5))
+      const high = Math.max(head.readUInt16LE(8), block.readUInt16LE(3) + block.readUInt16LE(7))
       return wide * high
     }
     if (block[0] !== 0x21) return undefined

@@ -90,7 +90,7 @@ t.test('what clients have not taken stays within their share, and comes back', a
   const { answers, ask } = await serve(t, { readerStallMs: 60_000, unsent })
   const first = await ask()
   await until(() => answers.length === 1)
-  const held = pool.usedBy('a')
+  const held = pool.used
   t.ok(held > 16 * MiB && held <= long.length + 1000, `${held}`)
   await ask()
   await until(() => answers.length === 2)
