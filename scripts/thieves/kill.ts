@@ -4,11 +4,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Random } from '../../test/fixtures/random.ts'
 import { until } from '../../test/fixtures/until.ts'
-import { settledBalance } from './books.ts'
 import { ask } from './client.ts'
 import { documents, images, plain } from './loads.ts'
 import type { ModelName } from './models.ts'
 import { maxOutputTokens } from './models.ts'
+import { settledBalance } from './play.ts'
 import type { Result } from './play.ts'
 import { stays } from './strategy.ts'
 import type { Truth } from './truth.ts'
@@ -57,7 +57,7 @@ export async function playKill(world: World, random: Random): Promise<readonly R
     running.map(async ({ name, model, account, truth, answered }, i) => {
       await answered
       await truth.idle()
-      const { spent, owed = 0, balance } = await settledBalance(world.gateways[0], account)
+      const { spent, owed, balance } = await settledBalance(world.gateways[0], account)
       // What a backend hides until its report, nobody can know of a gateway that did not live to read it.
       const isHidden = model === 'hidden'
       const isStolen = !isHidden && spent + owed < Math.min(before[i] ?? 0, truth.cost)

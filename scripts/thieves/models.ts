@@ -1,11 +1,11 @@
 // The models that thieves meet: how the backend behind each behaves, what it costs, and the gateway.yaml that offers
-// them all. Keys of newer gateways are written only where the gateway under test takes them.
+// them all.
 
 /** How a backend says what it used. `asked`: in every chunk, where `continuous_usage_stats` asks for it. */
-export type UsageReport = 'end' | 'each' | 'asked' | 'never'
+type UsageReport = 'end' | 'each' | 'asked' | 'never'
 
 /** Where what is generated stands in an answer. */
-export type Shape = 'content' | 'tool' | 'custom' | 'audio' | 'ids' | 'unknown'
+type Shape = 'content' | 'tool' | 'custom' | 'audio' | 'ids' | 'unknown'
 
 export interface Mode {
   readonly usage: UsageReport
@@ -26,27 +26,26 @@ export interface Mode {
   readonly endpoints?: readonly string[]
   /** Balance tokens a model token; 1 and 1 where not given. */
   readonly price?: { readonly input: number; readonly output: number }
-  /** Keys of the model in gateway.yaml that old gateways refuse. */
-  readonly newer?: Readonly<Record<string, string>>
-  /** Keys of its target that old gateways refuse. */
-  readonly newerTarget?: Readonly<Record<string, string>>
+  /** More keys of the model in gateway.yaml, and of its target. */
+  readonly keys?: Readonly<Record<string, string>>
+  readonly targetKeys?: Readonly<Record<string, string>>
 }
 
 export const maxOutputTokens = 2000
 export const answerBytes = 2 * 1024 * 1024
 
-export const modes = {
+const modes = {
   end: { usage: 'end' },
-  each: { usage: 'each', newerTarget: { continuous_usage_stats: 'true' } },
-  asked: { usage: 'asked', newerTarget: { continuous_usage_stats: 'true' } },
+  each: { usage: 'each', targetKeys: { continuous_usage_stats: 'true' } },
+  asked: { usage: 'asked', targetKeys: { continuous_usage_stats: 'true' } },
   never: { usage: 'never' },
   hidden: {
     usage: 'end',
     hiddenTokens: 12_000,
     maxOutputTokens: 20_000,
-    newer: { hidden_reasoning: 'true' },
+    keys: { hidden_reasoning: 'true' },
   },
-  finish: { usage: 'end', newer: { on_leave: 'finish' } },
+  finish: { usage: 'end', keys: { on_leave: 'finish' } },
   tools: { usage: 'end', shape: 'tool' },
   custom: { usage: 'end', shape: 'custom' },
   audio: { usage: 'end', shape: 'audio' },
@@ -71,7 +70,7 @@ export const modes = {
 
 export type ModelName = keyof typeof modes
 
-export const modelNames = Object.keys(modes) as readonly ModelName[]
+const modelNames = Object.keys(modes) as readonly ModelName[]
 
 export const modeOf = (name: ModelName): Mode => modes[name]
 
@@ -81,31 +80,19 @@ export function isModelName(name: string): name is ModelName {
 
 export const priceOf = (name: ModelName) => modeOf(name).price ?? { input: 1, output: 1 }
 
-/** The keys that a gateway may not know yet. */
-export const newerKeys: readonly string[] = [
-  ...new Set(modelNames.flatMap((name) => Object.keys(modeOf(name).newer ?? {}))),
-  ...new Set(modelNames.flatMap((name) => Object.keys(modeOf(name).newerTarget ?? {}))),
-]
-
-export interface Offer {
-  readonly backendUrl: string
-  /** Of `newerKeys`, those that the gateway takes. */
-  readonly known: ReadonlySet<string>
+export function modelsYaml(backendUrl: string): string {
+  return `models:\n${modelNames.map((name) => modelYaml(name, backendUrl)).join('')}`
 }
 
-export function modelsYaml({ backendUrl, known }: Offer): string {
-  return `models:\n${modelNames.map((name) => modelYaml(name, { backendUrl, known })).join('')}`
-}
-
-function modelYaml(name: ModelName, { backendUrl, known }: Offer): string {
+function modelYaml(name: ModelName, backendUrl: string): string {
   const {
     endpoints = ['chat'],
     maxOutputTokens: most = maxOutputTokens,
-    newer = {},
-    newerTarget = {},
+    keys = {},
+    targetKeys = {},
   } = modeOf(name)
   const { input, output } = priceOf(name)
-  const target = { url: `'${backendUrl}'`, ...chosen(newerTarget, known) }
+  const target = { url: `'${backendUrl}'`, ...targetKeys }
   const model = {
     targets: `[${flow(target)}]`,
     endpoints: `[${endpoints.join(', ')}]`,
@@ -113,13 +100,9 @@ function modelYaml(name: ModelName, { backendUrl, known }: Offer): string {
     price: flow({ input: String(input), output: output.toFixed(6) }),
     context_window: '20000000',
     max_output_tokens: String(most),
-    ...chosen(newer, known),
+    ...keys,
   }
   return `  ${name}: ${flow(model)}\n`
-}
-
-function chosen(keys: Readonly<Record<string, string>>, known: ReadonlySet<string>) {
-  return Object.fromEntries(Object.entries(keys).filter(([key]) => known.has(key)))
 }
 
 function flow(fields: Readonly<Record<string, string>>): string {

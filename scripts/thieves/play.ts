@@ -3,8 +3,9 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
+import { balanceOf } from '../../test/fixtures/money.ts'
 import type { Random } from '../../test/fixtures/random.ts'
-import { settledBalance } from './books.ts'
+import { eventually } from '../../test/fixtures/until.ts'
 import { ask } from './client.ts'
 import type { Answered, Leaving } from './client.ts'
 import { modeOf } from './models.ts'
@@ -59,7 +60,7 @@ export async function play(world: World, strategy: Strategy, random: Random): Pr
   const body = bodyOf(strategy, random)
   const answered = await send(gateway, account, { strategy, body, trace, truth })
   await truth.idle()
-  const { spent, owed = 0, balance } = await settledBalance(gateway, account)
+  const { spent, owed, balance } = await settledBalance(gateway, account)
   const { name, item, model, mount = 'v1', leaving } = strategy
   const line = {
     name,
@@ -74,6 +75,14 @@ export async function play(world: World, strategy: Strategy, random: Random): Pr
   }
   const fault = balance < 0 ? 'a negative balance' : faultOf(strategy, truth, spent + owed)
   return { ...line, fault }
+}
+
+/** When nothing is held any more. */
+export function settledBalance(gateway: OwnProcess, account: Account) {
+  return eventually(async () => {
+    const balance = await balanceOf(gateway, account)
+    return balance.reserved === 0 ? balance : undefined
+  }, 60_000)
 }
 
 function bodyOf(strategy: Strategy, random: Random): string {

@@ -4,6 +4,7 @@
 import { Agent, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import type { World } from './world.ts'
 
 export interface Sequence {
@@ -26,10 +27,7 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
     const req = request(url, { agent, headers, method: body ? 'POST' : 'GET' })
     req.end(body)
     const [res] = (await once(req, 'response')) as [IncomingMessage]
-    const parts: Buffer[] = []
-    // Until the last byte of the answer, and not a moment longer.
-    for await (const part of res as AsyncIterable<Buffer>) parts.push(part)
-    return { status: res.statusCode ?? 0, text: Buffer.concat(parts).toString() }
+    return { status: res.statusCode ?? 0, text: await text(res) }
   }
   let left = grant
   let refused = 0

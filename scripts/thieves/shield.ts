@@ -2,14 +2,14 @@
 // the locks are dropped. And a debt: what an account cannot pay is owed, and nothing that costs is served until it is paid.
 
 import { randomBytes } from 'node:crypto'
-import type { Account } from '../../test/fixtures/gateway.ts'
+import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
+import { balanceOf } from '../../test/fixtures/money.ts'
 import type { Random } from '../../test/fixtures/random.ts'
 import { until } from '../../test/fixtures/until.ts'
-import { balanceOf, settledBalance, topUp } from './books.ts'
 import { ask } from './client.ts'
 import { dense, images } from './loads.ts'
 import { maxOutputTokens } from './models.ts'
-import { play } from './play.ts'
+import { play, settledBalance } from './play.ts'
 import type { Result } from './play.ts'
 import { stays } from './strategy.ts'
 import type { Truth } from './truth.ts'
@@ -31,7 +31,7 @@ export async function playShield(world: World, random: Random): Promise<Result> 
   const bodies = [images(8, 5376), dense(random, 10_000)]
   for (const body of bodies) await raise(world, { account, truth, trace, body })
   await truth.idle()
-  const { spent, owed = 0, balance } = await settledBalance(gateway, account)
+  const { spent, owed, balance } = await settledBalance(gateway, account)
   const { requests, cost } = truth
   const faults = [
     ...(spent + owed < cost ? ['stolen'] : []),
@@ -100,7 +100,7 @@ export async function playDebt(world: World, random: Random): Promise<readonly R
   await expect('end', refusal, 'half paid')
   await topUp(gateway, account, Math.ceil(made.owed / 2) + 1000)
   await expect('end', '200', 'all paid')
-  const { owed = 0, spent, balance } = await settledBalance(gateway, account)
+  const { owed, spent, balance } = await settledBalance(gateway, account)
   if (owed > 0 || balance < 0) faults.push(`still owed: ${owed}, balance ${balance}`)
   if (spent < made.truth) faults.push('never paid')
   const ending = 'tops up'
@@ -108,4 +108,9 @@ export async function playDebt(world: World, random: Random): Promise<readonly R
     made,
     { ...made, name: 'a debt, paid', ending, paid: spent, owed, fault: faults.join('; ') },
   ]
+}
+
+async function topUp(gateway: OwnProcess, { id }: Account, amount: number): Promise<void> {
+  const answer = await gateway.admin('POST', `accounts/${id}/topup`, { amount })
+  if (!answer.ok) throw new Error(`topup: ${answer.status} ${await answer.text()}`)
 }

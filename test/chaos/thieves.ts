@@ -1,9 +1,8 @@
 // Each way to steal that is known, once, and mixtures of them from a fixed seed: `npm run thieves` does it for longer.
 
 import t from 'tap'
-import { faultsOf, robMoney } from '../../scripts/thieves/money.ts'
+import { faultsOf, robMoney, strategies } from '../../scripts/thieves/money.ts'
 import { moneyText } from '../../scripts/thieves/report.ts'
-import { strategies } from '../../scripts/thieves/strategies/all.ts'
 import { startWorld } from '../../scripts/thieves/world.ts'
 
 const seed = 20_261_122

@@ -17,8 +17,8 @@ export interface Attack {
 
 const MiB = 2 ** 20
 const sessions = '/api/chat/sessions'
-/** As large as `/api` lets a body be, and as large as `instructions` may be where they have a bound of their own. */
-const instructionBytes = [MiB - 1000, 32 * 1024 - 10]
+/** Nearly as large as they may be. */
+const instructionBytes = 32 * 1024 - 10
 
 export const attacks: Readonly<Record<string, Attack>> = {
   'sessions with long instructions': { item: 9, run: (one, answers) => fill(one, answers, false) },
@@ -54,15 +54,13 @@ async function fill(
   answers: Record<string, number>,
   isDeleted: boolean,
 ) {
-  let size = 0
+  const body = JSON.stringify({ instructions: 'i'.repeat(instructionBytes) })
   await steadily({ ms, perSecond: 10 }, async (i) => {
     const url = (urls[i % 2] ?? '') + sessions
     const key = poorKeys[0] ?? ''
-    const body = JSON.stringify({ instructions: 'i'.repeat(instructionBytes[size] ?? 0) })
     const made = await call({ url, key, body, headers: { 'idempotency-key': randomUUID() } })
     tell(answers, made)
-    if (made.status === 400 || made.status === 413) size = 1
-    const id = /"id":"(sess_\w+)"/.exec(made.text)?.[1]
+    const id = sessionIn(made)
     if (isDeleted && id) await call({ method: 'DELETE', url: `${url}/${id}`, key })
   })
 }
@@ -148,19 +146,19 @@ async function flood(one: Assault, answers: Record<string, number>) {
 /** Sessions whose list is long: 8 MiB of instructions, or as much as there may be. */
 async function hoard({ urls, poorKeys }: Assault, answers: Record<string, number>) {
   const key = poorKeys[0] ?? ''
-  for (const bytes of instructionBytes) {
-    const body = JSON.stringify({
-      instructions: 'i'.repeat(bytes),
-      metadata: { a: 'm'.repeat(500) },
-    })
-    for (let made = 0; made < 8 * MiB; made += bytes) {
-      const answer = await call({ url: urls[0] + sessions, key, body })
-      tell(answers, answer)
-      if (answer.status !== 201) break
-    }
-    if (answers['201']) return
+  const instructions = 'i'.repeat(instructionBytes)
+  const body = JSON.stringify({ instructions, metadata: { a: 'm'.repeat(500) } })
+  for (let made = 0; made < 8 * MiB; made += instructionBytes) {
+    const answer = await call({ url: urls[0] + sessions, key, body })
+    tell(answers, answer)
+    if (answer.status !== 201) return
   }
 }
+
+const sessionIn = ({ text }: { readonly text: string }) => /"id":"(sess_\w+)"/.exec(text)?.[1] ?? ''
+
+const newSession = async (url: string, key: string) =>
+  sessionIn(await call({ url: url + sessions, key, body: '{}' }))
 
 async function unread({ urls, poorKeys, ms }: Assault, answers: Record<string, number>) {
   const head = headOf(`${sessions}?limit=100`, poorKeys[0] ?? '')
@@ -171,8 +169,7 @@ let spoken = ''
 
 /** A session of four messages of nearly 1 MiB. */
 async function converse({ urls, richKey: key }: Assault, answers: Record<string, number>) {
-  const made = await call({ url: urls[0] + sessions, key, body: '{}' })
-  const id = /"id":"(sess_\w+)"/.exec(made.text)?.[1] ?? ''
+  const id = await newSession(urls[0], key)
   spoken = `${sessions}/${id}/messages`
   const content = 'all of the words '.repeat(Math.floor((0.9 * MiB) / 17))
   const body = JSON.stringify({ model: 'free', content, stream: false, max_tokens: 16 })
@@ -194,8 +191,7 @@ let replayed = ''
 
 /** A message with 5 MiB of frames. */
 async function speak({ urls, richKey: key }: Assault, answers: Record<string, number>) {
-  const made = await call({ url: urls[0] + sessions, key, body: '{}' })
-  const id = /"id":"(sess_\w+)"/.exec(made.text)?.[1] ?? ''
+  const id = await newSession(urls[0], key)
   const body = JSON.stringify({ model: 'huge', content: 'Hi', max_tokens: 1600 })
   const said = await call({ url: `${urls[0]}${sessions}/${id}/messages`, key, body })
   tell(answers, { status: said.status, text: '' })
@@ -208,22 +204,19 @@ async function replays({ urls, richKey, ms }: Assault, answers: Record<string, n
   answers['opened'] = await keepOpen(200, ms, () => hold(urls[0], head, { reads: false }))
 }
 
+const partHead = (mark: string) =>
+  `--${mark}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`
+
 async function slowUploads({ urls, poorKeys, ms }: Assault, answers: Record<string, number>) {
   const mark = 'slow'
-  const ids = await Promise.all(
-    poorKeys.slice(0, 2).map(async (key) => {
-      const made = await call({ url: urls[0] + sessions, key, body: '{}' })
-      return /"id":"(sess_\w+)"/.exec(made.text)?.[1] ?? ''
-    }),
-  )
-  const file = `--${mark}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nabc`
+  const ids = await Promise.all(poorKeys.slice(0, 2).map((key) => newSession(urls[0], key)))
   const more = [
     `Content-Type: multipart/form-data; boundary=${mark}`,
     `Content-Length: ${MiB / 16}`,
   ]
   const open = (i: number) => {
     const path = `/api/files/upload?session_id=${ids[i % 2]}`
-    return hold(urls[0], headOf(path, poorKeys[i % 2] ?? '', more, 'POST') + file)
+    return hold(urls[0], headOf(path, poorKeys[i % 2] ?? '', more, 'POST') + partHead(mark) + 'abc')
   }
   // A byte every 10 s is one at most while this lasts.
   answers['opened'] = await keepOpen(40, ms, open)
@@ -232,12 +225,10 @@ async function slowUploads({ urls, poorKeys, ms }: Assault, answers: Record<stri
 /** Up to the quota, and beyond it where it can. */
 async function store({ urls, poorKeys, ms }: Assault, answers: Record<string, number>) {
   const key = poorKeys[0] ?? ''
-  const made = await call({ url: urls[0] + sessions, key, body: '{}' })
-  const id = /"id":"(sess_\w+)"/.exec(made.text)?.[1] ?? ''
+  const id = await newSession(urls[0], key)
   const mark = 'store'
-  const head = `--${mark}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`
   const body = Buffer.concat([
-    Buffer.from(head),
+    Buffer.from(partHead(mark)),
     Buffer.alloc(MiB, 1),
     Buffer.from(`\r\n--${mark}--\r\n`),
   ])

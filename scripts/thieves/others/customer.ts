@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { randomUUID } from 'node:crypto'
+import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { count, obey } from './orders.ts'
 import type { Measure, Measured } from './orders.ts'
@@ -101,12 +102,10 @@ async function answerOf(url: string, agent: Agent, sent: Sent): Promise<string> 
   try {
     req.end(body)
     const [res] = (await once(req, 'response')) as [IncomingMessage]
-    const parts: Buffer[] = []
-    for await (const part of res as AsyncIterable<Buffer>) parts.push(part)
-    const text = Buffer.concat(parts).toString()
-    if (res.statusCode === 200 && path.startsWith('/v1/chat') && !text.endsWith('[DONE]\n\n'))
+    const said = await text(res)
+    if (res.statusCode === 200 && path.startsWith('/v1/chat') && !said.endsWith('[DONE]\n\n'))
       return 'cut'
-    const code = /"code":"(\w+)"/.exec(text)?.[1]
+    const code = /"code":"(\w+)"/.exec(said)?.[1]
     return `${res.statusCode ?? 0}${code && res.statusCode !== 200 ? ` ${code}` : ''}`
   } catch (error) {
     return error instanceof Error

@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import { count } from './orders.ts'
@@ -43,9 +44,7 @@ export async function call({ method, url, key, body, headers, from }: Call) {
   try {
     req.end(body)
     const [res] = (await once(req, 'response')) as [IncomingMessage]
-    const parts: Buffer[] = []
-    for await (const part of res as AsyncIterable<Buffer>) parts.push(part)
-    return { status: res.statusCode ?? 0, text: Buffer.concat(parts).toString() }
+    return { status: res.statusCode ?? 0, text: await text(res) }
   } catch {
     return { status: 0, text: '' }
   }

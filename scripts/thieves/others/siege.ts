@@ -11,7 +11,6 @@ import { tempDir } from '../../../test/fixtures/temp-dir.ts'
 import { startHonestBackend } from '../backend.ts'
 import { withTeardown } from '../ending.ts'
 import { modelsYaml } from '../models.ts'
-import { knownKeys } from '../world.ts'
 import { attacks } from './attacks.ts'
 import type { Answers, Assault, Measure, Measured } from './orders.ts'
 import { startWorker } from './orders.ts'
@@ -128,8 +127,7 @@ function faultOf(siege: Omit<Siege, 'fault'>, most: SiegeOptions): string {
 async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string) {
   const backend = await startHonestBackend(t)
   const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
-  const known = await knownKeys(t, backend.url)
-  const yaml = `${modelsYaml({ backendUrl: backend.url, known })}
+  const yaml = `${modelsYaml(backend.url)}
   customer: { targets: [{ url: '${customersBackend}' }] }
 store: { disk: { path: ${await tempDir(t)} } }
 plans:
