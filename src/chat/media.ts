@@ -9,9 +9,9 @@ import { refuseTwice } from '../http/twice.ts'
 import { field } from '../json-field.ts'
 import { hostOf, isBase64, isDataUrl } from './address.ts'
 
-/** Something that a model's `extra_parameters` may allow. */
-export interface Stranger {
-  /** As it has to stand there. */
+/** What passes only where a model's `extra_parameters` lists it. */
+export interface Unlisted {
+  /** As it would have to be listed. */
   readonly name: string
   /** Where it stands in the body. */
   readonly param: string
@@ -27,12 +27,12 @@ export interface RemoteAddress {
 
 /** Each costs microseconds, and a body may name a hundred thousand. */
 const mostAddresses = 1024
-const mostStrangers = 4096
+const mostUnlisted = 4096
 /** No name of ours is as long. */
 const longestName = 64
 
 export interface Found {
-  readonly strangers: Stranger[]
+  readonly unlisted: Unlisted[]
   readonly addresses: RemoteAddress[]
 }
 
@@ -115,11 +115,11 @@ function readPart(part: object, { at, found }: Spot): void {
     if (key === 'type') {
       if (isOfType(textTypes, value) || isOfType(mediaTypes, value)) continue
       if (typeof value !== 'string' || value.length > longestName) throw invalid(place, notAType)
-      addStranger({ name: value, param: place }, found)
+      addUnlisted({ name: value, param: place }, found)
     } else if (addressKeys.has(key)) readAddresses(value, { at: place, found })
     else if (!plainKeys.has(key)) {
       refuseLookalike(key, { at: place, known: isOfPart })
-      addStranger({ name: key, param: place }, found)
+      addUnlisted({ name: key, param: place }, found)
       readLoose(value, { at: place, found })
     }
   }
@@ -127,9 +127,9 @@ function readPart(part: object, { at, found }: Spot): void {
 
 const notAType = `must be a word of at most ${longestName} characters`
 
-function addStranger(stranger: Stranger, { strangers }: Found): void {
-  if (strangers.length === mostStrangers) throw unknown(stranger.param)
-  strangers.push(stranger)
+function addUnlisted(one: Unlisted, { unlisted }: Found): void {
+  if (unlisted.length === mostUnlisted) throw unknown(one.param)
+  unlisted.push(one)
 }
 
 /** Go backends match keys without case. */

@@ -10,7 +10,7 @@ import { isListed } from './address.ts'
 import { endpoints } from './endpoints.ts'
 import type { EndpointRow } from './endpoints.ts'
 import { readMedia } from './media.ts'
-import type { RemoteAddress, Stranger } from './media.ts'
+import type { RemoteAddress, Unlisted } from './media.ts'
 import type { Fault } from './parameter-bounds.ts'
 import { parameterRows } from './parameters.ts'
 import type { ParameterRow } from './parameters.ts'
@@ -35,33 +35,33 @@ export function rulesOf(endpoint: Endpoint): Rules {
 }
 
 export interface Judged {
-  readonly strangers: readonly Stranger[]
+  readonly unlisted: readonly Unlisted[]
   readonly addresses: readonly RemoteAddress[]
 }
 
 /** Throws invalid_json, invalid_parameter and unknown_parameter. */
 export function judgeBody(scan: JsonScan, row: EndpointRow): Judged {
-  const strangers: Stranger[] = []
+  const unlisted: Unlisted[] = []
   const addresses: RemoteAddress[] = []
   const rules = rulesOf(row.endpoint)
   for (const [name, member] of scan.members) {
     const rule = rules.get(name)
-    if (!rule) strangers.push({ name, param: name })
-    else if (row.media.includes(name)) readMedia(name, { scan, member, strangers, addresses })
-    else judge(name, { rule, scan, member, strangers })
+    if (!rule) unlisted.push({ name, param: name })
+    else if (row.media.includes(name)) readMedia(name, { scan, member, unlisted, addresses })
+    else judge(name, { rule, scan, member, unlisted })
   }
-  return { strangers, addresses }
+  return { unlisted, addresses }
 }
 
 interface Judging {
   readonly rule: ParameterRow
   readonly scan: JsonScan
   readonly member: Member
-  readonly strangers: Stranger[]
+  readonly unlisted: Unlisted[]
 }
 
 /** Of one parameter that is in the table. Null is as good as absent, whatever it is. */
-export function judge(name: string, { rule, scan, member, strangers }: Judging): void {
+export function judge(name: string, { rule, scan, member, unlisted }: Judging): void {
   const { way, why, check } = rule
   if (way === 'passes' || (way === 'gateway' && !check)) return
   const value = scan.value(name)
@@ -69,15 +69,15 @@ export function judge(name: string, { rule, scan, member, strangers }: Judging):
   if (way === 'never') throw never(name, why)
   if (way === 'word') {
     // "Off" asks for nothing.
-    if (value !== false) strangers.push({ name, param: name, why })
+    if (value !== false) unlisted.push({ name, param: name, why })
     return
   }
   refuseTwice(name, value, member)
   const fault = check?.(value, name, scan)
-  if (fault) strangers.push(strangerOf(fault, { name, why }))
+  if (fault) unlisted.push(unlistedOf(fault, { name, why }))
 }
 
-function strangerOf(fault: Fault, { name, why }: { name: string; why: string }): Stranger {
+function unlistedOf(fault: Fault, { name, why }: { name: string; why: string }): Unlisted {
   if ('must' in fault) throw invalid(name + (fault.at ?? ''), fault.must)
   if ('unknown' in fault) throw unknown(name + fault.unknown)
   return { name: fault.word, param: name + fault.at, why }
@@ -90,13 +90,13 @@ function never(param: string, why: string): GatewayError {
 
 /** What this model does not take; undefined for nothing. */
 export function refusalFor(
-  { strangers, addresses }: Judged,
+  { unlisted, addresses }: Judged,
   model: Pick<Model, 'extraParameters' | 'remoteMedia'>,
 ): GatewayError | undefined {
   const { extraParameters, remoteMedia } = model
-  if (strangers.length > 0 && !extraParameters.includes('*')) {
-    const stranger = strangers.find(({ name }) => !extraParameters.includes(name))
-    if (stranger) return notLetThrough(stranger)
+  if (unlisted.length > 0 && !extraParameters.includes('*')) {
+    const one = unlisted.find(({ name }) => !extraParameters.includes(name))
+    if (one) return notLetThrough(one)
   }
   const remote = addresses.find(({ host }) => !isListed(host, remoteMedia))
   if (!remote) return undefined
@@ -104,7 +104,7 @@ export function refusalFor(
   return invalid(remote.param, what)
 }
 
-function notLetThrough({ name, param, why }: Stranger): GatewayError {
+function notLetThrough({ name, param, why }: Unlisted): GatewayError {
   const known = why === undefined ? 'is not known here' : 'is not let through to this model'
   const message = `"${param}" ${known}. Remove it, or ask the operator to list "${name}" under the model's extra_parameters.`
   return new GatewayError('unknown_parameter', { param, message })

@@ -48,7 +48,7 @@ export interface Grant {
 /** The bytes of smaller bodies are kept: to count their prompt ahead would cost more than they take. */
 const keptBytes = 1024 * 1024
 
-const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
+export const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
 
 /** Throws invalid_json, missing_, invalid_ and unknown_parameter. `find` knows ids and aliases; undefined where no such model serves the endpoint. */
 export function parseChatRequest(
@@ -127,7 +127,7 @@ function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {
 }
 
 /** An integer ≥ 1; undefined where absent or null. */
-function readCount(scan: JsonScan, field: string): number | undefined {
+export function readCount(scan: JsonScan, field: string): number | undefined {
   const value = scan.value(field)
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) {

@@ -34,8 +34,8 @@ export function brokenJson(at: number): GatewayError {
   return invalidJson(`The body is not valid JSON at byte ${at}.`)
 }
 
-/** The fields of an object that nobody asked for are refused; `known` also has those that are dropped. */
-export function refuseStrangers(
+/** `known` also has the keys that are accepted and dropped. */
+export function refuseUnknownKeys(
   value: object,
   { known, at }: { readonly known: ReadonlySet<string>; readonly at: string },
 ): void {

@@ -5,7 +5,7 @@
 import { hostOf } from '../chat/address.ts'
 import { GatewayError } from '../errors.ts'
 import { imageHeadBytes, imageTypeOf } from '../files/image-type.ts'
-import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
+import { invalid, isObject, missing, refuseUnknownKeys } from '../http/refusals.ts'
 import { field } from '../json-field.ts'
 import type { ImagePart, NamedFile, SentPart, TextPart, ToolCall } from './message.ts'
 
@@ -98,7 +98,7 @@ function readTextPart(part: unknown, at: string): TextPart {
   if (text === undefined) throw missing(`${at}.text`)
   if (typeof text !== 'string') throw invalid(`${at}.text`, 'must be a string')
   if (text === '') throw invalid(`${at}.text`, 'must not be empty. Leave the part out')
-  refuseStrangers(part, { known: textKeys, at })
+  refuseUnknownKeys(part, { known: textKeys, at })
   return { type: 'text', text }
 }
 
@@ -107,7 +107,7 @@ const fileKeys = new Set(['type', 'file'])
 const namedKeys = new Set(['file_id', 'filename'])
 
 function readFilePart(part: object, at: string): NamedFile {
-  refuseStrangers(part, { known: fileKeys, at })
+  refuseUnknownKeys(part, { known: fileKeys, at })
   const file = field(part, 'file')
   const place = `${at}.file`
   if (file === undefined) throw missing(place)
@@ -115,7 +115,7 @@ function readFilePart(part: object, at: string): NamedFile {
   if (Object.hasOwn(file, 'file_data')) {
     throw invalid(`${place}.file_data`, 'is not possible. Upload the file and name its "file_id"')
   }
-  refuseStrangers(file, { known: namedKeys, at: place })
+  refuseUnknownKeys(file, { known: namedKeys, at: place })
   const file_id = readName(field(file, 'file_id'), `${place}.file_id`)
   return { type: 'file', file: { file_id }, at: `${place}.file_id` }
 }
@@ -124,12 +124,12 @@ const partKeys = new Set(['type', 'image_url'])
 const imageKeys = new Set(['url', 'detail'])
 
 function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
-  refuseStrangers(part, { known: partKeys, at })
+  refuseUnknownKeys(part, { known: partKeys, at })
   const image = field(part, 'image_url')
   const place = `${at}.image_url`
   if (image === undefined) throw missing(place)
   if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
-  refuseStrangers(image, { known: imageKeys, at: place })
+  refuseUnknownKeys(image, { known: imageKeys, at: place })
   const url = readImageUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
   const detail = field(image, 'detail') ?? undefined
   if (detail === undefined) return { type: 'image_url', image_url: { url } }
@@ -187,13 +187,13 @@ const functionKeys = new Set(['name', 'arguments'])
 function readToolCall(call: unknown, at: string): ToolCall {
   if (!isObject(call)) throw invalid(at, 'must be an object')
   if (field(call, 'type') !== 'function') throw invalid(`${at}.type`, 'must be "function"')
-  refuseStrangers(call, { known: callKeys, at })
+  refuseUnknownKeys(call, { known: callKeys, at })
   const id = readName(field(call, 'id'), `${at}.id`)
   const called = field(call, 'function')
   const place = `${at}.function`
   if (called === undefined) throw missing(place)
   if (!isObject(called)) throw invalid(place, 'must be an object')
-  refuseStrangers(called, { known: functionKeys, at: place })
+  refuseUnknownKeys(called, { known: functionKeys, at: place })
   const name = readName(field(called, 'name'), `${place}.name`)
   const args = field(called, 'arguments')
   if (args === undefined) throw missing(`${place}.arguments`)

@@ -7,14 +7,14 @@ import type { Limits, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
-import { invalid, isObject, missing, refuseStrangers } from '../http/refusals.ts'
+import { invalid, isObject, missing, refuseUnknownKeys } from '../http/refusals.ts'
 import { refuseTwice } from '../http/twice.ts'
 import { field } from '../json-field.ts'
 import { readName, readParts, readText, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import { partsOf } from './message.ts'
 import type { ImagePart, NewMessage, SentPart, TextPart } from './message.ts'
-import { checkStrangers, ownKeys, readParameters } from './parameters.ts'
+import { ownKeys, readParameters } from './parameters.ts'
 import type { Parameters } from './parameters.ts'
 
 export interface Send extends Parameters {
@@ -57,8 +57,9 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
 }
 
 /** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
-export function checkSend({ turns, strangers }: Send, model: Model): void {
-  checkStrangers(strangers, model)
+export function checkSend({ turns, unlisted }: Send, model: Model): void {
+  const refusal = refusalFor({ unlisted, addresses: [] }, model)
+  if (refusal) throw refusal
   const images = imagesIn(turns)
   if (images.length === 0) return
   if (!model.accepts.includes('image')) {
@@ -69,8 +70,8 @@ export function checkSend({ turns, strangers }: Send, model: Model): void {
     const host = hostOf(url)
     return host === undefined ? [] : [{ host, param: 'image_url.url' }]
   })
-  const refusal = refusalFor({ strangers: [], addresses }, model)
-  if (refusal) throw refusal
+  const unsafe = refusalFor({ unlisted: [], addresses }, model)
+  if (unsafe) throw unsafe
 }
 
 function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
@@ -115,13 +116,13 @@ function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
   if (!isObject(message)) throw invalid(at, 'must be an object')
   const role = field(message, 'role')
   if (role === 'user') {
-    refuseStrangers(message, { known: userKeys, at })
+    refuseUnknownKeys(message, { known: userKeys, at })
     const content = readParts(field(message, 'content'), { ...spot, at: `${at}.content` })
     return { role, content, ...readSpeaker(message, at) }
   }
   if (role === 'assistant') return readAssistant(message, at)
   if (role === 'tool') {
-    refuseStrangers(message, { known: toolKeys, at })
+    refuseUnknownKeys(message, { known: toolKeys, at })
     const tool_call_id = readName(field(message, 'tool_call_id'), `${at}.tool_call_id`)
     const content = readText(field(message, 'content'), `${at}.content`)
     return { role, content, tool_call_id, ...readSpeaker(message, at) }
@@ -145,7 +146,7 @@ const assistantKeys = new Set([
 ])
 
 function readAssistant(message: object, at: string): NewMessage<TextPart> {
-  refuseStrangers(message, { known: assistantKeys, at })
+  refuseUnknownKeys(message, { known: assistantKeys, at })
   const calls = field(message, 'tool_calls') ?? undefined
   const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
   const said = field(message, 'content') ?? ''

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readMedia } from '../../src/chat/media.ts'
-import type { RemoteAddress, Stranger } from '../../src/chat/media.ts'
+import type { RemoteAddress, Unlisted } from '../../src/chat/media.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
 
 const png = 'data:image/png;base64,iVBORw0KGgo='
@@ -11,10 +11,10 @@ function read(name: string, value: unknown) {
   const scan = scanJson(Buffer.from(`{"${name}":${text}}`), new Set([name]))
   const member = scan.members.get(name)
   if (!member) throw new Error('no member')
-  const strangers: Stranger[] = []
+  const unlisted: Unlisted[] = []
   const addresses: RemoteAddress[] = []
-  readMedia(name, { scan, member, strangers, addresses })
-  return { strangers, addresses }
+  readMedia(name, { scan, member, unlisted, addresses })
+  return { unlisted, addresses }
 }
 
 const said = (...content: unknown[]) => [{ role: 'user', content }]
@@ -92,14 +92,14 @@ t.test('what honest clients say is let through as it is', async (t) => {
     'nonsense',
     null,
   ]
-  t.strictSame(read('messages', messages), { strangers: [], addresses: [] })
+  t.strictSame(read('messages', messages), { unlisted: [], addresses: [] })
   t.throws(() => read('messages', { role: 'user' }), refused)
 })
 
 t.test(
   'what may hold another customer’s media, or a price, takes the operator’s word',
   async (t) => {
-    const names = (part: object) => read('messages', said(part)).strangers.map(({ name }) => name)
+    const names = (part: object) => read('messages', said(part)).unlisted.map(({ name }) => name)
     t.strictSame(names({ type: 'image_url', image_url: { url: png }, uuid: 'x' }), ['uuid'])
     t.strictSame(names({ type: 'image_url', image_url: { url: png, content_hash: 'x' } }), [
       'content_hash',
@@ -142,7 +142,7 @@ t.test('documents and inputs may have keys of their own, but no other addresses'
       { image: png },
       [1, 2],
     ]
-    t.strictSame(read(name, fine), { strangers: [], addresses: [] })
+    t.strictSame(read(name, fine), { unlisted: [], addresses: [] })
     for (const url of ['http://x/a', 'file:///a', 'a.png']) {
       for (const value of [
         [{ image: url }],
@@ -173,7 +173,7 @@ t.test('what a body names without end is refused before it costs much', async (t
 })
 
 t.test('a part of no known type is named only where its name is a word', async (t) => {
-  t.equal(read('messages', said({ type: 'video2' })).strangers[0]?.name, 'video2')
+  t.equal(read('messages', said({ type: 'video2' })).unlisted[0]?.name, 'video2')
   for (const type of ['x'.repeat(65), 7, null, ['a'], {}]) {
     t.throws(() => read('messages', said({ type })), refused, JSON.stringify(type))
   }

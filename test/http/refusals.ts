@@ -1,6 +1,6 @@
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
-import { invalid, isObject, missing, refuseStrangers, unknown } from '../../src/http/refusals.ts'
+import { invalid, isObject, missing, refuseUnknownKeys, unknown } from '../../src/http/refusals.ts'
 
 void t.test('a refusal names the value at fault', async (t) => {
   t.match(invalid('a[0].b', 'must be a string'), {
@@ -14,10 +14,10 @@ void t.test('a refusal names the value at fault', async (t) => {
 
 void t.test('a field that nobody asked for is refused by its path', async (t) => {
   const known = new Set(['a'])
-  refuseStrangers({ a: 1 }, { known, at: 'x' })
+  refuseUnknownKeys({ a: 1 }, { known, at: 'x' })
   const odd: object = JSON.parse('{"a":1,"__proto__":2}') as object
-  t.throws(() => refuseStrangers(odd, { known, at: 'x' }), unknown('x.__proto__'))
-  t.throws(() => refuseStrangers({ b: 1 }, { known, at: 'x' }), GatewayError)
+  t.throws(() => refuseUnknownKeys(odd, { known, at: 'x' }), unknown('x.__proto__'))
+  t.throws(() => refuseUnknownKeys({ b: 1 }, { known, at: 'x' }), GatewayError)
 })
 
 void t.test('a list is no object', async (t) => {

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { readFileSync } from 'node:fs'
+import { refusalFor } from '../../src/chat/parameter-check.ts'
 import { scanJson } from '../../src/http/json-scan.ts'
-import { checkStrangers, ownKeys, readParameters } from '../../src/sessions/parameters.ts'
+import { ownKeys, readParameters } from '../../src/sessions/parameters.ts'
 
 const read = (body: string) => readParameters(scanJson(Buffer.from(body), ownKeys))
-const modelWith = (...extraParameters: string[]) => ({ extraParameters, remoteMedia: [] })
 const refused = (param: string) => ({ code: 'invalid_parameter', param })
 
 void t.test('a parameter goes on as it was written', async (t) => {
-  const { parameters, strangers } = read(
+  const { parameters, unlisted } = read(
     '{"content":"Hi","seed" : 12345678901234567890 ,"stop":["\\u00e9", "报"],"temperature":0.10,"user":null}',
   )
   t.strictSame(
@@ -20,7 +20,7 @@ void t.test('a parameter goes on as it was written', async (t) => {
       ['user', 'null'],
     ],
   )
-  t.strictSame(strangers, [])
+  t.strictSame(unlisted, [])
 })
 
 void t.test('what the gateway writes itself does not go on', async (t) => {
@@ -52,17 +52,18 @@ void t.test('the lower of two maximums counts', async (t) => {
 })
 
 void t.test('what only some models know is theirs to allow', async (t) => {
-  const { strangers, parameters } = read('{"top_k":4,"constructor":1,"service_tier":"flex"}')
+  const { unlisted, parameters } = read('{"top_k":4,"constructor":1,"service_tier":"flex"}')
   t.strictSame(
-    strangers.map(({ name }) => name),
+    unlisted.map(({ name }) => name),
     ['constructor', 'service_tier'],
   )
   t.equal(parameters.get('top_k'), '4')
-  checkStrangers(strangers, modelWith('constructor', 'service_tier'))
-  checkStrangers(strangers, modelWith('*'))
-  const unknown = (param: string) => ({ code: 'unknown_parameter', param })
-  t.throws(() => checkStrangers(strangers, modelWith('service_tier')), unknown('constructor'))
-  t.throws(() => checkStrangers(strangers, modelWith('constructor')), unknown('service_tier'))
+  const refusal = (...extraParameters: string[]) =>
+    refusalFor({ unlisted, addresses: [] }, { extraParameters, remoteMedia: [] })
+  t.equal(refusal('constructor', 'service_tier'), undefined)
+  t.equal(refusal('*'), undefined)
+  t.match(refusal('service_tier'), { code: 'unknown_parameter', param: 'constructor' })
+  t.match(refusal('constructor'), { code: 'unknown_parameter', param: 'service_tier' })
 })
 
 void t.test('what is bounded on /v1 is bounded here', async (t) => {

@@ -23,7 +23,7 @@ const unknown = (param: string) => ({ code: 'unknown_parameter', param })
 void t.test('content is one turn of the user', async (t) => {
   const sent = send({ content: 'Hi' })
   t.strictSame(sent.turns, [{ role: 'user', content: 'Hi' }])
-  t.match(sent, { onDisconnect: 'continue', strangers: [], parameters: new Map() })
+  t.match(sent, { onDisconnect: 'continue', unlisted: [], parameters: new Map() })
   t.strictSame([sent.model, sent.stream, sent.maxTokens], [undefined, undefined, undefined])
 })
 
