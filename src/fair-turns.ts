@@ -31,8 +31,8 @@ export class FairTurns {
   }
 
   /**
-   * Accounts stand in the order in which they are served; one that has its turn goes behind the others. No more than one
-   * can begin: before, all were at work that waited, or as many as may be.
+   * Accounts stand in the order in which they are served; one that has its turn goes behind the others. At most one can
+   * begin: until now all that wait were at work, or as many were as may be.
    */
   #next(): void {
     for (const [ref, turns] of this.#waiting) {

@@ -1,5 +1,5 @@
-// Where log lines go: gathered, so that a line costs no system call, and written without ever waiting for who reads them.
-// Where the reader takes nothing, or a disk is full, lines are dropped and counted; the exit does not wait for them.
+// Where log lines go: gathered, so that not each costs a system call, and written without ever waiting for their reader.
+// Where the reader takes nothing, or a disk is full, lines are dropped and counted.
 
 import { createWriteStream, fstatSync } from 'node:fs'
 import { Socket } from 'node:net'

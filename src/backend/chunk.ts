@@ -47,7 +47,7 @@ type Scope =
   /** Entries of logprobs. */
   | 'entries'
 
-/** Below a choice: what the protocol says and not the model, or says a second time. */
+/** Keys below a choice whose values the model did not generate, or that repeat what it did. */
 const unread: ReadonlySet<string> = new Set([
   'annotations',
   'content_filter_offsets',
@@ -88,7 +88,7 @@ const parts: ReadonlySet<string> = new Set([
   'tool_calls',
 ])
 
-/** A request asks for no more; what a backend invents beyond is not kept. */
+/** No request asks for more; further ones, which a backend made up, are not kept. */
 const maxChoices = 1024
 
 /** `data` is latin1, a char a byte. Calls `found` with each text that was generated, as it is escaped. */
@@ -101,7 +101,7 @@ export function readChunk(data: string, found: (text: string) => void): Chunk {
 /** 2 ms. */
 const tokensATurn = 50_000
 
-/** The same of megabytes, a piece a turn of the event loop: 30 MiB at once take 200 ms. */
+/** The same for megabytes, in pieces, one a turn of the event loop: 30 MiB at once take 200 ms. */
 export async function readInTurns(data: string, found: (text: string) => void): Promise<Chunk> {
   const reading = new Reading(data, found)
   while (!reading.readOn(tokensATurn)) await nextTurn()
@@ -133,7 +133,7 @@ class Reading {
   #entries = 0
   #usageStart = 0
   #choice: Choice | undefined
-  /** The text before, to know one that is sent under two names. */
+  /** The text before this one, since some servers send one text under two names. */
   #lastText = ''
   #lastKey = ''
 

@@ -1,5 +1,5 @@
-// The chunks of a stream are alike but for their one text: what stands before and behind it is remembered, so that the
-// next one is known by two comparisons, 0.1 µs, and need not be read.
+// The chunks of a stream are mostly alike but for their one text. What stands before and behind that text is remembered: the
+// next chunk is recognised by two comparisons, in 0.1 µs, and is not parsed.
 
 import type { Chunk } from './chunk.ts'
 

@@ -41,7 +41,7 @@ export function readAnswer(data: string): { readonly usage: unknown } | undefine
   return isAnswer ? { usage: field(value, 'usage') } : undefined
 }
 
-/** Of what is very large (embeddings), or of which only the end is there: the last one, of which its own braces are parsed. */
+/** The last usage in an answer that is very large (embeddings), or of which only the end is there. Parses no more than it. */
 export function usageIn(data: string): unknown {
   const start = data.lastIndexOf('"usage"')
   if (start < 0) return undefined

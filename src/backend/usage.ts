@@ -59,11 +59,11 @@ export class Meter {
   #reported: Reported | undefined
   /** How many events had content when the last report came. */
   #reportedAt = 0
-  /** Behind all that was generated, in an answer that was refused. */
+  /** In an answer that was refused, the report came behind all that was generated. */
   #isReportedLast = false
   #overran = false
   #nextCheck: number
-  /** What was counted is of so small a part of the answer. */
+  /** How many times as large the answer is as the part of it that was counted. */
   #scale = 1
   readonly #pattern = new Pattern()
 

@@ -1,5 +1,5 @@
 // Judges the top of a body by the table of parameters, and what is in its messages by media.ts. What is wrong for every
-// model is thrown at once; what depends on the model is found here and told later (refusalFor), to those with a good key.
+// model is thrown at once; what only some models take is collected, and refused when the key is known (refusalFor).
 
 import type { Endpoint, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'

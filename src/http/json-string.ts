@@ -27,7 +27,7 @@ export class StringReader {
   #quote = -1
   #backslash = -1
 
-  /** Of a string that is read in pieces no further one is kept once it has `keptChars`; what no one keeps may hold control characters. */
+  /** A long string keeps pieces until it has `keptChars`; of the rest, control characters are not refused. */
   constructor(text: Buffer, keptChars = Infinity) {
     this.#text = text
     this.#keptChars = keptChars
@@ -80,7 +80,7 @@ export class StringReader {
     return this.#text[end] === quote ? this.#ended(end) : undefined
   }
 
-  /** Without an escape up to its end: of what nobody keeps only the end matters. */
+  /** Whether the string goes on to its end without an escape: then its end is known. */
   #isPlain(from: number): boolean {
     this.#look(from)
     return this.#quote < this.#backslash && this.#quote < this.#text.length
@@ -93,7 +93,7 @@ export class StringReader {
     return whole
   }
 
-  /** Searched for once: what lies far away is found far away from the next string, too. */
+  /** Only where the last one found was passed: else each short string would search through all of a long text. */
   #look(from: number): void {
     if (this.#quote < from) this.#quote = indexOf(this.#text, quote, from)
     if (this.#backslash < from) this.#backslash = indexOf(this.#text, backslash, from)

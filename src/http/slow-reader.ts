@@ -69,9 +69,9 @@ export function watchReader(res: ServerResponse, limits: ReaderLimits): () => vo
 }
 
 /**
- * What the system has not taken of the write that is under way. One write can have megabytes, and `writableLength` tells
- * of it only when all of it is gone. Node's own socket time-out looks here too, but takes two rounds to notice. Under TLS all of a write is given
- * to the handle below at once, and only that one tells.
+ * What the system has not taken of the write that is under way. One write can have megabytes, and `writableLength` shrinks
+ * only when all of it is gone. Node's own socket time-out looks here too, but takes two rounds to notice. Under TLS a write
+ * goes to the handle below at once, and only that handle tells.
  */
 function queueOf(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')

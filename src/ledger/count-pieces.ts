@@ -11,7 +11,7 @@ export const countedBytes = 128 * 1024
 
 const sampleBytes = 1024
 const samples = 192
-/** In runs of these a token has dozens; a run of any other has at most 8. */
+/** A token can be dozens of one of these in a row, but at most 8 of any other character. */
 const cheapInRuns = new Uint8Array(256)
 for (const char of ' \n\t=-*#_.~/') cheapInRuns[char.charCodeAt(0)] = 1
 const weightInRun = 1 / 32
@@ -31,9 +31,9 @@ export function countText(text: string): Promise<number> {
 }
 
 /**
- * A block is drawn as often as it weighs, and a weight is close to the most tokens that the block can have, so tokens ÷
- * weight is a number from 0 to 1 whose mean a few draws tell: no dear part is so small that it hides, and dear. Added are
- * three standard errors, and three draws' worth of what no draw has met.
+ * Blocks are drawn at random, in proportion to their weights. A weight is close to the most tokens that its block can have,
+ * so tokens ÷ weight is a number from 0 to 1, whose mean a few draws tell, and a part that is dear is drawn however small
+ * it is. Three standard errors are added, and three draws' worth of what no draw may have met.
  */
 async function sampled(body: Buffer, pieces: readonly Span[]): Promise<number> {
   const blocks = pieces.flatMap(blocksOf)
@@ -64,7 +64,7 @@ function blocksOf(piece: Span): readonly Span[] {
   })
 }
 
-/** Of all blocks up to and with each. */
+/** The sum of the weights up to and with each block. */
 async function weigh(body: Buffer, blocks: readonly Span[]): Promise<Float64Array> {
   const ends = new Float64Array(blocks.length)
   let sum = 0
@@ -86,7 +86,7 @@ function weightOf(body: Buffer, { start, end }: Span): number {
   return end - start - inRuns + inRuns * weightInRun
 }
 
-/** The first whose end lies behind `at`. */
+/** The index of the first end behind `at`. */
 function placeOf(ends: Float64Array, at: number): number {
   let low = 0
   let high = ends.length - 1
@@ -98,7 +98,7 @@ function placeOf(ends: Float64Array, at: number): number {
   return low
 }
 
-/** Characters that its borders cut belong to the block they begin in. */
+/** A character that a border cuts belongs to the block in which it begins. */
 function wholeText(body: Buffer, { start, end }: Span): string {
   return body.toString('utf8', characterAt(body, start), characterAt(body, end))
 }

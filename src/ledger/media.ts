@@ -9,7 +9,7 @@ import { imagePixels } from './image-size.ts'
 /** Bytes of the body that count as this and not as text; none where they count as both. */
 export interface Media extends Span {
   readonly tokens: number
-  /** What no model needs more of. */
+  /** In tokens: no model needs more. */
   readonly most: number
 }
 
@@ -25,7 +25,7 @@ const pixelsPerChar = 32_768
 /** Times `image_tokens`: a picture of 12 megapixels has room in it. Nobody looks before the backend fetches it. */
 const addressedImage = 16
 
-/** Of what stands at an https address, be it an image, sound or a film. */
+/** For what an https address leads to, be it an image, sound or a film. */
 export function addressedPrice(imageTokens: number): {
   readonly tokens: number
   readonly most: number
@@ -33,7 +33,7 @@ export function addressedPrice(imageTokens: number): {
   return { tokens: addressedImage * imageTokens, most: mostImage * imageTokens }
 }
 
-/** A body of more tokens than this is looked through as far; what lies behind counts as text, which is dearer. */
+/** So many JSON tokens are looked at; images behind them count as text, which is dearer. */
 const lookedAt = 100_000
 /** Of a long data URL: enough for what stands before the size. */
 const headBytes = 128 * 1024
@@ -45,7 +45,7 @@ export function imagePrice(pixels: number, imageTokens: number): number {
   return Math.ceil(imageTokens * Math.min(mostImage, Math.max(1, size)))
 }
 
-/** Of an image in a data URL. */
+/** For an image in a data URL. */
 export function dataUrlPrice(url: string, imageTokens: number): number {
   const text = Buffer.from(url.slice(0, headBytes), 'latin1')
   return imagePrice(pixelsOf(text, 0, text.length) ?? url.length * pixelsPerChar, imageTokens)
