@@ -18,16 +18,18 @@ export interface EndpointRow {
   readonly media: readonly string[]
 }
 
+export const chatRow: EndpointRow = {
+  endpoint: 'chat',
+  path: '/chat/completions',
+  routes: ['/v1/chat', '/v1/chat/completions'],
+  streams: true,
+  generates: true,
+  required: 'messages',
+  media: ['messages'],
+}
+
 export const endpoints: readonly EndpointRow[] = [
-  {
-    endpoint: 'chat',
-    path: '/chat/completions',
-    routes: ['/v1/chat', '/v1/chat/completions'],
-    streams: true,
-    generates: true,
-    required: 'messages',
-    media: ['messages'],
-  },
+  chatRow,
   {
     endpoint: 'completions',
     path: '/completions',

@@ -2,7 +2,7 @@
 // backend, and the rows of the new messages. Where files belong to it, the request is made again with them. Reads, and
 // writes nothing.
 
-import { endpoints } from '../chat/endpoints.ts'
+import { chatRow } from '../chat/endpoints.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import type { Model } from '../config/config.ts'
@@ -56,8 +56,6 @@ export interface PrepareOptions {
   /** Of the files that are named; undefined where there is no store. */
   readonly files?: ReadonlyMap<string, FileRow> | undefined
 }
-
-const chat = endpoints.find(({ endpoint }) => endpoint === 'chat')
 
 /** Throws invalid_parameter, unknown_parameter, unsupported_attachment, body_too_large. */
 export async function prepare(options: PrepareOptions): Promise<Prepared> {
@@ -113,7 +111,7 @@ async function requestOf(
 ): Promise<ChatRequest> {
   const body = composeBody({ model: model.id, messages, parameters })
   await parseAhead(body, { ref })
-  const request = chat && parseChatRequest(body, chat, () => model)
+  const request = parseChatRequest(body, chatRow, () => model)
   if (!request) throw new GatewayError('model_not_found', { param: 'model' })
   if (request.refusal) throw request.refusal
   return { ...request, wantsUsage: true }

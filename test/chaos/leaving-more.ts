@@ -1,9 +1,7 @@
 // Leaving buys nothing, elsewhere: at reranks, where several choices are stopped, where a backend lies, behind the end.
 
 import t from 'tap'
-import { z } from 'zod'
 import type { Exchange } from '../../src/exchange.ts'
-import type { Plugin } from '../../src/plugin.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -11,6 +9,7 @@ import { json, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { transactionsOf } from '../fixtures/money.ts'
+import { spy } from '../fixtures/spy.ts'
 import { until } from '../fixtures/until.ts'
 
 const words = (n: number) => 'word '.repeat(n)
@@ -110,17 +109,10 @@ t.test('a prompt is no longer than the context window that somebody named', asyn
 
 t.test('who leaves behind the finish pays what is reported, not what was counted', async (t) => {
   const left = Promise.withResolvers<void>()
-  const spy: Plugin = {
-    name: 'spy',
-    schema: z.strictObject({}),
-    setup: () => ({
-      begin({ route, signal }) {
-        if (route.metered) signal.addEventListener('abort', () => left.resolve())
-        return {}
-      },
-    }),
-  }
-  const { backend, leaving, spent } = await chatPath(t, { ownPlugins: [spy] })
+  const watch = spy(({ route, signal }) => {
+    if (route.metered) signal.addEventListener('abort', () => left.resolve())
+  })
+  const { backend, leaving, spent } = await chatPath(t, { ownPlugins: [watch] })
   const frame = (value: object) => `data: ${JSON.stringify(value)}\n\n`
   const said = frame({ choices: [{ index: 0, delta: { content: 'a' } }] })
   const finish = frame({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
@@ -182,18 +174,11 @@ for (const stream of [true, false]) {
     `who leaves before the first word, ${stream ? 'streamed' : 'whole'}: read to its end`,
     async (t) => {
       let asked: Exchange | undefined
-      const spy: Plugin = {
-        name: 'spy',
-        schema: z.strictObject({}),
-        setup: () => ({
-          begin(x) {
-            if (x.route.metered) asked = x
-            return {}
-          },
-        }),
-      }
+      const watch = spy((x) => {
+        if (x.route.metered) asked = x
+      })
       const { backend, leaving, spent } = await chatPath(t, {
-        ownPlugins: [spy],
+        ownPlugins: [watch],
         model: 'hidden_reasoning: true, max_output_tokens: 20000',
       })
       const goOn = Promise.withResolvers<void>()

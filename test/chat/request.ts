@@ -5,15 +5,14 @@ import { chat } from '../fixtures/backend-model.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
-import { endpoints } from '../../src/chat/endpoints.ts'
+import { chatRow } from '../../src/chat/endpoints.ts'
 import { parseChatRequest } from '../../src/chat/request.ts'
 
 const target = targetOf('http://127.0.0.1:1')
-const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
 
 /** As it is parsed, without a gateway. */
 function chatOf(body: Buffer) {
-  const request = row && parseChatRequest(body, row, () => modelOf([target]))
+  const request = parseChatRequest(body, chatRow, () => modelOf([target]))
   if (!request) throw new TypeError('no request')
   return request
 }

@@ -2,9 +2,6 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { z } from 'zod'
-import type { Exchange } from '../../src/exchange.ts'
-import type { Hooks, Plugin } from '../../src/plugin.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -14,6 +11,7 @@ import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
+import { spy } from '../fixtures/spy.ts'
 import { until } from '../fixtures/until.ts'
 
 async function start(t: Test, script: Script, price: string) {
@@ -128,11 +126,6 @@ t.test('who leaves in mid-stream pays what was generated, and the prompt', async
   t.ok(completion >= 5 && completion < 50, 'what was generated')
   t.equal(charge?.amount, -(prompt + completion))
 })
-
-/** A plugin that shows a test its exchanges. */
-function spy(begin: (x: Exchange) => Hooks): Plugin {
-  return { name: 'spy', schema: z.strictObject({}), setup: () => ({ begin }) }
-}
 
 t.test('who leaves between the finish and the usage pays what the backend reports', async (t) => {
   const gate = new Gate()

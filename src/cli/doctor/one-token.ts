@@ -6,7 +6,7 @@ import { forward } from '../../backend/forward.ts'
 import { mask } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { Meter } from '../../backend/usage.ts'
-import { endpoints } from '../../chat/endpoints.ts'
+import { chatRow } from '../../chat/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
@@ -20,17 +20,16 @@ export interface Route {
 
 export async function askOneToken(route: Route, signal: AbortSignal): Promise<Outcome> {
   const { model, target } = route
-  const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
-  if (!row || !model.endpoints.includes(row.endpoint)) {
+  if (!model.endpoints.includes('chat')) {
     return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
   const grant = { outputPerChoice: 1, ref: '' }
-  const body = parseChatRequest(asked, row, () => model)?.bodyFor(target, grant) ?? [asked]
+  const body = parseChatRequest(asked, chatRow, () => model)?.bodyFor(target, grant) ?? [asked]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
-  const request = { path: row.path, headers, body }
+  const request = { path: chatRow.path, headers, body }
   const answer = await forward({ target, model, request, signal })
   if (answer.status !== 200) return refusal(answer.status, await readBody(answer.stream), target)
   const heard = await hear(answer, model)

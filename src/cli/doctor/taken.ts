@@ -4,7 +4,7 @@
 
 import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
-import { endpoints } from '../../chat/endpoints.ts'
+import { chatRow } from '../../chat/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { field } from '../../json-field.ts'
 import { ok } from './examination.ts'
@@ -109,13 +109,11 @@ async function ask(
   { name, fields, sees }: Probe,
   { model, target, signal }: Omit<Asking, 'limitMs'>,
 ): Promise<Told> {
-  const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
   const nothing = { name, verdict: 'does not tell', tokens: 0 } as const
-  if (!row) return nothing
   const body = [bodyOf(target, fields)]
   const headers = { 'content-type': 'application/json', accept: 'application/json' }
   try {
-    const request = { path: row.path, headers, body }
+    const request = { path: chatRow.path, headers, body }
     const answer = await forward({ target, model, request, signal })
     const text = await readBody(answer.stream)
     if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
