@@ -4,9 +4,18 @@
 import { GatewayError } from '../errors.ts'
 import type { Model } from '../config/config.ts'
 
+export interface DeadlineOptions {
+  readonly timeouts: Model['timeouts']
+  readonly parent: AbortSignal
+  /** Another try would be another generation, which somebody pays for. */
+  readonly generates: boolean
+}
+
 export class Deadline {
   readonly #controller = new AbortController()
   readonly #idleMs: number
+  readonly #generates: boolean
+  #hasStarted = false
   readonly #total: NodeJS.Timeout
   #silence: NodeJS.Timeout
   readonly #parent: AbortSignal
@@ -14,8 +23,9 @@ export class Deadline {
   /** Reads what has come before it lets go. */
   #onDepart: ((reason: unknown) => void) | undefined
 
-  constructor({ timeouts }: Model, parent: AbortSignal) {
+  constructor({ timeouts, parent, generates }: DeadlineOptions) {
     this.#idleMs = timeouts.idleMs
+    this.#generates = generates
     this.#total = setTimeout(this.#expire, timeouts.totalMs)
     this.#silence = setTimeout(this.#expire, timeouts.firstTokenMs)
     this.#parent = parent
@@ -30,18 +40,24 @@ export class Deadline {
 
   /** The first content came: from now on silence is measured from event to event. */
   started(): void {
+    this.#hasStarted = true
     clearTimeout(this.#silence)
     this.#silence = setTimeout(this.#expire, this.#idleMs)
   }
 
-  /** An event came. Comments are none: a server shutting down may send nothing else. */
+  /** An event came. Comments are none: a server shutting down may send nothing else. Before the first content nothing counts. */
   heard(): void {
-    this.#silence.refresh()
+    if (this.#hasStarted) this.#silence.refresh()
   }
 
   /** Our client takes nothing: the backend's silence is not its fault. */
   pause(): void {
-    clearTimeout(this.#silence)
+    if (this.#hasStarted) clearTimeout(this.#silence)
+  }
+
+  /** It takes more. */
+  resume(): void {
+    if (this.#hasStarted) this.started()
   }
 
   /** All is generated: to abort now saves nothing, and the usage is still to come. */
@@ -73,6 +89,7 @@ export class Deadline {
   }
 
   readonly #expire = () => {
-    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend' }))
+    const retry = !this.#generates
+    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend', retry }))
   }
 }

@@ -88,7 +88,9 @@ const price = z.strictObject({
 
 const timeouts = z.strictObject({
   connect: duration().prefault('10s').describe('Until the connection to the backend stands.'),
-  first_token: duration().prefault('600s').describe('Until the first content has come.'),
+  first_token: duration()
+    .prefault('600s')
+    .describe('Until the first content has come. A role or an empty chunk is none.'),
   idle: duration().prefault('300s').describe('Between two chunks of content.'),
   total: duration().prefault('1800s').describe('For the whole generation.'),
 })

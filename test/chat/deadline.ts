@@ -6,7 +6,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
 import { modelOf } from '../fixtures/target.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { silent, sse } from '../fixtures/backend-scripts.ts'
+import { pause, silent, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 
@@ -30,6 +30,43 @@ t.test(
     for (const { closed } of backend.requests) t.ok(await closed)
   },
 )
+
+t.test('a role and empty chunks, however many, are no first token', async (t) => {
+  const { backend, stream, spent } = await chatPath(t, {
+    model: 'timeouts: { first_token: 150ms, idle: 5s }',
+  })
+  const empty = word.replace('"a"', '""')
+  // Two seconds of them, then an answer.
+  backend.on(async ({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (let i = 0; i < 100 && !res.destroyed; i++) {
+      res.write(i % 2 ? role : empty)
+      await pause(20)
+    }
+    res.end(`${word}${word.replace('{"content":"a"}', '{},"finish_reason":"stop"')}`)
+  })
+  const answer = await stream()
+  t.equal(answer.status, 504)
+  t.equal(await codeOf(answer), 'upstream_timeout')
+  t.equal(await spent(), 0)
+})
+
+t.test('a time-out says whether to try again: not where it generates', async (t) => {
+  const { backend, ask } = await chatPath(t, {
+    model: 'timeouts: { first_token: 100ms }, endpoints: [chat, completions, embeddings]',
+  })
+  backend.on(silent)
+  const retry = async (path: string, body: object) => {
+    const answer = await ask({ model: 'm', ...body }, path)
+    t.equal(answer.status, 504, path)
+    return answer.headers.get('x-should-retry')
+  }
+  for (const stream of [false, true]) {
+    t.equal(await retry('/v1/chat', { ...hi, stream }), 'false')
+    t.equal(await retry('/v1/completions', { prompt: 'Hi', stream }), 'false')
+  }
+  t.equal(await retry('/v1/embeddings', { input: 'Hi' }), null)
+})
 
 t.test('silence between chunks ends a stream with an error, comments or not', async (t) => {
   const { backend, stream } = await chatPath(t, { model: 'timeouts: { idle: 200ms }' })
@@ -78,7 +115,8 @@ t.test(
 t.test('who departs is told of where somebody still reads; an end is an end', async (t) => {
   const started = () => {
     const parent = new AbortController()
-    const deadline = new Deadline(modelOf([]), parent.signal)
+    const { timeouts } = modelOf([])
+    const deadline = new Deadline({ timeouts, parent: parent.signal, generates: true })
     t.teardown(() => deadline.stop())
     return { parent, deadline }
   }

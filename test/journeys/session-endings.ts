@@ -120,8 +120,9 @@ const endings: Readonly<Record<string, Ending>> = {
     terminal: 'theirs',
     message: { ...failed('upstream_error'), content: 'a' },
   },
-  'an error event first': {
-    script: sse([`event: error\n${data({ error: { message: 'no', code: 'theirs' } })}`]),
+  'an error event first, behind the headers': {
+    ...afterHeaders(sse([`event: error\n${data({ error: { message: 'no', code: 'theirs' } })}`])),
+    limits: late,
     terminal: 'theirs',
     message: { ...failed('upstream_error'), content: null },
   },
