@@ -1,4 +1,5 @@
-// The clocks of one backend request: first token, then silence, and the whole. Each ends it by aborting `signal`;
+// The clocks of one backend request: first token, then silence, and the whole; of a generation that is not streamed the
+// whole alone, since to end it earlier would give away what nobody has counted yet. Each ends it by aborting `signal`;
 // so does whoever waits for the answer, by `parent`.
 
 import { GatewayError } from '../errors.ts'
@@ -9,6 +10,7 @@ export interface DeadlineOptions {
   readonly parent: AbortSignal
   /** Another try would be another generation, which somebody pays for. */
   readonly generates: boolean
+  readonly stream: boolean
 }
 
 export class Deadline {
@@ -23,11 +25,12 @@ export class Deadline {
   /** Reads what has come before it lets go. */
   #onDepart: ((reason: unknown) => void) | undefined
 
-  constructor({ timeouts, parent, generates }: DeadlineOptions) {
+  constructor({ timeouts, parent, generates, stream }: DeadlineOptions) {
     this.#idleMs = timeouts.idleMs
     this.#generates = generates
+    const firstMs = generates && !stream ? timeouts.totalMs : timeouts.firstTokenMs
     this.#total = setTimeout(this.#expire, timeouts.totalMs)
-    this.#silence = setTimeout(this.#expire, timeouts.firstTokenMs)
+    this.#silence = setTimeout(this.#expire, firstMs)
     this.#parent = parent
     if (parent.aborted) this.cancel(parent.reason)
     else parent.addEventListener('abort', this.#onParent, { once: true })

@@ -55,7 +55,7 @@ export async function openRelay(
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { model, choices, row } = options.request
+  const { model, choices, row, stream } = options.request
   const target = chooseTarget(model)
   const { outputPerChoice } = x.granted ?? options.request
   const meter = new Meter({
@@ -68,7 +68,8 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   x.meter = meter
   x.facts.target = target.name
   const { timeouts } = model
-  const deadline = new Deadline({ timeouts, parent: x.signal, generates: row.generates })
+  const { generates } = row
+  const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
   x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
   const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0, isCommitted: false }

@@ -14,15 +14,21 @@ const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
 
 t.test(
-  'a first token that never comes is 504, streamed or not, and nothing is charged',
+  'a first token that never comes, or a whole answer, is 504, and nothing is charged',
   async (t) => {
-    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
-    backend.on(silent)
-    for (const stream of [false, true]) {
+    for (const [clock, stream] of [
+      ['first_token', true],
+      ['total', true],
+      ['total', false],
+    ] as const) {
+      const { backend, ask, spent } = await chatPath(t, { model: `timeouts: { ${clock}: 100ms }` })
+      backend.on(silent)
       const answer = await ask({ ...hi, stream })
       t.equal(answer.status, 504)
       t.equal(await codeOf(answer), 'upstream_timeout')
+      t.equal(await spent(), 0)
     }
+    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
     backend.on(sse([role], { end: false }))
     const answer = await ask({ ...hi, stream: true })
     t.equal(answer.status, 504, 'a role is no content')
@@ -53,7 +59,8 @@ t.test('a role and empty chunks, however many, are no first token', async (t) =>
 
 t.test('a time-out says whether to try again: not where it generates', async (t) => {
   const { backend, ask } = await chatPath(t, {
-    model: 'timeouts: { first_token: 100ms }, endpoints: [chat, completions, embeddings]',
+    model:
+      'timeouts: { first_token: 100ms, total: 200ms }, endpoints: [chat, completions, embeddings]',
   })
   backend.on(silent)
   const retry = async (path: string, body: object) => {
@@ -116,7 +123,8 @@ t.test('who departs is told of where somebody still reads; an end is an end', as
   const started = () => {
     const parent = new AbortController()
     const { timeouts } = modelOf([])
-    const deadline = new Deadline({ timeouts, parent: parent.signal, generates: true })
+    const kind = { generates: true, stream: true }
+    const deadline = new Deadline({ ...kind, timeouts, parent: parent.signal })
     t.teardown(() => deadline.stop())
     return { parent, deadline }
   }
