@@ -126,6 +126,20 @@ t.test('who leaves behind 200 stops the backend and pays the prompt', async (t) 
   t.ok((await spent()) > 0)
 })
 
+t.test('a drain behind 200 ends the stream, and it is free', async (t) => {
+  const { backend, gate, stream } = await chatPath(t, {
+    yaml: `${path.yaml}\ndrain: 50ms`,
+    model: 'timeouts: { first_token: 60s }',
+  })
+  backend.on(silent)
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  await gate.close()
+  t.match(await answer.text(), /"code":"server_draining".*\n\n$/)
+  const line = gate.log.find((one) => one.includes('server_draining'))
+  t.match(JSON.parse(line ?? '{}'), { status: 200, cost: 0 })
+})
+
 t.test('a status stays one where it comes in time', async (t) => {
   const { backend, stream } = await chatPath(t)
   backend.once(sse([word], { end: 'cut' }))

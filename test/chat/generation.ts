@@ -69,6 +69,24 @@ t.test('a whole answer that is cut or no JSON is 502 and free', async (t) => {
   t.equal(await spent(), 0)
 })
 
+t.test('a whole answer that is an error has the status that it names, and is free', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { target: 'key: sk-secret-1' })
+  const errors = [
+    [{ message: 'sk-secret-1 is too long', code: 400 }, 400],
+    [{ message: 'slow', code: 429 }, 429],
+    [{ message: 'oom', code: 'oom' }, 502],
+  ] as const
+  for (const [error, status] of errors) {
+    backend.once(json({ error }))
+    const answer = await ask()
+    t.equal(answer.status, status)
+    if (status === 400)
+      t.same(await answer.json(), { error: { ...error, message: '*** is too long' } })
+    else await answer.text()
+  }
+  t.equal(await spent(), 0)
+})
+
 t.test('a client that leaves stops the backend and pays the prompt at least', async (t) => {
   const { backend, leaving, spent } = await chatPath(t, { model: 'on_leave: abort' })
   let before = 0

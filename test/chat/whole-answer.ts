@@ -22,15 +22,19 @@ const large = { yaml: 'limits: { answer: 4KiB }' }
 async function chargeFor(t: Test, script: Script, options: ChatPathOptions) {
   const path = await chatPath(t, options)
   path.backend.on(script)
-  const code = await codeOf(await path.ask())
+  const answered = await path.ask()
+  const retry = answered.headers.get('x-should-retry')
+  const code = await codeOf(answered)
   await path.spent()
   const all = await transactionsOf(path.gate, path)
-  return { code, charges: all.filter(({ type }) => type === 'charge') }
+  return { code, retry, charges: all.filter(({ type }) => type === 'charge') }
 }
 
 t.test('too large for us, it is charged as reported', async (t) => {
-  const { code, charges } = await chargeFor(t, bytes(answer({ content: words(4000) })), large)
+  const script = bytes(answer({ content: words(4000) }))
+  const { code, retry, charges } = await chargeFor(t, script, large)
   t.equal(code, 'upstream_error')
+  t.equal(retry, 'false', 'it would be charged again')
   t.match(charges, [{ amount: -4002, estimated: false }])
 })
 
@@ -56,11 +60,13 @@ t.test('too large by far, it is not read to its end', async (t) => {
 
 t.test('what is no JSON is charged for what it says, or is free', async (t) => {
   const broken = answer({ content: words(4000) }).replace('"id"', 'NaN,"id"')
-  t.match((await chargeFor(t, bytes(broken), {})).charges, [{ amount: -4002 }])
+  t.match(await chargeFor(t, bytes(broken), {}), { retry: 'false', charges: [{ amount: -4002 }] })
   const silent = broken.slice(0, broken.indexOf('"usage"'))
   const [counted] = (await chargeFor(t, bytes(silent), {})).charges
   t.ok(-(counted?.amount ?? 0) >= 4000)
-  t.same((await chargeFor(t, bytes('<html>bad gateway</html>'), {})).charges, [])
+  const free = await chargeFor(t, bytes('<html>bad gateway</html>'), {})
+  t.match(free, { retry: null, charges: [] })
+  t.equal(free.charges.length, 0)
 })
 
 const slow: Script = async ({ res }) => {
