@@ -6,7 +6,7 @@ import { bytes, json, replay, silent } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { bodyOf } from '../fixtures/sse-events.ts'
-import { stopwatch } from '../fixtures/stopwatch.ts'
+import { soon } from '../fixtures/until.ts'
 
 t.test('headers pass by an allow-list, both ways', async (t) => {
   const { backend, gate, key } = await chatPath(t, {
@@ -95,10 +95,8 @@ t.test('a client that leaves stops the backend and pays the prompt at least', as
     const { answer, leave } = leaving({ ...hi, stream })
     answer.catch(() => {})
     const request = await backend.request(i)
-    const passed = stopwatch(t)
     leave()
-    await request.closed
-    t.ok(passed() < 500, `${passed()} ms`)
+    await soon(request.closed)
     const cost = await spent()
     t.ok(cost > before, `${cost - before} for the prompt`)
     before = cost
