@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
+import { sse } from '../fixtures/backend-scripts.ts'
+import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -88,6 +90,28 @@ t.test('a stream is counted: request, tokens, charge, settlement, times', async 
     ['streams_open{kind="chat"}', 0],
   ]
   for (const [name, value] of samples) t.equal(sample(text, `tollgate_${name}`), value, name)
+})
+
+t.test('a stop is no failure of the backend, and its error is one', async (t) => {
+  const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+  const chat = await startChat(t, { script: sse([word], { end: false }) })
+  const stopped = async (name: string) => {
+    const live = await chat.send(chat.sessionId)
+    const path = `/${chat.sessionId}/messages/${messageIdOf(live)}`
+    const method = name === 'stop' ? 'POST' : 'DELETE'
+    await chat.at(name === 'stop' ? `${path}/cancel` : `/${chat.sessionId}`, { method })
+    await live.end()
+  }
+  await stopped('stop')
+  chat.backend.once(sse([word], { end: 'cut' }))
+  await (await chat.send(chat.sessionId)).end()
+  await stopped('session deleted')
+  const counted = (text: string, outcome: string) =>
+    sample(text, `tollgate_upstream_requests_total{model="m",target="1",outcome="${outcome}"}`)
+  const text = await scrape(chat.gateway)
+  t.equal(counted(text, 'aborted'), 2)
+  t.equal(counted(text, 'failed'), 1)
+  t.equal(sample(text, 'tollgate_upstream_aborted_total'), 2)
 })
 
 t.test('whatever strangers ask for, it makes no new label', async (t) => {
