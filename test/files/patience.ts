@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events'
+import { mock } from 'node:test'
 import t from 'tap'
 import { soon, unlessAborted } from '../../src/files/patience.ts'
 
@@ -25,8 +26,33 @@ t.test('an abort ends the wait with its reason, and work may fail later', async 
   work.reject(new Error('nobody hears of it'))
 })
 
-t.test('soon waits for an end of any kind, or for its time', async () => {
+t.test('soon waits for an end of any kind, or for its time', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const seen: string[] = []
+  const note = (what: string, work: Promise<unknown>) =>
+    void soon(work, 1000).then(() => seen.push(what))
+  const turns = () => new Promise(setImmediate)
+  const later = Promise.withResolvers<void>()
+  note('good', Promise.resolve())
+  note('broken', broken())
+  note('later', later.promise)
+  note('never', never)
+  await turns()
+  t.strictSame(seen, ['good', 'broken'])
+  mock.timers.tick(999)
+  later.resolve()
+  await turns()
+  t.strictSame(seen, ['good', 'broken', 'later'])
+  mock.timers.tick(1)
+  await turns()
+  t.strictSame(seen, ['good', 'broken', 'later', 'never'])
+})
+
+t.test('soon leaves no timer behind', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((one) => one === 'Timeout').length
+  const before = timers()
   await soon(Promise.resolve(), 1e6)
   await soon(broken(), 1e6)
-  await soon(never, 1)
+  t.equal(timers(), before)
 })

@@ -25,7 +25,10 @@ t.test(
     ]
     t.strictSame(rotations[0]?.body, rotations[1]?.body)
     const secret = made[0]?.body.key.slice(-36) ?? ''
-    for (const name of await link.client.keys('admin-claim:*')) {
+    const claims = await link.client.keys('admin-claim:*')
+    t.equal(claims.length, 3, 'of an account, a key and a rotation')
+    t.equal(secret.length, 36)
+    for (const name of claims) {
       const value = Buffer.from((await link.client.get(name)) ?? '', 'base64url').toString('latin1')
       t.notOk(value.includes(secret) || name.includes('one'), 'sealed')
     }

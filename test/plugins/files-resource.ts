@@ -1,7 +1,7 @@
 // src/plugins/files-resource.ts: files listed and deleted.
 
 import t from 'tap'
-import { callerOf, startFiles } from '../fixtures/files-http.ts'
+import { callerOf, filesYaml, startFiles } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 
 t.test('lists are by session or of all, newest first, in pages', async (t) => {
@@ -24,12 +24,18 @@ t.test('lists are by session or of all, newest first, in pages', async (t) => {
 })
 
 t.test('what is deleted is gone, from the list, the store and the quota', async (t) => {
-  const { own, gateway } = await startFiles(t)
-  const { id } = await own.make({ content: 'x' })
+  const yaml = filesYaml.replace('1000000 }', '1000000, storage: 1MiB }')
+  const { own, gateway } = await startFiles(t, { yaml })
+  const content = Buffer.alloc(700 * 1024, 'x')
+  const { id } = await own.make({ content })
+  t.equal(await codeOf(await own.upload({ content })), 'storage_quota_exceeded')
+  t.match(await (await own.call('GET ')).json(), { data: [{ id }] })
   t.strictSame(await gateway.store.list('files/'), [`files/${own.ref}/${id}`])
   t.equal((await own.call(`DELETE /${id}`)).status, 204)
   for (const line of [`GET /${id}`, `GET /${id}/metadata`, `DELETE /${id}`]) {
     t.equal(await codeOf(await own.call(line)), 'file_not_found', line)
   }
   t.strictSame(await gateway.store.list('files/'), [])
+  t.strictSame(((await (await own.call('GET ')).json()) as { data: unknown }).data, [])
+  t.equal((await own.upload({ content })).status, 201, 'there is room again')
 })
