@@ -38,7 +38,7 @@ export function creditRefusal(reply: Reply): GatewayError {
   if (reply.word === 'insufficient_balance') {
     const owed = numberAt(reply, 3)
     return new GatewayError('insufficient_balance', {
-      status: 409,
+      isConflict: true,
       message:
         owed > 0
           ? `The account owes ${owed} tokens, so nothing can be taken from it.`

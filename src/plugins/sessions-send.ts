@@ -113,7 +113,8 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   // A session that is not there is said first.
   const context = await readFree(parts, ref, session)
   const files = await reading
-  const model = modelOf(gateway, send.model ?? context.model)
+  await x.caller?.proof
+  const model = modelOf(gateway, send.model ?? context.model, x.caller)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
   const tokensPerMinute = gateway.ledger.planOf(ref)?.tokensPerMinute
