@@ -1,5 +1,5 @@
-// Run by npm where the package is installed from this folder, or packed: builds `dist`. `npm install FOLDER` links a folder
-// without what it needs to be built, so that is installed first.
+// Run by npm where the package is installed from this folder, or packed: builds `dist`. npm links a folder without what it
+// needs to be built, so that is installed first.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
