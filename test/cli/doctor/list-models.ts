@@ -94,7 +94,11 @@ t.test('one that is down, or silent, ends by its error or its signal', async (t)
   const backend = await startBackend(t, silent)
   const { target } = await routeTo(t, backend.url)
   const stop = new AbortController()
-  const asking = listModels(target, { connectMs: 1000, promptWindow: Infinity, signal: stop.signal })
+  const asking = listModels(target, {
+    connectMs: 1000,
+    promptWindow: Infinity,
+    signal: stop.signal,
+  })
   const rejected = t.rejects(asking, { name: 'AbortError' })
   await backend.request(0)
   stop.abort()
