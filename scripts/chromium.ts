@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { promisify } from 'node:util'
+import { installPackage } from './apt.ts'
 
 export interface Chromium {
   readonly version: string
@@ -56,17 +57,12 @@ export async function openChromium(
 }
 
 async function install(cause: unknown): Promise<void> {
-  const apt = (...words: readonly string[]) => run('apt-get', ['-q', ...words])
-  try {
-    if (process.getuid?.() !== 0) throw cause
-    await apt('update')
-    await apt('install', '-y', '--no-install-recommends', program)
-  } catch {
+  await installPackage(program).catch(() => {
     throw new Error(
       `a browser is needed (Debian: apt install --no-install-recommends ${program})`,
       { cause },
     )
-  }
+  })
 }
 
 interface Message extends Heard {

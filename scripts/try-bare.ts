@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import { installPackage } from './apt.ts'
 import { ensureMade, fingerprint } from './cache.ts'
 
 const run = promisify(execFile)
@@ -48,12 +49,7 @@ function say(text: string): void {
 
 /** Debian's base packages, Node 20 and npm. */
 async function makeMachine(folder: string): Promise<void> {
-  if (!(await isThere('debootstrap'))) {
-    say('Installing debootstrap (as root, by apt-get) …')
-    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-    await run('apt-get', ['update'], { env })
-    await run('apt-get', ['install', '-y', '--no-install-recommends', 'debootstrap'], { env })
-  }
+  if (!(await isThere('debootstrap'))) await installPackage('debootstrap')
   say(`Making a Debian ${suite} of base packages only …`)
   const quiet = { maxBuffer: 64 * 1024 * 1024 }
   await run('debootstrap', ['--variant=minbase', suite, folder], quiet)

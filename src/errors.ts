@@ -131,8 +131,8 @@ export interface ErrorDetails {
   readonly headers?: Readonly<Record<string, string>>
   /** Overrides the table's: a second try would be paid for twice, or would not. */
   readonly retry?: boolean
-  /** Overrides the table's status where the contract gives one code two (admin adjust: 409). */
-  readonly status?: number
+  /** 409 in place of the table's status: what the caller wants does not fit what there is. */
+  readonly isConflict?: boolean
   readonly source?: ErrorSource
   /** For the log, never for the client. */
   readonly cause?: unknown
@@ -171,10 +171,11 @@ export class GatewayError extends Error {
   readonly shortage: Shortage | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
-    const { status, type, retry, message } = errorTable[code]
+    const { retry, message, ...usual } = errorTable[code]
+    const { status, type } = details.isConflict ? conflict(409, message) : usual
     super(details.message ?? message, { cause: details.cause })
     this.code = code
-    this.status = details.status ?? status
+    this.status = status
     this.type = type
     this.retry = details.retry ?? retry
     this.param = details.param

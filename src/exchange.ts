@@ -96,8 +96,16 @@ export interface Want {
   readonly outputTokens: number
   /** How many choices the output is divided over: n × prompts. */
   readonly choices: number
+  readonly fields: WantedFields
   readonly sessionId?: string
   readonly messageId?: string
+}
+
+/** Of the request's body, for refusals. */
+export interface WantedFields {
+  readonly prompt: string
+  /** Bounds the output; undefined where the client did not. */
+  readonly bound: string | undefined
 }
 
 export interface Granted {

@@ -2,6 +2,7 @@
 // argv and signals in, exit code out. All else is the command line's (cli/run.ts); `start` is the default command.
 
 import { enableCompileCache } from 'node:module'
+import { styleText } from 'node:util'
 
 enableCompileCache()
 
@@ -20,8 +21,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 for (const out of [process.stdout, process.stderr]) {
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (isStart) return
-    if (error.code !== 'EPIPE') throw error
-    process.exit(0)
+    if (error.code === 'EPIPE') process.exit(0)
+    // What a command says of its failure may be lost, its exit code not.
+    if (out === process.stderr) return
+    process.stderr.write(`tollgate: Nothing can be written: ${error.message}\n`)
+    process.exit(1)
   })
 }
 
@@ -32,6 +36,8 @@ const io = {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
+  style: (colour: 'green' | 'yellow' | 'red', text: string) =>
+    styleText(colour, text, { stream: process.stdout }),
   signal: stopping.signal,
   plugins: async () => (await import('./gateway.ts')).plugins,
 }

@@ -1,6 +1,6 @@
 // Finds something that runs as a redis-server, and on Debian and Ubuntu fetches it: as root by apt-get install, else by
-// unpacking Debian's packages into the data folder. Every step has a time limit; if all fail, the error says what to install.
-// It starts no server.
+// unpacking Debian's packages into the data folder; with TOLLGATE_INSTALL=no, neither. Every step has a time limit; if all
+// fail, the error says what to install. It starts no server.
 
 import { execFile } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
@@ -79,6 +79,7 @@ function onPath(name: string): string | undefined {
 
 /** One process of this user at a time: apt's lists have a lock that fails instead of waiting. */
 async function fetchOnce(dataDir: string, log: Pick<Log, 'info'>): Promise<string> {
+  if (process.env.TOLLGATE_INSTALL === 'no') throw notFound()
   if (!onPath('apt-get') || !onPath('dpkg')) throw notFound()
   const deadline = performance.now() + 400_000
   let lock = await tryLockName(`tollgate-apt-${process.getuid?.()}`)
@@ -99,13 +100,15 @@ async function fetchOnce(dataDir: string, log: Pick<Log, 'info'>): Promise<strin
 
 async function fetchServer(dataDir: string, log: Pick<Log, 'info'>): Promise<string | undefined> {
   if (process.getuid?.() === 0) {
-    log.info({}, 'No redis-server found: installing redis-tools with apt-get')
+    log.info({}, `No redis-server found: installing redis-tools as root with apt-get ${orNot}`)
     await installTools()
     return findInstalled(dataDir)
   }
-  log.info({}, `No redis-server found: unpacking Debian's redis-tools into ${dataDir}`)
+  log.info({}, `No redis-server found: unpacking Debian's redis-tools into ${dataDir} ${orNot}`)
   return unpackTools(dataDir)
 }
+
+const orNot = '(not with TOLLGATE_INSTALL=no)'
 
 async function installTools(): Promise<void> {
   const args = ['install', '-y', '--no-install-recommends', 'redis-tools']

@@ -15,13 +15,13 @@ export class SharedPool {
     return this.#used
   }
 
-  #usedBy(ref: string): number {
+  usedBy(ref: string): number {
     return this.#byAccount.get(ref) ?? 0
   }
 
   /** Whether the account got `amount` more. What was taken has to be given back by `give`. */
   take(ref: string, amount: number): boolean {
-    const after = this.#usedBy(ref) + amount
+    const after = this.usedBy(ref) + amount
     if (after > this.#total - this.#used - amount) return false
     this.#byAccount.set(ref, after)
     this.#used += amount
@@ -29,7 +29,7 @@ export class SharedPool {
   }
 
   give(ref: string, amount: number): void {
-    const left = this.#usedBy(ref) - amount
+    const left = this.usedBy(ref) - amount
     if (left > 0) this.#byAccount.set(ref, left)
     else this.#byAccount.delete(ref)
     this.#used -= amount

@@ -1,8 +1,11 @@
 // docs/errors.md lists the codes of src/errors.ts, all of them, and nothing else.
 
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { GatewayError, errorBody, errorTable } from '../src/errors.ts'
+import { filesIn, root } from './fixtures/source.ts'
 
 const text = await readFile(new URL('../docs/errors.md', import.meta.url), 'utf8')
 const rows = text
@@ -32,5 +35,17 @@ t.test('the example is what the gateway would write', (t) => {
   const example = /```json\n(.*?)```/s.exec(text)?.[1] ?? ''
   const { request_id: id } = JSON.parse(example) as { request_id: string }
   t.same(JSON.parse(example), JSON.parse(errorBody(new GatewayError('insufficient_balance'), id)))
+  t.end()
+})
+
+t.test('codes that nothing in the sources sends are said to be sent by no route', (t) => {
+  const sources = [...filesIn('src', '.ts'), ...filesIn('src', '.lua')]
+    .filter((path) => path !== 'errors.ts')
+    .map((path) => readFileSync(join(root, 'src', path), 'utf8'))
+  const isSent = (code: string) => sources.some((source) => source.includes(`'${code}'`))
+  const unsent = Object.keys(errorTable).filter((code) => !isSent(code))
+  const said = /No route sends ((?:`\w+`(?:, | or )?)+)/.exec(text)?.[1] ?? ''
+  t.same([...said.matchAll(/\w+(?=`)/g)].map(String), unsent)
+  t.notMatch(text, /reserved|not yet/)
   t.end()
 })

@@ -17,8 +17,17 @@ t.test('an error has the status, type and message of its code', async (t) => {
 
 t.test('details win over the table, and the cause stays for the log', async (t) => {
   const cause = new Error('why')
-  const error = new GatewayError('insufficient_balance', { status: 409, message: 'Less.', cause })
-  t.match(error, { status: 409, message: 'Less.', code: 'insufficient_balance' })
+  const error = new GatewayError('insufficient_balance', {
+    isConflict: true,
+    message: 'Less.',
+    cause,
+  })
+  t.match(error, {
+    status: 409,
+    type: 'conflict_error',
+    message: 'Less.',
+    code: 'insufficient_balance',
+  })
   t.equal(error.cause, cause)
 })
 

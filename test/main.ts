@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
@@ -51,6 +52,53 @@ t.test('a full disk takes no lines, and ends no gateway', async (t) => {
   })
   t.teardown(() => child.kill('SIGKILL'))
   t.strictSame(await once(child, 'exit'), [78, null], 'that of a configuration at fault')
+})
+
+t.test('a full disk under a command: one line, 1', async (t) => {
+  if (!existsSync('/dev/full')) return t.pass('this system has none')
+  const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
+  for (const words of [['help'], ['version'], ['check', file], ['check', file, '--print']]) {
+    const out = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, [main, ...words], { stdio: ['ignore', out, 'pipe'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    const stderr = child.stderr ?? Readable.from([])
+    const [said, [code]] = await Promise.all([text(stderr), once(child, 'exit')])
+    t.equal(code, 1, words.join(' '))
+    t.match(said, /^tollgate: .*ENOSPC.*\n$/)
+  }
+})
+
+t.test('a full disk under what a command says of its failure: still its exit code', async (t) => {
+  if (!existsSync('/dev/full')) return t.pass('this system has none')
+  const err = openSync('/dev/full', 'w')
+  const child = spawn(process.execPath, [main, 'strat'], { stdio: ['ignore', 'ignore', err] })
+  t.teardown(() => child.kill('SIGKILL'))
+  t.same(await once(child, 'exit'), [2, null])
+})
+
+t.test('a reader that has read enough is no error', async (t) => {
+  const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
+  for (const words of [['help'], ['check', file, '--print']]) {
+    const child = spawn(process.execPath, [main, ...words], { stdio: ['ignore', 'pipe', 'pipe'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    child.stdout.destroy()
+    const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+    t.same([code, said], [0, ''], words.join(' '))
+  }
+})
+
+t.test('colours only for who sees them', async (t) => {
+  const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
+  const check = async (env: NodeJS.ProcessEnv) => {
+    const child = spawn(process.execPath, [main, 'check', file], {
+      env: { PATH: process.env.PATH, ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    return await text(child.stdout)
+  }
+  t.equal(await check({}), '0 problems\n', 'a pipe')
+  t.equal(await check({ FORCE_COLOR: '1' }), '\u001b[32m0 problems\u001b[39m\n')
 })
 
 t.test('`check` judges a file without starting anything', async (t) => {

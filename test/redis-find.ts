@@ -99,6 +99,22 @@ t.test(
   },
 )
 
+t.test('what is to be done is said before; TOLLGATE_INSTALL=no says no', async (t) => {
+  const { data, bin } = await place(t)
+  const asked = join(data, 'asked')
+  await script(join(bin, 'apt-get'), `echo "$*" >>'${asked}'; exit 1`)
+  await script(join(bin, 'dpkg'), 'exit 1')
+  process.env.TOLLGATE_INSTALL = 'no'
+  t.teardown(() => delete process.env.TOLLGATE_INSTALL)
+  await t.rejects(findRedisServer(data, { log }), /none could be fetched[^]*apt-get install/)
+  await t.rejects(readFile(asked), { code: 'ENOENT' }, 'nobody was asked')
+  t.same(notices, [])
+  delete process.env.TOLLGATE_INSTALL
+  await t.rejects(findRedisServer(data, { log }))
+  t.match(notices, [/redis-tools .*\(not with TOLLGATE_INSTALL=no\)$/])
+  t.match(await readFile(asked, 'utf8'), /redis-tools/)
+})
+
 t.test('when nothing helps, the error says what to install on each system', async (t) => {
   const { data, bin } = await place(t)
   const expected =

@@ -4,6 +4,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { installPackage } from '../apt.ts'
 import { ensureMade, fingerprint } from '../cache.ts'
 
 const run = promisify(execFile)
@@ -22,16 +23,11 @@ export async function ensurePython(packages: readonly string[]): Promise<string>
   return join(folder, 'bin', 'python')
 }
 
-/** Debian has the module in a package of its own, and a slim image no package lists. */
+/** Debian has the module in a package of its own. */
 async function installVenv(cause: unknown): Promise<void> {
-  const apt = (...words: readonly string[]) => run('apt-get', ['-q', ...words])
-  try {
-    if (process.getuid?.() !== 0) throw cause
-    await apt('update')
-    await apt('install', '-y', '--no-install-recommends', 'python3-venv')
-  } catch {
+  await installPackage('python3-venv').catch(() => {
     throw new Error('python3 with its venv module is needed (Debian: apt install python3-venv)', {
       cause,
     })
-  }
+  })
 }

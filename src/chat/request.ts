@@ -3,6 +3,7 @@
 
 import type { Model, Target } from '../config/config.ts'
 import type { GatewayError } from '../errors.ts'
+import type { WantedFields } from '../exchange.ts'
 import { free } from '../http/body.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
@@ -31,6 +32,7 @@ export interface ChatRequest {
   countPrompt(): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
+  readonly fields: WantedFields
   /** What this model does not take of it. Told only to those with a good key: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
   /** The body for a target, in pieces, its output bounded to what was granted. */
@@ -85,6 +87,7 @@ export function parseChatRequest(
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: () => counted ?? countPrompt(there(known)),
     outputPerChoice,
+    fields: { prompt: row.required, bound: row.generates ? numbers.bound : undefined },
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
       const { body, scan } = there(held)
@@ -116,14 +119,23 @@ function there<T>(held: T | undefined): T {
   return held
 }
 
-function readNumbers(scan: JsonScan): { maximums: number[]; choices: number } {
+interface Numbers {
+  readonly maximums: readonly number[]
+  /** The field that has the lowest of them. */
+  readonly bound: string | undefined
+  readonly choices: number
+}
+
+function readNumbers(scan: JsonScan): Numbers {
   const maximums = maximumFields.flatMap((field) => readCount(scan, field) ?? [])
   const n = readCount(scan, 'n')
   const best_of = readCount(scan, 'best_of')
   const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
   if (!Number.isSafeInteger(choices) || choices > 1024)
     throw invalid('n', 'asks for too many choices')
-  return { maximums, choices }
+  const lowest = Math.min(...maximums)
+  const bound = maximumFields.find((field) => readCount(scan, field) === lowest)
+  return { maximums, bound, choices }
 }
 
 /** An integer ≥ 1; undefined where absent or null. */

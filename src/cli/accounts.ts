@@ -1,5 +1,6 @@
 // tollgate accounts …: who may call the gateway.
 
+import type { List } from '../http/page.ts'
 import type { Account } from '../ledger/accounts.ts'
 import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
@@ -30,8 +31,17 @@ const list: Command = {
   name: 'accounts list',
   words: [],
   summary: 'all accounts, oldest first',
-  options: { limit: { value: 'N', help: 'the newest N only' } },
+  options: {
+    limit: { value: 'N', help: 'the newest N only' },
+    'external-id': { value: 'ID', help: 'the one that your own system calls so' },
+  },
   async run(call) {
+    const externalId = call.text('external-id')
+    if (externalId !== undefined) {
+      const admin = await call.admin()
+      const found = await admin.get<List<Account>>(path`accounts?external_id=${externalId}`)
+      return tell(call, listJson(found.data), tableOf(found.data))
+    }
     const limit = parseCount('limit', call.text('limit'))
     const order = limit === undefined ? 'asc' : 'desc'
     const rows = await collect<Account>(await call.admin(), 'accounts', { order, limit })

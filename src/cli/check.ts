@@ -2,7 +2,7 @@
 
 import type { Loaded } from '../config/load.ts'
 import type { Problem } from '../config/problem.ts'
-import { exit, json, tell, usageError } from './command.ts'
+import { exit, json, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Command } from './command.ts'
 
 const check: Command = {
@@ -13,8 +13,8 @@ const check: Command = {
   isLocal: true,
   async run(call) {
     const { file, loaded } = await loadFile(call)
-    if ('problems' in loaded) return tellProblems(call, file, loaded.problems)
-    if (!call.has('print')) return tellProblems(call, file, [])
+    if ('problems' in loaded) return tellProblems(call, file, loaded)
+    if (!call.has('print')) return tellProblems(call, file, { warnings: loaded.warnings })
     const { printYaml } = await import('../config/tree.ts')
     return tell(call, loaded.effective, printYaml(loaded.effective))
   },
@@ -41,17 +41,27 @@ export async function loadFile({
   }
 }
 
+interface Judged {
+  readonly problems?: readonly Problem[]
+  readonly warnings?: readonly Problem[]
+}
+
 /** A line each and their count; answers the exit code. */
 export async function tellProblems(
   call: Call,
   file: string,
-  problems: readonly Problem[],
+  { problems = [], warnings = [] }: Judged,
 ): Promise<number> {
   const { formatProblem } = await import('../config/problem.ts')
-  const lines = problems.map((problem) => `${formatProblem(problem)}\n`)
-  const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}\n`
-  tell(call, { file, problems }, lines.join('') + count)
-  return problems.length === 0 ? exit.ok : exit.configuration
+  const isGood = problems.length === 0
+  const lines = [
+    ...problems.map((problem) => paint(call, 'red', formatProblem(problem))),
+    ...warnings.map((warning) => paint(call, 'yellow', `warning: ${formatProblem(warning)}`)),
+    paint(call, isGood ? 'green' : 'red', plural(problems.length, 'problem')) +
+      (warnings.length > 0 ? `, ${plural(warnings.length, 'warning')}` : ''),
+  ]
+  tell(call, { file, problems, warnings }, `${lines.join('\n')}\n`)
+  return isGood ? exit.ok : exit.configuration
 }
 
 export const checkCommands: readonly Command[] = [check]

@@ -27,6 +27,8 @@ export function usageError(message: string): CliError {
   return new CliError(exit.usage, message)
 }
 
+export type Colour = 'green' | 'yellow' | 'red'
+
 export interface Out {
   write(text: string): unknown
 }
@@ -38,6 +40,8 @@ export interface Io {
   /** Read to its end by the commands that ask for something secret. */
   readonly stdin?: AsyncIterable<unknown>
   readonly env: Readonly<Record<string, string | undefined>>
+  /** For stdout; leaves the text as it is where that shows no colours, or nobody wants them. */
+  readonly style?: (colour: Colour, text: string) => string
   /** Ends what would go on for ever. */
   readonly signal?: AbortSignal
   /** The built-in plugins, for judging their blocks in gateway.yaml. Imported when asked for: they bring the gateway along. */
@@ -102,6 +106,14 @@ const commonOptions: Command['options'] = {
 
 export function optionsOf({ options, isLocal }: Command): Command['options'] {
   return { ...options, ...(isLocal ? {} : gatewayOptions), ...commonOptions }
+}
+
+export function paint({ io }: Call, colour: Colour, text: string): string {
+  return io.style?.(colour, text) ?? text
+}
+
+export function plural(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? '' : 's'}`
 }
 
 /** What a command has to say on stdout, where it went well: JSON for programs, else the text. */

@@ -2,9 +2,11 @@
 // the store, each target of each model; a line a check, as they come. What it writes it takes away again.
 
 import type { Config } from '../config/config.ts'
+import { formatPath } from '../config/problem.ts'
+import type { Problem } from '../config/problem.ts'
 import { loadFile, tellProblems } from './check.ts'
-import { CliError, exit, json, tell, usageError } from './command.ts'
-import type { Call, Command } from './command.ts'
+import { CliError, exit, json, paint, plural, tell, usageError } from './command.ts'
+import type { Call, Colour, Command } from './command.ts'
 import type { Examination, Finding, Verdict } from './doctor/examination.ts'
 import { parseSeconds } from './values.ts'
 
@@ -18,16 +20,16 @@ const doctor: Command = {
     const seconds = parseSeconds(call.text('timeout') ?? '10s')
     if (seconds < 1) throw usageError('--timeout takes 1s or more.')
     const { file, loaded } = await loadFile(call)
-    if ('problems' in loaded) return tellProblems(call, file, loaded.problems)
+    if ('problems' in loaded) return tellProblems(call, file, loaded)
     const { Examination } = await import('./doctor/examination.ts')
     const { secretsOf } = await import('../gateway.ts')
     const examination = new Examination({
       signal: call.io.signal ?? new AbortController().signal,
       limitMs: seconds * 1000,
       secrets: secretsOf(loaded.config),
-      tell: (finding) => void (call.isJson || call.io.stdout.write(lineOf(finding))),
+      tell: (finding) => void (call.isJson || call.io.stdout.write(lineOf(call, finding))),
     })
-    await examine(loaded.config, { file, examination, call })
+    await examine(loaded, { file, examination, call })
     return conclude(call, file, examination.findings)
   },
 }
@@ -38,7 +40,15 @@ interface Examining {
   readonly call: Call
 }
 
-async function examine(config: Config, { file, examination, call }: Examining): Promise<void> {
+interface Read {
+  readonly config: Config
+  readonly warnings: readonly Problem[]
+}
+
+async function examine(
+  { config, warnings }: Read,
+  { file, examination, call }: Examining,
+): Promise<void> {
   const [{ examineRedis }, { examineStore }, { examineTargets }] = await Promise.all([
     import('./doctor/redis.ts'),
     import('./doctor/store.ts'),
@@ -46,6 +56,11 @@ async function examine(config: Config, { file, examination, call }: Examining): 
   ])
   try {
     await examination.check(file, async () => ({ verdict: 'ok', detail: '0 problems' }))
+    for (const { line, column, path, message } of warnings) {
+      const place = `${file}:${line}:${column}`
+      const detail = `${formatPath(path)}: ${message}`
+      await examination.check(place, async () => ({ verdict: 'warn', detail }))
+    }
     await examineRedis(config, examination)
     await examineStore(config.store, examination)
     await examineTargets(config, examination)
@@ -55,8 +70,10 @@ async function examine(config: Config, { file, examination, call }: Examining): 
   }
 }
 
-function lineOf({ verdict, what, detail }: Finding): string {
-  return `${verdict.padEnd(4)}  ${what}: ${detail}\n`
+const colours: Readonly<Record<Verdict, Colour>> = { ok: 'green', warn: 'yellow', fail: 'red' }
+
+function lineOf(call: Call, { verdict, what, detail }: Finding): string {
+  return `${paint(call, colours[verdict], verdict.padEnd(4))}  ${what}: ${detail}\n`
 }
 
 function conclude(call: Call, file: string, findings: readonly Finding[]): number {
@@ -65,13 +82,11 @@ function conclude(call: Call, file: string, findings: readonly Finding[]): numbe
   const shown = findings.map(({ verdict, what, detail }) => ({ verdict, what, detail }))
   const words = [plural(findings.length, 'check'), plural(warnings, 'warning')]
   const line = [...words, plural(failures, 'failure')].join(', ')
-  tell(call, { file, findings: shown, warnings, failures }, `${line}\n`)
+  const colour = failures > 0 ? 'red' : warnings > 0 ? 'yellow' : 'green'
+  const text = `${paint(call, colour, line)}\n`
+  tell(call, { file, findings: shown, warnings, failures }, text)
   if (failures === 0) return exit.ok
   return findings.some(({ unreachable }) => unreachable) ? exit.unreachable : exit.failed
-}
-
-function plural(count: number, word: string): string {
-  return `${count} ${word}${count === 1 ? '' : 's'}`
 }
 
 export const doctorCommands: readonly Command[] = [doctor]

@@ -2,7 +2,7 @@
 // `start`, so that the others answer in a tenth of a second.
 
 import { parseArgs } from 'node:util'
-import { didYouMean } from '../config/problem.ts'
+import { didYouMean, suggest } from '../config/problem.ts'
 import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
 import { checkCommands } from './check.ts'
@@ -57,11 +57,18 @@ function print({ stdout }: Io, text: string): number {
   return exit.ok
 }
 
-function find([first = '', second]: readonly string[]): Command {
+function find([first = '', second = '']: readonly string[]): Command {
   const found = commands.find(({ name }) => name === first || name === `${first} ${second}`)
   if (found) return found
   const group = commands.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name)
-  if (group.length > 0) throw usageError(`Give one of: ${group.join(', ')}.`)
+  if (group.length > 0) {
+    const meant = suggest(
+      second,
+      group.map((name) => name.slice(first.length + 1)),
+    )
+    const help = `Give one of: ${group.join(', ')}.`
+    throw usageError(meant ? `Did you mean "${first} ${meant}"? ${help}` : help)
+  }
   if (first.startsWith('-'))
     throw usageError('Options come after the command. See `tollgate help`.')
   const heads = new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))

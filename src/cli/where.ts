@@ -117,7 +117,7 @@ async function readToken(data: string): Promise<string> {
   const file = join(data, 'admin-token')
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     const why = error.code === 'ENOENT' ? 'the gateway makes it when it starts' : error.code
-    const message = `There is no admin token: ${file} cannot be read (${why}). Give --token, or set TOLLGATE_ADMIN_TOKEN.`
+    const message = `There is no admin token: ${file} cannot be read (${why}). Give --token-file, or set TOLLGATE_ADMIN_TOKEN.`
     throw new CliError(exit.refused, message)
   })
   return text.trim()

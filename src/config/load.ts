@@ -15,6 +15,7 @@ import { resolveConfig } from './resolve.ts'
 import { z } from './schema.ts'
 import { fit } from './shape.ts'
 import { substitute } from './substitute.ts'
+import { warningsOf } from './warnings.ts'
 import { parseTree, placeAt, treeAt, type Found, type Tree } from './tree.ts'
 
 export interface LoadOptions {
@@ -28,6 +29,8 @@ export type Loaded =
       readonly config: Config
       /** The file's notation with defaults, secrets masked. */
       readonly effective: unknown
+      /** What is no problem, and may not be meant. */
+      readonly warnings: readonly Problem[]
     }
   | { readonly problems: readonly Problem[] }
 
@@ -65,10 +68,9 @@ export async function loadConfig(
   if (problems.length > 0) return { problems }
   const derived = derive(block(fitted.value))
   const keys = await schema.parseAsync(derived)
-  return {
-    config: resolveConfig(keys, { file, pems: pems.texts, plugins: all }),
-    effective: effectiveOf(schema, derived),
-  }
+  const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
+  const warnings = warningsOf(config).map((one) => ({ file, ...placeAt(tree, one.path), ...one }))
+  return { config, effective: effectiveOf(schema, derived), warnings }
 }
 
 async function faultsOf(

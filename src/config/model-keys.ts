@@ -179,7 +179,11 @@ const model = withLater(
 
 const plan = z.strictObject({
   requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
-  tokens_per_minute: count().default(400_000).describe('Model tokens a minute of one account.'),
+  tokens_per_minute: count()
+    .default(400_000)
+    .describe(
+      'Model tokens a minute of one account. An output that nobody bounded is bounded to fit.',
+    ),
   concurrency: count().default(20).describe('Generations of one account at the same time.'),
   models: z
     .array(z.string().min(1))

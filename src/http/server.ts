@@ -5,7 +5,7 @@ import { createServer as createHttpServer } from 'node:http'
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Limits, Listen } from '../config/config.ts'
 import { GatewayError, asGatewayError } from '../errors.ts'
@@ -13,6 +13,7 @@ import { newId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import { onBodyWanted } from './body.ts'
 import { noteAnswer, refuseUnparsed } from './connection.ts'
+import { lookAtFirstByte } from './first-byte.ts'
 import { sendError } from './reply.ts'
 import { notAProxy, unknownExpectation, unsoundness } from './strict.ts'
 
@@ -49,10 +50,10 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
   const gate = { draining: false }
   const server = createServer(options)
   handleRequests(server, options, gate)
-  let connections = 0
-  server.on('connection', (socket) => {
-    connections++
-    socket.on('close', () => connections--)
+  const sockets = new Set<Socket>()
+  server.prependListener('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
   })
   server.listen({ host: listen.host, port: listen.port, reusePort, backlog: 4096 })
   await once(server, 'listening')
@@ -61,12 +62,12 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     port,
     address: addressOf(listen, port),
     get connections() {
-      return connections
+      return sockets.size
     },
     drain() {
       gate.draining = true
     },
-    close: () => close(server),
+    close: () => close(server, sockets),
   }
 }
 
@@ -120,6 +121,10 @@ function handleRequests(
   server.on('checkExpectation', (req, res) => {
     if (noteAnswer(req, res) !== 'ignore') refuse(res, unknownExpectation())
   })
+  if (options.listen.tls) {
+    const onPlain = (socket: Socket) => unparsed(socket, notSecure())
+    lookAtFirstByte(server, { withinMs: options.limits.headersMs, onPlain })
+  }
   server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
   server.on('clientError', (error, socket) => {
     const refusal = clientRefusal(error)
@@ -157,6 +162,11 @@ function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
   refused(res, new GatewayError('server_draining'))
 }
 
+function notSecure(): GatewayError {
+  const message = 'This port speaks HTTPS alone. Write https:// in place of http://.'
+  return new GatewayError('malformed_request', { message })
+}
+
 const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
@@ -174,12 +184,15 @@ function clientRefusal(error: Error): GatewayError | undefined {
 
 const closeGraceMs = 2500
 
-async function close(server: Server): Promise<void> {
+/** Whoever has not finished the handshake of TLS is no connection of HTTP's yet. */
+async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
   if (!server.listening) return
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()
-  const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs)
+  const timer = setTimeout(() => {
+    for (const socket of sockets) socket.destroy()
+  }, closeGraceMs)
   await closed
   clearTimeout(timer)
 }

@@ -36,14 +36,14 @@ export function creditOrder(
 
 export function creditRefusal(reply: Reply): GatewayError {
   if (reply.word === 'insufficient_balance') {
-    const owed = numberAt(reply, 3)
+    const [available, owed] = [numberAt(reply, 2), numberAt(reply, 3)]
     return new GatewayError('insufficient_balance', {
-      status: 409,
+      isConflict: true,
       message:
         owed > 0
           ? `The account owes ${owed} tokens, so nothing can be taken from it.`
-          : 'The account has less than that available. Lower the amount.',
-      shortage: { available: numberAt(reply, 2), owed },
+          : `The account has no more than ${available} tokens available. Lower the amount.`,
+      shortage: { available, owed },
     })
   }
   if (reply.word === 'invalid_parameter') {

@@ -48,6 +48,10 @@ export interface AdmitRequest extends IdentifyRequest {
   readonly min: number
   readonly promptTokens: number
   readonly outputTokens: number
+  /** So few do, where the limit of tokens a minute is lower than all; where not given, none fewer do. */
+  readonly leastOutputTokens?: number
+  /** What the refusal of a request says that not even with these gets below that limit. */
+  neverFits?(limit: number): Pick<ErrorDetails, 'param' | 'message'>
   /** Model id as configured. */
   readonly model: string
   readonly meta: HoldMeta
@@ -108,29 +112,36 @@ export class Door {
 
   async admit(request: AdmitRequest): Promise<Hold> {
     const { ref, hmac, scope, holdId, want, min, model } = request
-    const counted = tokens(request.promptTokens) + tokens(request.outputTokens)
+    const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
+    const wanted = tokens(promptTokens) + tokens(outputTokens)
+    const fewest = tokens(promptTokens) + tokens(leastOutputTokens)
     const note = { model: encodeURIComponent(model), meta: metaText(request.meta) }
-    const sizes = `${holdId} ${amount(want)} ${amount(min)} ${counted}`
+    const sizes = `${holdId} ${amount(want)} ${amount(min)} ${wanted} ${fewest}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
     const question = { script: 'admit', ref, hmac, holdId, args } as const
     const first = await this.#ask(question)
     const reply = mayBeLate(first) ? await this.#ask(question) : first
     if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
-      throw limitError(reply.word, reply, { wanted: counted, caller: callerOf(reply, 9) })
+      throw limitError(reply.word, reply, callerOf(reply, 9))
     }
     this.#noteOwing(ref, reply, reply.word === 'ok' ? 13 : 11)
     if (reply.word === 'insufficient_balance') throw shortage(reply, amount(min))
     if (reply.word !== 'ok') {
-      throw refusal(reply, { headers: limitHeadersOf(reply), caller: callerOf(reply, 9) })
+      const isTooLarge = reply.word === 'invalid_parameter'
+      const details = isTooLarge ? request.neverFits?.(numberAt(reply, 12)) : {}
+      const headers = limitHeadersOf(reply)
+      throw refusal(reply, { headers, caller: callerOf(reply, 9), ...details })
     }
-    return toHold({ id: holdId, ref, hmac, ...note, countedTokens: counted }, reply)
+    const most = numberAt(reply, 14)
+    const countedTokens = most < 0 ? wanted : Math.min(wanted, most)
+    return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, reply)
   }
 
   /** Answers false where the hold can't be opened again. */
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, ref, hmac, model, meta, keyId } = hold.fields
-    const sizes = `${id} ${hold.amount} 0 0`
+    const sizes = `${id} ${hold.amount} 0 0 0`
     const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
     const reply = await this.#ask({ script: 'admit', ref, hmac, holdId: id, args })
     if (reply.word === 'account_suspended') hold.stop('account_suspended')

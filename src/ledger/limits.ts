@@ -30,17 +30,11 @@ export function planArgument(name: string, plan: Plan | undefined, model: string
   return `${isAllowed ? 1 : 0} ${numbers} ${name}`
 }
 
-export interface Limited {
-  /** Tokens that the request would count. */
-  readonly wanted: number
-  readonly caller: RefusedCaller | undefined
-}
-
 /** Admit's refusal for a limit. */
 export function limitError(
   code: 'rate_limit_exceeded' | 'concurrency_limit_exceeded',
   reply: Reply,
-  { wanted, caller }: Limited,
+  caller: RefusedCaller | undefined,
 ): GatewayError {
   const limits = limitsOf(reply)
   const headers = limitHeaders(limits)
@@ -49,10 +43,7 @@ export function limitError(
     return new GatewayError(code, { headers, retryAfterMs: 1000, caller })
   }
   const count = which === 'tokens' ? limits.tokens : limits.requests
-  const message =
-    which === 'tokens' && count && wanted > count.limit
-      ? `The request may take ${wanted} tokens, and the limit is ${count.limit} a minute. Lower max_tokens or shorten the input.`
-      : `The limit of ${which} a minute is reached. Wait as Retry-After says.`
+  const message = `The limit of ${which} a minute is reached. Wait as Retry-After says.`
   const retryAfterMs = count?.resetMs ?? minuteMs
   return new GatewayError(code, { headers, message, retryAfterMs, caller })
 }

@@ -30,7 +30,9 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
   const credit = async (x: Exchange, type: 'topup' | 'adjustment') => {
     const { amount, note } = parseFields(x.body, type === 'topup' ? topup : adjustment)
     const ref = await refOf(x)
-    const idempotencyId = idempotencyKey(x.headers) ?? newId('req')
+    const key = idempotencyKey(x.headers)
+    // Both routes may get the same key: each makes its own transaction.
+    const idempotencyId = key === undefined ? newId('req') : `${type}:${key}`
     const made = await ledger.credit({ ref, idempotencyId, amount, type, note })
     return ok(made.transaction, made.isRepeated ? replayed : {})
   }

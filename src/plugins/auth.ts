@@ -119,10 +119,10 @@ function counted(error: GatewayError, x: Exchange, door: Door): GatewayError | u
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
-/** Which refusals count, and how much: what was read and parsed for one is more than a line in a log. */
-function weightOf({ status }: GatewayError, { body }: Exchange): number {
-  const isUnreadable = status === 400 && body.length > smallBytes
-  if (!refusing.has(status) && !isUnreadable) return 0
+/** Which refusals count, and how much: what was read and parsed for one, or asked of Redis, is more than a line in a log. */
+function weightOf({ status, caller }: GatewayError, { body }: Exchange): number {
+  const isDear = status === 400 && (body.length > smallBytes || caller !== undefined)
+  if (!refusing.has(status) && !isDear) return 0
   return 1 + Math.floor(body.length / 2 ** 20)
 }
 

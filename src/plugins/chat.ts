@@ -74,9 +74,9 @@ function routeTo(
 }
 
 function expect(x: Exchange, request: ChatRequest): void {
-  const { model, promptTokens, mostPrompt, countPrompt, outputPerChoice, choices, stream } = request
+  const { model, promptTokens, mostPrompt, countPrompt, outputPerChoice, choices, fields } = request
   x.facts.model = model.id
-  x.facts.stream = stream
+  x.facts.stream = request.stream
   const outputTokens = outputPerChoice * choices
-  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices }
+  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, fields }
 }

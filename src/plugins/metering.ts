@@ -64,7 +64,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { model, promptTokens, outputTokens, choices } = x.want
       const { sessionId, messageId } = x.want
       const meta = { requestId: x.id, sessionId, messageId }
-      const tokens = { promptTokens, outputTokens }
+      const tokens = tokensFor(x.want, config.min_output_tokens)
       hold = await ledger.admit({ ...caller, ...amounts, ...tokens, holdId, model: model.id, meta })
       hold.onStop((reason) => x.stop?.(reason))
       const { want } = x
@@ -73,7 +73,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       Object.assign(x.caller, { keyId, accountId, plan })
       Object.assign(x.replyHeaders, limitHeaders(limits))
       const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
-      const outputPerChoice = Math.min(afforded, outputTokens / Math.max(1, choices))
+      const counted = Math.min(outputTokens, hold.fields.countedTokens - promptTokens)
+      const outputPerChoice = Math.min(afforded, Math.floor(counted / Math.max(1, choices)))
       x.granted = { holdId, amount: hold.amount, outputPerChoice }
     },
     done(outcome) {
@@ -142,6 +143,29 @@ function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTo
     charge(model.price, { prompt: promptTokens, cached: 0, completion })
   const least = Math.min(outputTokens, minOutputTokens * choices)
   return { want: costOf(outputTokens), min: costOf(least) }
+}
+
+/** What the limit of tokens a minute counts, and may lower where the client set no bound. */
+function tokensFor(want: Want, minOutputTokens: number) {
+  const { promptTokens, outputTokens, choices, fields } = want
+  const isLowered = fields.bound === undefined
+  return {
+    promptTokens,
+    outputTokens,
+    leastOutputTokens: isLowered ? Math.min(outputTokens, minOutputTokens * choices) : outputTokens,
+    neverFits: (limit: number) => tooMuch(want, limit),
+  }
+}
+
+function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
+  const { prompt, bound } = fields
+  const most = Math.floor((limit - promptTokens) / Math.max(1, choices))
+  const asked = `The request may take more than ${limit} tokens a minute, which is the limit.`
+  if (bound !== undefined && most >= 1) {
+    return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
+  }
+  const counts = `Its ${prompt} counts as ${promptTokens}. Shorten it.`
+  return { param: prompt, message: `${asked} ${counts}` }
 }
 
 /** By a checkpoint: what a killed gateway is charged for. */

@@ -2,8 +2,9 @@
 
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
+import type { Caller, Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
+import { mayUse } from '../model-access.ts'
 import type { Answer, Route } from '../plugin.ts'
 import { sessionsPath } from '../sessions/streams.ts'
 
@@ -29,15 +30,21 @@ export function idsOf({ params }: Exchange): {
   return { session: params.id ?? '', message: params.mid ?? '' }
 }
 
-/** The one that was asked for, the session's, or the first that can chat. */
-export function modelOf({ config, findModel }: Gateway, name: string | undefined): Model {
-  const model = name === undefined ? firstOf(config) : findModel(name)
+/** The one that was asked for, the session's, or the first that can chat and that the caller, once known, may use. */
+export function modelOf(
+  { config, findModel }: Gateway,
+  name: string | undefined,
+  caller: Caller | undefined,
+): Model {
+  const model = name === undefined ? firstOf(config, caller) : findModel(name)
   if (!model?.endpoints.includes('chat')) {
     throw new GatewayError('model_not_found', { param: 'model' })
   }
   return model
 }
 
-function firstOf({ models }: Config): Model | undefined {
-  return [...models.values()].find(({ endpoints }) => endpoints.includes('chat'))
+/** Where there is none that the caller may use, the first one: admission says that it is not allowed. */
+function firstOf(config: Config, caller: Caller | undefined): Model | undefined {
+  const chatting = [...config.models.values()].filter(({ endpoints }) => endpoints.includes('chat'))
+  return chatting.find((model) => caller && mayUse(caller, model, config)) ?? chatting[0]
 }

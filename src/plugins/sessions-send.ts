@@ -114,15 +114,18 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   // A session that is not there is said first.
   const context = await readFree(parts, ref, session)
   const files = await reading
-  const model = modelOf(gateway, send.model ?? context.model)
+  await x.caller?.proof
+  const model = modelOf(gateway, send.model ?? context.model, x.caller)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
-  const asked = { send, context, model, hold, ref, files, inlineBytes }
+  const tokensPerMinute = gateway.ledger.planOf(ref)?.tokensPerMinute
+  const asked = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, ...prepared } = await prepare(asked)
   const { request, draft, stored } = prepared
   const { promptTokens, mostPrompt, countPrompt, outputPerChoice: outputTokens, choices } = request
+  const fields = { ...request.fields, prompt: send.field }
   const ids = { sessionId: session, messageId: draft.id }
-  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, ...ids }
+  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, fields, ...ids }
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)

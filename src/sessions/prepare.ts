@@ -53,6 +53,8 @@ export interface PrepareOptions {
   readonly ref: string
   /** All files and images of a request together. */
   readonly inlineBytes: number
+  /** The plan's limit of tokens a minute: a longer history could never pass it. */
+  readonly tokensPerMinute?: number | undefined
   /** Of the files that are named; undefined where there is no store. */
   readonly files?: ReadonlyMap<string, FileRow> | undefined
 }
@@ -84,9 +86,11 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
 
 async function historyOf(
   turns: readonly NewMessage[],
-  { send, context, model, inlineBytes, files }: PrepareOptions,
+  { send, context, inlineBytes, files, tokensPerMinute = Infinity, ...options }: PrepareOptions,
 ): Promise<History> {
   const { parameters, maxTokens = Infinity } = send
+  const contextWindow = Math.min(options.model.contextWindow, tokensPerMinute)
+  const model = { ...options.model, contextWindow }
   const history = new HistoryBuilder({
     fresh: turns,
     instructions: context.instructions,

@@ -20,6 +20,8 @@ import type { Parameters } from './parameters.ts'
 export interface Send extends Parameters {
   /** At least one; the last one is of `user` or `tool`. */
   readonly turns: readonly NewMessage<SentPart>[]
+  /** Of the body, where they stand. */
+  readonly field: 'content' | 'messages'
   /** Undefined: the session's. */
   readonly model?: string
   /** Undefined: Accept decides. */
@@ -49,6 +51,7 @@ export function parseSend(body: Buffer, limits: SendLimits): Send {
   }
   return {
     turns,
+    field: scan.members.has('messages') && scan.value('messages') !== null ? 'messages' : 'content',
     model: readModel(scan),
     stream: readStream(scan),
     onDisconnect,

@@ -21,6 +21,18 @@ t.test('an account is created, shown, changed, suspended and resumed', async (t)
   t.match(JSON.parse(shown.out), { object: 'account', name: 'Ana', metadata: { a: '1', b: '2' } })
 })
 
+t.test('the account of a customer is found by what the own system calls it', async (t) => {
+  const { url } = await startAdmin(t)
+  const cli = cliFor(url)
+  for (const id of ['cus_1', 'cus_2&limit=1']) {
+    await cli('accounts', 'create', `of ${id}`, '--external-id', id)
+    const { out } = await cli('accounts', 'list', '--external-id', id)
+    t.same(out.match(/of cus_\d\S*/g), [`of ${id}`])
+  }
+  const none = await cli('accounts', 'list', '--external-id', 'cus_3', '--json')
+  t.same(JSON.parse(none.out), { object: 'list', data: [] })
+})
+
 t.test(
   'what the gateway refuses ends with 1 and its reason, what makes no sense with 2',
   async (t) => {

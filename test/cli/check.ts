@@ -61,3 +61,31 @@ t.test("the plugins' blocks are judged where they are known", async (t) => {
   const judged = await runCli(['check', file], { env: { KEY: 'x' }, plugins })
   t.match(judged, { code: 78, out: /plugins\.auth\.nothing/ })
 })
+
+const narrow = `${good}plans: {small: {tokens_per_minute: 2000}}\n`
+
+t.test('what may not be meant is a warning, and no problem', async (t) => {
+  const file = join(t.testdir({ 'gateway.yaml': narrow }), 'gateway.yaml')
+  const env = { KEY: 'x' }
+  const { code, out } = await runCli(['check', file], { env })
+  t.equal(code, 0)
+  t.match(
+    out,
+    /^warning: \S+:2:36: plans\.small\.tokens_per_minute: 2000 is not more than .* m \(4096\)/,
+  )
+  t.match(out, /\n0 problems, 1 warning\n$/)
+  const told = JSON.parse((await runCli(['check', file, '--json'], { env })).out) as object
+  t.match(told, { problems: [], warnings: [{ line: 2, column: 36 }] })
+})
+
+t.test('colours where they are shown, and never in JSON', async (t) => {
+  const style = (colour: string, text: string) => `<${colour}>${text}</>`
+  const dir = t.testdir({ file: good, poor: narrow, broken: bad })
+  const [file, poor, broken] = [join(dir, 'file'), join(dir, 'poor'), join(dir, 'broken')]
+  const check = async (...words: readonly string[]) =>
+    (await runCli(['check', ...words], { env: { KEY: 'x' }, style })).out
+  t.equal(await check(file), '<green>0 problems</>\n')
+  t.match(await check(poor), /^<yellow>warning: .*<\/>\n<green>0 problems<\/>, 1 warning\n$/)
+  t.match(await check(broken), /^<red>.*lisen.*<\/>\n(<red>.*<\/>\n)*<red>\d problems<\/>\n$/)
+  t.notMatch(await check(broken, '--json'), /<red>/)
+})

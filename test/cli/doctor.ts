@@ -61,6 +61,20 @@ t.test('--json is one object with the same', async (t) => {
   t.notMatch(out, 'sk-very-secret')
 })
 
+t.test('colours where they are shown; warnings of the file among the checks', async (t) => {
+  const backend = await startBackend(t, failing(401))
+  const more = `redis: "unix://${redis.socket}"\nplans: {small: {tokens_per_minute: 9}}`
+  const file = join(folderWith(t, backend.url, more), 'gateway.yaml')
+  const style = (colour: string, text: string) => `<${colour}>${text}</>`
+  const { out } = await runCli(['doctor', file], { env, style })
+  t.match(out, `<green>ok  </>  ${file}: 0 problems\n`)
+  t.match(out, /^<yellow>warn<\/> {2}\S+:2:36: plans\.small\.tokens_per_minute: 9 is not more/m)
+  t.match(out, /^<red>fail<\/> {2}model m, target 1, chat: 401/m)
+  t.match(out, /\n<red>15 checks, 1 warning, 2 failures<\/>\n$/)
+  const json = await runCli(['doctor', file, '--json'], { env, style })
+  t.notMatch(json.out, /<red>/)
+})
+
 t.test('what is not reached ends with 69, after all the other checks', async (t) => {
   const backend = await startBackend(t, good)
   const away = 'redis: "unix:///nowhere/redis.sock"'

@@ -70,3 +70,9 @@ t.test('a command loads nothing of the gateway and no package', async (t) => {
   const folders = new Set([...seen].map((href) => href.split('/src/')[1]?.split('/')[0]))
   t.strictSame([...folders].toSorted(), ['cli', 'config'])
 })
+
+t.test('a command of a group that is not there: the one that was meant, or all', async (t) => {
+  t.match(await runCli(['accounts', 'lst']), { code: 2, err: /Did you mean "accounts list"\?/ })
+  t.match(await runCli(['keys', 'xyzzyxyzzy']), { code: 2, err: /keys create, keys list/ })
+  t.match(await runCli(['accounts']), { code: 2, err: /accounts create, accounts list/ })
+})

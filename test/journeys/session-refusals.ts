@@ -99,10 +99,9 @@ t.test('refusals come in order: route, key, body, key, limits, balance', async (
   const elsewhere = `sess_${'0'.repeat(32)}`
   t.same(await refusal(await chat.send(elsewhere)), [404, 'session_not_found'])
   const other = await keyWith(chat, { models: ['other'] })
-  t.same(await refusal(await chat.send(chat.sessionId, 'Hi', { key: other })), [
-    403,
-    'model_not_allowed',
-  ])
+  const body = { content: 'Hi', model: 'm' }
+  const forbidden = await chat.send(chat.sessionId, body, { key: other })
+  t.same(await refusal(forbidden), [403, 'model_not_allowed'])
   t.strictSame(await chat.messages(chat.sessionId), [])
 })
 

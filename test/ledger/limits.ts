@@ -78,7 +78,7 @@ for (const [side, plan, key] of sides) {
   )
 
   t.test(`tokens a minute of ${side}: the estimate counts, then what was used`, async (t) => {
-    const { first, second, third, large } = await withinOneMinute(async () => {
+    const { first, second, third } = await withinOneMinute(async () => {
       const { ledger, caller } = await open(
         t,
         { ...plan, requestsPerMinute: 99 },
@@ -89,13 +89,33 @@ for (const [side, plan, key] of sides) {
       const second = await refusalOf(ledger.admit(wanted()))
       await ledger.settle(first, { charge: 1, prompt: 20, cached: 0, completion: 5 })
       const third = await ledger.admit(wanted())
-      const large = await refusalOf(ledger.admit(request(caller, 1, { outputTokens: 101 })))
-      return { first, second, third, large }
+      return { first, second, third }
     })
     t.match(first.fields.limits.tokens, { limit: 100, remaining: 30 })
     t.match(second, { code: 'rate_limit_exceeded', message: /of tokens a minute/ })
     t.match(third.fields.limits.tokens, { remaining: 5 })
-    t.match(large, { message: /Lower max_tokens/ })
+  })
+
+  t.test(`tokens a minute of ${side}: what can never pass is no matter of waiting`, async (t) => {
+    const { ledger, caller } = await open(t, { ...plan, concurrency: 99 }, key)
+    const asked = (output: number, leastOutputTokens: number) =>
+      request(caller, 1, { promptTokens: 20, outputTokens: output, leastOutputTokens })
+    const refused = { code: 'invalid_parameter', headers: { 'x-ratelimit-limit-tokens': '100' } }
+    const limits: number[] = []
+    const neverFits = (limit: number) => {
+      limits.push(limit)
+      return { param: 'max_tokens' }
+    }
+    t.match(await refusalOf(ledger.admit({ ...asked(81, 81), neverFits })), {
+      ...refused,
+      param: 'max_tokens',
+      caller: { accountId: String },
+    })
+    t.match(await refusalOf(ledger.admit(asked(500, 81))), refused)
+    t.same(limits, [100])
+    const { fields } = await ledger.admit(asked(500, 80))
+    t.equal(fields.countedTokens, 100, 'fewer are counted where fewer do')
+    t.equal(fields.limits.tokens?.remaining, 0)
   })
 
   t.test(`what runs at once for ${side}: a settlement makes room`, async (t) => {

@@ -19,6 +19,7 @@ t.test('money: topped up, adjusted, never below zero, in the journal, audited', 
   })
   const tooMuch = await call('POST accounts/a/adjust', { amount: -601, note: 'oops' })
   t.match(tooMuch, { status: 409, body: refusal('insufficient_balance') })
+  t.match(tooMuch.body, { error: { type: 'conflict_error', available: 600 } })
   t.match((await call('GET accounts/a/balance')).body, {
     object: 'billing.balance',
     available: 600,
@@ -40,6 +41,23 @@ t.test('an audit tells what does not add up', async (t) => {
   await link.client.hset(keys.account(ref), 'granted', '5')
   const { body: report } = await call('GET audit')
   t.match(report.differences, [{ account_id: body.id, what: 'granted', expected: 0, found: 5 }])
+})
+
+t.test('one Idempotency-Key on a top-up and an adjustment: each is made, once', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const headers = { 'idempotency-key': 'invoice-7' }
+  for (const replayed of [null, 'true']) {
+    const topup = await call('POST accounts/a/topup', { amount: 1000 }, headers)
+    t.match(topup, { status: 200, body: { amount: 1000 } })
+    const adjusted = await call('POST accounts/a/adjust', { amount: -5, note: 'n' }, headers)
+    t.match(adjusted, { status: 200, body: { amount: -5 } })
+    for (const { headers } of [topup, adjusted]) {
+      t.equal(headers.get('idempotent-replayed'), replayed)
+    }
+  }
+  t.match((await call('GET accounts/a/balance')).body, { available: 995 })
+  t.match((await call('GET accounts/a/transactions')).body.data, [{ amount: -5 }, { amount: 1000 }])
 })
 
 t.test('a top-up with one Idempotency-Key is made once, with another body refused', async (t) => {

@@ -21,17 +21,23 @@ t.test(
   },
 )
 
-t.test('without a name, the first model that chats; never one that does not', async (t) => {
+t.test('without a name, the first model that chats and may be used', async (t) => {
   const models = [
     { id: 'e', endpoints: ['embeddings'] },
     { id: 'c', endpoints: ['chat'] },
+    { id: 'd', endpoints: ['chat'] },
   ]
+  const plans = new Map([['p', { models: ['*'] }]])
   const gateway = {
-    config: { models: new Map(models.map((model) => [model.id, model])) },
+    config: { models: new Map(models.map((model) => [model.id, model])), plans },
     findModel: (name: string) => models.find(({ id }) => id === name),
   } as unknown as Gateway
-  t.equal(modelOf(gateway, undefined).id, 'c')
-  t.equal(modelOf(gateway, 'c').id, 'c')
-  t.throws(() => modelOf(gateway, 'e'), { code: 'model_not_found' })
-  t.throws(() => modelOf(gateway, 'x'), { code: 'model_not_found' })
+  const caller = (...models: readonly string[]) => ({ ref: 'r', hmac: 'h', plan: 'p', models })
+  t.equal(modelOf(gateway, undefined, caller('*')).id, 'c')
+  t.equal(modelOf(gateway, undefined, caller('e', 'd')).id, 'd')
+  t.equal(modelOf(gateway, undefined, caller('e')).id, 'c', 'admission refuses it')
+  t.equal(modelOf(gateway, undefined, undefined).id, 'c')
+  t.equal(modelOf(gateway, 'c', caller('d')).id, 'c')
+  t.throws(() => modelOf(gateway, 'e', caller('*')), { code: 'model_not_found' })
+  t.throws(() => modelOf(gateway, 'x', caller('*')), { code: 'model_not_found' })
 })

@@ -2,18 +2,23 @@
 
 import { rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { ok, warn } from './examination.ts'
+import { fail, ok, warn } from './examination.ts'
 import type { Outcome } from './examination.ts'
 
-const leastFreeBytes = 2 ** 30
+const leastBytes = 2 ** 30
 
-/** Of the file system that the folder is on, or will be. */
-export async function judgeSpace(path: string): Promise<Outcome> {
+/** Of the file system that the folder is on, or will be. The store takes nothing that would go below the reserve. */
+export async function judgeSpace(path: string, reserveBytes: number): Promise<Outcome> {
   const { bavail, bsize } = await statfs((await missingOf(path)).above)
   const free = bavail * bsize
-  const detail = `${path} has ${(free / 2 ** 30).toFixed(1)} GiB free`
-  return free < leastFreeBytes ? warn(`${detail}: not much for files`) : ok(detail)
+  const detail = `${path} has ${inGiB(free)} free`
+  const reserve = `store.disk.reserve, ${inGiB(reserveBytes)}`
+  if (free < reserveBytes) return fail(`${detail}, less than ${reserve}: files are refused`)
+  if (free - reserveBytes >= leastBytes) return ok(detail)
+  return warn(`${detail}, of which ${reserve}, is kept: not much for files`)
 }
+
+const inGiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
 /** Removes the folders, now not there, that the checks of a store at `path` are going to make. */
 export async function watchFolders(path: string): Promise<() => Promise<void>> {

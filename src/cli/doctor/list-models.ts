@@ -13,6 +13,8 @@ import { parsed, readBody, refusal } from './refusal.ts'
 
 export interface Asking {
   readonly connectMs: number
+  /** Of the model. */
+  readonly promptWindow: number
   readonly signal: AbortSignal
 }
 
@@ -25,15 +27,20 @@ export async function listModels(target: Target, asking: Asking): Promise<Outcom
   if (status === 401 || status === 403) return refusal(status, body, target)
   // One was seen that answers 500 here, and chats.
   if (status !== 200) return { ...refusal(status, body, target), verdict: 'warn' }
-  const ids = idsIn(parsed(body.toString()))
-  if (!ids) return warn('the answer is no list of models')
-  if (isListed(target.model, ids)) return ok(`${target.model} is listed`)
+  const models = modelsIn(parsed(body.toString()))
+  if (!models) return warn('the answer is no list of models')
+  const found = models.find(({ id }) => isNamed(target.model, id))
+  if (found) return judgeWindow(found, asking.promptWindow)
+  const ids = models.map(({ id }) => id)
   const some = [...ids.slice(0, mostShown), ...(ids.length > mostShown ? ['…'] : [])].join(', ')
   return warn(`${target.model} is not among the ${ids.length} that are listed: ${some}`)
 }
 
 /** http-proxy-3 only ever posts here; all else is as on the way of a request. */
-function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
+function get(
+  target: Target,
+  { connectMs, signal }: Omit<Asking, 'promptWindow'>,
+): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
   const { fresh: agent } = new Connections({ url, ca: target.ca, connectMs })
@@ -46,13 +53,41 @@ function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMes
   })
 }
 
-function idsIn(list: unknown): readonly string[] | undefined {
+interface Listed {
+  readonly id: string
+  /** Tokens, where the backend tells. */
+  readonly window: number | undefined
+}
+
+function modelsIn(list: unknown): readonly Listed[] | undefined {
   const data = field(list, 'data')
   if (!Array.isArray(data)) return undefined
-  return data.map((one) => field(one, 'id')).filter((id) => typeof id === 'string')
+  return data.flatMap((one: unknown) => {
+    const id = field(one, 'id')
+    return typeof id === 'string' ? [{ id, window: windowOf(one) }] : []
+  })
+}
+
+/** vLLM's name, OpenRouter's, llama.cpp's. */
+function windowOf(model: unknown): number | undefined {
+  const named = [
+    field(model, 'max_model_len'),
+    field(model, 'context_length'),
+    field(field(model, 'meta'), 'n_ctx'),
+  ]
+  return named.find((one) => typeof one === 'number' && Number.isSafeInteger(one) && one > 0) as
+    number | undefined
 }
 
 /** Ollama lists `llama3` as `llama3:latest`. */
-function isListed(model: string, ids: readonly string[]): boolean {
-  return ids.includes(model) || ids.includes(`${model}:latest`)
+function isNamed(model: string, id: string): boolean {
+  return id === model || id === `${model}:latest`
+}
+
+/** What a backend reports above the window is not believed, and so not charged. */
+function judgeWindow({ id, window = 0 }: Listed, promptWindow: number): Outcome {
+  if (window <= promptWindow) return ok(`${id} is listed`)
+  return warn(
+    `${id} has a context of ${window} there, and its context_window is ${promptWindow} here: what longer prompts take above it is not charged. Write context_window: ${window}`,
+  )
 }

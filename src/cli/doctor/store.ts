@@ -63,8 +63,10 @@ async function examineOpen(
       })
     }
   }
-  if ('disk' in config) await examination.check('store space', () => judgeSpace(config.disk.path))
-  else await examination.check('store clock', (signal) => readClock(config.s3, signal))
+  if ('disk' in config) {
+    const { path, reserveBytes = 0 } = config.disk
+    await examination.check('store space', () => judgeSpace(path, reserveBytes))
+  } else await examination.check('store clock', (signal) => readClock(config.s3, signal))
 }
 
 interface Watched {

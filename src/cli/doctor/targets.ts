@@ -24,8 +24,11 @@ async function examineTarget({ model, target }: Route, examination: Examination)
     await examination.check(name, async () => ok('the built-in demo model'))
     return
   }
-  const { connectMs } = model.timeouts
-  await examination.check(`${name}, models`, (signal) => listModels(target, { connectMs, signal }))
+  const { promptWindow, timeouts } = model
+  const { connectMs } = timeouts
+  await examination.check(`${name}, models`, (signal) =>
+    listModels(target, { connectMs, promptWindow, signal }),
+  )
   const chat = await examination.check(`${name}, chat`, (signal) =>
     askOneToken({ model, target }, signal),
   )

@@ -1,24 +1,27 @@
 -- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
 -- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
 -- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`, the hold's own hour among them; 2 scope;
---       3 `<hold id> <want> <min> <tokens for the limit>`; while something is owed, only a want of 0 is granted;
+--       3 `<hold id> <want> <min> <tokens for the limit> <fewest of them that do>`; while something is owed, only a want
+--         of 0 is granted;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them;
 --       7 key id of a hold to be opened again: no limits, no min, no key to check; else ''
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
---          charged before, account id, name, plan, key id, what the account owes
+--          charged before, account id, name, plan, key id, what the account owes,
+--          the lower limit of tokens of account and key (-1 = none): more than that was not counted
 --      | clock, now | hours, now, hour… | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
---          account id, key id, what the account owes; but for an unknown key <error code>, now, reaped
+--          account id, key id, what the account owes, the lower limit of tokens; but for an unknown key
+--          <error code>, now, reaped. invalid_parameter: even the fewest tokens are more than that limit
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local usage_hour, usage_day = KEYS[6], KEYS[7]
 local hour, lease, settled = read_times(ARGV[1], 8)
 local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
-local id, want, min, tokens = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
+local id, want, min, tokens, fewest = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_again = again_for ~= ''
-want, min, tokens = number(want), number(min), number(tokens)
+want, min, tokens, fewest = number(want), number(min), number(tokens), number(fewest)
 
 local now = now_ms()
 local account = read_account(account_key)
@@ -54,6 +57,11 @@ end
 local function over(used, limit)
   return limit ~= nil and used > limit
 end
+
+-- A request that is over the limit itself would be refused in every minute.
+local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
+tokens = math.min(tokens, math.max(fewest, most_tokens))
+local shown_most = most_tokens < math.huge and most_tokens or -1
 
 local available = available_of(account)
 
@@ -94,6 +102,7 @@ local function find_no()
   if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed', '' end
   if mark or now - made_at(id) > DAY_MS then return 'released', '' end
   if is_open then return nil end
+  if tokens > most_tokens then return 'invalid_parameter', 'tokens' end
   local limit, which = find_limit()
   if limit then return limit, which end
   if available < min or (account.owed > 0 and want > 0) then
@@ -110,12 +119,14 @@ local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceed
 
 write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
-if no then return answer(no, which, int(available), account.id, key.id, int(account.owed)) end
+if no then
+  return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most)
+end
 if not is_again then touch_key(key_key, key, now) end
 if is_open then
   local held = number(match(opened, '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
-    int(account.owed))
+    int(account.owed), shown_most)
 end
 
 account.reserved = account.reserved + amount
@@ -135,4 +146,4 @@ call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
 call('ZADD', holds, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
-  int(account.owed))
+  int(account.owed), shown_most)

@@ -1,4 +1,4 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { judgeSpace, watchFolders } from '../../../src/cli/doctor/disk.ts'
@@ -7,9 +7,22 @@ import { tempDir } from '../../fixtures/temp-dir.ts'
 t.test('the room is told of the folder that is going to be made, too', async (t) => {
   const dir = await tempDir(t)
   const path = join(dir, 'not', 'yet')
-  const { verdict, detail } = await judgeSpace(path)
+  const { verdict, detail } = await judgeSpace(path, 0)
   t.match(verdict, /^(ok|warn)$/)
   t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
+})
+
+t.test('room is what is free beyond the reserve', async (t) => {
+  const dir = await tempDir(t)
+  const { bavail, bsize } = await statfs(dir)
+  const free = bavail * bsize
+  const judge = (reserveBytes: number) => judgeSpace(dir, reserveBytes)
+  t.match(await judge(2 ** 60), {
+    verdict: 'fail',
+    detail: /less than store\.disk\.reserve, .* refused/,
+  })
+  t.match(await judge(free - 2 ** 29), { verdict: 'warn', detail: /reserve.*not much for files/ })
+  t.equal((await judge(0)).verdict, free < 2 ** 30 ? 'warn' : 'ok')
 })
 
 t.test('folders that the checks made are removed, unless something is in them', async (t) => {

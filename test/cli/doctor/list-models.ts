@@ -16,8 +16,9 @@ const { signal } = new AbortController()
 
 async function listed(t: Test, script: Script, more?: Parameters<typeof routeTo>[2]) {
   const backend = await startBackend(t, script)
-  const { target } = await routeTo(t, backend.url, more)
-  return { backend, outcome: await listModels(target, { connectMs: 1000, signal }) }
+  const { target, model } = await routeTo(t, backend.url, more)
+  const { promptWindow } = model
+  return { backend, outcome: await listModels(target, { connectMs: 1000, promptWindow, signal }) }
 }
 
 const list = (...ids: readonly string[]) => json({ data: ids.map((id) => ({ id })) })
@@ -35,7 +36,9 @@ t.test('a listed model is ok; GET /models has the key and the headers of a reque
 t.test("the target's query stays behind the path", async (t) => {
   const backend = await startBackend(t, list('m'))
   const { target } = await routeTo(t, `${backend.url}/?api-version=1`)
-  t.match(await listModels(target, { connectMs: 1000, signal }), { verdict: 'ok' })
+  t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
+    verdict: 'ok',
+  })
   t.equal(backend.requests[0]?.path, '/v1/models?api-version=1')
 })
 
@@ -55,6 +58,33 @@ t.test('another list, no list, and no such route are warnings', async (t) => {
   }
 })
 
+t.test('a context_window below what the backend tells is a warning', async (t) => {
+  const entries = [
+    { id: 'gpt', max_model_len: 32_768 }, // vLLM
+    { id: 'gpt', meta: { n_ctx: 32_768, n_ctx_train: 131_072 } }, // llama.cpp
+    { id: 'gpt', context_length: 32_768 }, // OpenRouter
+  ]
+  const target = 'model: gpt'
+  const judged = async (entry: object, model: string) => {
+    const answer = json({ data: [{ id: 'other', max_model_len: 99_999 }, entry] })
+    return (await listed(t, answer, { target, model })).outcome
+  }
+  for (const entry of entries) {
+    const low = await judged(entry, 'context_window: 4096')
+    t.match(low, {
+      verdict: 'warn',
+      detail: /context of 32768.*context_window is 4096.*not charged/,
+    })
+    for (const model of ['context_window: 32768', 'context_window: 40000', '']) {
+      t.match(await judged(entry, model), { verdict: 'ok', detail: 'gpt is listed' }, model)
+    }
+  }
+  for (const strange of [null, -1, '9e9', 1e300, {}]) {
+    const entry = { id: 'gpt', max_model_len: strange, meta: strange }
+    t.match(await judged(entry, 'context_window: 4096'), { verdict: 'ok' })
+  }
+})
+
 t.test('a refused key is a failure', async (t) => {
   const { outcome } = await listed(t, failing(401), { target: 'key: sk-1' })
   t.match(outcome, { verdict: 'fail', detail: '401, the key is refused: scripted' })
@@ -64,13 +94,19 @@ t.test('one that is down, or silent, ends by its error or its signal', async (t)
   const backend = await startBackend(t, silent)
   const { target } = await routeTo(t, backend.url)
   const stop = new AbortController()
-  const asking = listModels(target, { connectMs: 1000, signal: stop.signal })
+  const asking = listModels(target, {
+    connectMs: 1000,
+    promptWindow: Infinity,
+    signal: stop.signal,
+  })
   const rejected = t.rejects(asking, { name: 'AbortError' })
   await backend.request(0)
   stop.abort()
   await rejected
   await backend.stop()
-  await t.rejects(listModels(target, { connectMs: 1000, signal }), { code: 'ECONNREFUSED' })
+  await t.rejects(listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
+    code: 'ECONNREFUSED',
+  })
 })
 
 t.test("over TLS the target's own authority is believed, and no other", async (t) => {
@@ -81,9 +117,13 @@ t.test("over TLS the target's own authority is believed, and no other", async (t
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
   const { target } = await routeTo(t, url, { target: `ca: "${certificate.certPath}"` })
-  t.match(await listModels(target, { connectMs: 1000, signal }), { verdict: 'ok' })
+  t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
+    verdict: 'ok',
+  })
   const { target: stranger } = await routeTo(t, url)
-  await t.rejects(listModels(stranger, { connectMs: 1000, signal }), { code: /SELF_SIGNED|UNABLE/ })
+  await t.rejects(listModels(stranger, { connectMs: 1000, promptWindow: Infinity, signal }), {
+    code: /SELF_SIGNED|UNABLE/,
+  })
 })
 
 const captures = ['llama-models', 'llamapy-models', 'ollama-models', 'tf-unpinned-models']

@@ -1,0 +1,52 @@
+// `npm start` on a Node that cannot read TypeScript, where none came along.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import type { Test } from 'tap'
+import { root } from '../fixtures/source.ts'
+
+const wrapper = join(root, 'src/tollgate.cjs')
+
+async function run(t: Test, ...words: readonly string[]) {
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const said = Promise.all([text(child.stdout), text(child.stderr)])
+  const [code] = (await once(child, 'close')) as [number | null]
+  const [out, err] = await said
+  return { code, out, err }
+}
+
+/** As Node 20 would read the file. */
+const asNode20 = (t: Test) => {
+  const versions = `{ value: { ...process.versions, node: '20.20.2' } }`
+  const dir = t.testdir({ 'old.cjs': `Object.defineProperty(process, 'versions', ${versions})` })
+  return ['--require', join(dir, 'old.cjs'), '--no-strip-types', wrapper]
+}
+
+t.test('says in one line what to run', async (t) => {
+  const { code, out, err } = await run(t, ...asNode20(t), 'start')
+  t.same([code, out], [1, ''])
+  t.match(err, /^tollgate: this is Node 20\.20\.2, .*24 or later\. .*`npm start`.*\n$/)
+})
+
+t.test('is the command line, where Node can', async (t) => {
+  const { code, out } = await run(t, wrapper, 'version')
+  t.same([code, out], [0, `${(await manifest()).version}\n`])
+  t.equal((await run(t, wrapper, 'strat')).code, 2)
+})
+
+t.test('is what npm runs, and the engines that it needs are said', async (t) => {
+  t.match(await manifest(), {
+    engines: { node: '>=24' },
+    bin: { tollgate: 'src/tollgate.cjs' },
+    scripts: { start: 'node src/tollgate.cjs start', tollgate: 'node src/tollgate.cjs' },
+  })
+})
+
+async function manifest(): Promise<{ readonly version: string }> {
+  return JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
+}

@@ -1,0 +1,127 @@
+// A limit of tokens a minute below what the model may generate: who does not bound the output is served with less, and
+// what can never pass is refused as such, once, and not asked to wait for ever.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { InProcess } from '../fixtures/gateway.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { refOf } from '../fixtures/money.ts'
+import { keys } from '../../src/redis.ts'
+
+const plans = `
+plans:
+  default: { tokens_per_minute: 2000, models: [m] }
+  wide: { tokens_per_minute: 100000 }
+plugins: { auth: { refusals_per_minute: 3 } }
+`
+
+async function start(t: Test) {
+  const backend = await startBackend(t, chat())
+  const model = `targets: [{ url: '${backend.url}' }], max_output_tokens: 4096`
+  const yaml = `models: { m: { ${model}, price: { input: 1, output: 1 } } }\n${plans}`
+  return { backend, gateway: await startGateway(t, { yaml }) }
+}
+
+const hello = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+const jsonOf = (sent: { readonly body: Buffer } | undefined) =>
+  JSON.parse(String(sent?.body)) as { readonly max_tokens: number; readonly messages: unknown[] }
+const words = (count: number) => 'word '.repeat(count)
+
+interface Refusal {
+  readonly status: number
+  readonly retryAfter: string | null
+  readonly code: string
+  readonly param: string | null
+  readonly message: string
+}
+
+async function refusalOf(answer: Response): Promise<Refusal> {
+  const { error } = (await answer.json()) as { error: Refusal }
+  return { ...error, status: answer.status, retryAfter: answer.headers.get('retry-after') }
+}
+
+async function withLimit(gateway: InProcess, id: string, tokens: number): Promise<string> {
+  const limits = { tokens_per_minute: tokens }
+  const answer = await gateway.admin('POST', `accounts/${id}/keys`, { limits })
+  return ((await answer.json()) as { key: string }).key
+}
+
+t.test('an output that nobody bounded is lowered to fit the limit', async (t) => {
+  const { backend, gateway } = await start(t)
+  // An account each, so that no minute is used up.
+  const boundOf = async (body: object, keyLimit?: number) => {
+    const { id, key } = await gateway.account(100_000, keyLimit ? { plan: 'wide' } : {})
+    const own = keyLimit ? await withLimit(gateway, id, keyLimit) : key
+    const answer = await gateway.call('/v1/chat', own, body)
+    t.equal(answer.status, 200, await answer.text())
+    const bound = jsonOf(backend.requests.at(-1)).max_tokens
+    const left = Number(answer.headers.get('x-ratelimit-remaining-tokens'))
+    return { bound, left }
+  }
+  const plan = await boundOf(hello)
+  t.ok(plan.bound > 1900 && plan.bound < 2000, `${plan.bound}`)
+  t.equal(plan.left, 0)
+  const three = await boundOf({ ...hello, n: 3 })
+  t.ok(three.bound > 600 && three.bound <= Math.floor(2000 / 3), `${three.bound}`)
+  const key = await boundOf(hello, 500)
+  t.ok(key.bound > 400 && key.bound < 500, `${key.bound}`)
+  t.equal((await boundOf({ ...hello, max_tokens: 1500 })).bound, 1500)
+})
+
+t.test('what can never pass is 400, with what to do', async (t) => {
+  const { backend, gateway } = await start(t)
+  const refused = async (body: object) => {
+    const { key } = await gateway.account(100_000)
+    return await refusalOf(await gateway.call('/v1/chat', key, body))
+  }
+  const never = { status: 400, code: 'invalid_parameter', retryAfter: null }
+  const long = { ...hello, messages: [{ role: 'user', content: words(4000) }] }
+  t.match(await refused(long), { ...never, param: 'messages', message: /2000 tokens a minute/ })
+  t.match(await refused({ ...long, max_tokens: 5 }), { ...never, param: 'messages' })
+  const stated = await refused({ ...hello, max_tokens: 2000 })
+  t.match(stated, { ...never, param: 'max_tokens', message: /Lower max_tokens to \d+ or less/ })
+  const most = Number(/to (\d+) or/.exec(stated.message)?.[1])
+  const { key } = await gateway.account(100_000)
+  const fits = await gateway.call('/v1/chat', key, { ...hello, max_tokens: most })
+  t.equal(fits.status, 200, await fits.text())
+  const choices = { ...hello, n: 2, max_completion_tokens: 1000 }
+  t.match(await refused(choices), { ...never, param: 'max_completion_tokens' })
+  t.equal(backend.requests.length, 1)
+})
+
+t.test('such refusals are not without end', async (t) => {
+  const { gateway } = await start(t)
+  const { key } = await gateway.account(100_000)
+  const statuses: number[] = []
+  for (let i = 0; i < 5; i++) {
+    const answer = await gateway.call('/v1/chat', key, { ...hello, max_tokens: 3000 })
+    await answer.text()
+    statuses.push(answer.status)
+  }
+  t.same(statuses, [400, 400, 400, 429, 429])
+})
+
+t.test('a session is lowered in the same way, and keeps to a history that fits', async (t) => {
+  const { backend, gateway } = await start(t)
+  const { client } = await connectLink(t, gateway.redis.socket)
+  const { id, key } = await gateway.account(1_000_000)
+  const created = await gateway.call('/api/chat/sessions', key, {})
+  const session = `/api/chat/sessions/${((await created.json()) as { id: string }).id}/messages`
+  const plan = (name: string) => gateway.admin('PATCH', `accounts/${id}`, { plan: name })
+  const say = async (content: string) => {
+    const answer = await gateway.call(session, key, { content, stream: false })
+    t.equal(answer.status, 200, await answer.text())
+    return jsonOf(backend.requests.at(-1))
+  }
+  await plan('wide')
+  await say(words(3000))
+  await plan('default')
+  // As if the minute in which that was counted were over.
+  await client.hdel(keys.account(refOf({ id, key })), 'minute')
+  const sent = await say('and now?')
+  t.equal(sent.messages.length, 1, 'what does not fit is left out')
+  t.ok(sent.max_tokens < 2000)
+})
