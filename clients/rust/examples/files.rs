@@ -16,6 +16,6 @@ async fn main() -> tollgate_gateway::Result<()> {
 
     let mut download = client.files().content(&file.id).on_progress(|bytes, _| print!("\r{bytes} bytes down")).await?;
     let size = download.write_to(&mut tokio::io::sink()).await?;
-    println!("\n{:?} has {size} bytes", download.filename());
+    println!("\n{} has {size} bytes", download.filename().unwrap_or_default());
     client.sessions().delete(&session.id).await
 }
