@@ -172,7 +172,8 @@ export class Transport {
       url,
       send: call.form?.sendWith(send) ?? send,
       connectMs: options.connectTimeout ?? connectTimeout,
-      headMs: call.isGenerated && !call.isStream ? (options.answerTimeout ?? answerTimeout) : idleMs,
+      headMs:
+        call.isGenerated && !call.isStream ? (options.answerTimeout ?? answerTimeout) : idleMs,
       idleMs,
       signal: options.signal,
     }
