@@ -56,3 +56,17 @@ export function each<Item>(
 ): Case {
   return { name, runs: [...items].map(make) }
 }
+
+/** A run of which nothing but its steps and requests is compared. */
+export type Plain = Required<Pick<Run, 'answers' | 'steps' | 'saw' | 'sent'>>
+
+/** `each` as one run of one client: for hundreds of small ones, where to make a client costs more than the run. */
+export function row<Item>(name: string, items: Iterable<Item>, make: (item: Item) => Plain): Case {
+  const runs = [...items].map(make)
+  return one(name, {
+    answers: runs.flatMap(({ answers }) => answers),
+    steps: runs.flatMap(({ steps }) => steps),
+    saw: runs.flatMap(({ saw }) => saw),
+    sent: runs.flatMap(({ sent }) => sent),
+  })
+}

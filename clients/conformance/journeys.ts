@@ -143,8 +143,9 @@ export class Traveller {
         { op: 'files.upload', session_id: session, filename: 'a.bin', path },
         { op: 'memory' },
       ])
-      const { file, progress } = made as { file?: Json; progress?: readonly number[] }
-      assert.deepEqual([file?.bytes, file?.sha256, progress?.at(-1)], [bytes, sha256, bytes])
+      const { file, progress } = made as { file?: Json; progress?: readonly unknown[] }
+      assert.deepEqual([file?.bytes, file?.sha256], [bytes, sha256])
+      assert.deepEqual(progress?.at(-1), [bytes, bytes])
       peaks.push(Number(memory?.peak))
       const [content, after] = await this.#do(key, [
         { op: 'files.content', id: String(file?.id) },

@@ -27,6 +27,9 @@ type Balance struct {
 	UpdatedAt UnixTime `json:"updated_at"`
 }
 
+// String is the JSON that came, on one line.
+func (b Balance) String() string { return shown(b.object, b) }
+
 // Transaction changed the balance.
 type Transaction struct {
 	object
@@ -46,6 +49,9 @@ type Transaction struct {
 	Note         string   `json:"note"`
 	CreatedAt    UnixTime `json:"created_at"`
 }
+
+// String is the JSON that came, on one line.
+func (t Transaction) String() string { return shown(t.object, t) }
 
 // UsageParams choose a span and how it is summed up. All fields may be left out: the last 24 hours by the hour.
 type UsageParams struct {
@@ -68,6 +74,9 @@ type UsageBucket struct {
 	CompletionTokens int64    `json:"completion_tokens"`
 	Cost             int64    `json:"cost"`
 }
+
+// String is the JSON that came, on one line.
+func (u UsageBucket) String() string { return shown(u.object, u) }
 
 // Balance gives what the account has.
 func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*Balance, error) {

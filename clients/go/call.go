@@ -94,7 +94,7 @@ func (a *answer) location() *url.URL {
 // exchange sends the request to a URL of this or, without key and extra headers, of another origin.
 func (c *core) exchange(ctx context.Context, r *request, s *settings, target *url.URL) (*answer, error) {
 	limit := s.idle
-	if r.isWhole {
+	if r.generates && r.accept != eventStream {
 		limit = s.answer
 	}
 	w := newWatch(ctx, s, limit)
@@ -119,7 +119,7 @@ func (c *core) exchange(ctx context.Context, r *request, s *settings, target *ur
 	a := &answer{head: res.Header, status: res.StatusCode, url: target, length: res.ContentLength}
 	a.body = &receiving{body: res.Body, watch: w}
 	if a.status < 200 || a.status > 299 {
-		return a, c.refusal(a)
+		return a, c.refusal(r, a)
 	}
 	return a, nil
 }
@@ -182,7 +182,7 @@ func (c *core) sign(head http.Header, s *settings, isOnce bool) {
 }
 
 // refusal reads an answer that is an error, as far as it comes.
-func (c *core) refusal(a *answer) error {
+func (c *core) refusal(r *request, a *answer) error {
 	defer a.body.Close()
 	w := a.body.watch
 	limit := longestTelling
@@ -194,8 +194,9 @@ func (c *core) refusal(a *answer) error {
 	if w.parent.Err() != nil {
 		return ended(w.parent)
 	}
-	e := &APIError{Status: a.status, family: familyOfStatus(a.status), retry: a.head.Get("X-Should-Retry")}
+	e := &APIError{Status: a.status, family: familyOfStatus(a.status)}
 	c.describe(e, data)
+	e.passing = e.isPassing(a.head.Get("X-Should-Retry"), r.generates)
 	status := fmt.Sprintf("HTTP %d", a.status)
 	if name := http.StatusText(a.status); name != "" {
 		status += " " + name

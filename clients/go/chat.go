@@ -35,12 +35,10 @@ type ChatParams struct {
 	Extra map[string]any `json:"-"`
 }
 
-// Create makes a completion and waits for all of it, for up to 600 s. It is not sent again once it may have arrived: each
-// arrival is paid for. Errors: [ErrInsufficientBalance], [ErrRateLimit], [ErrBadRequest] and all others.
+// Create makes a completion and waits for all of it, for up to 600 s. It is not sent again once it may have arrived, nor
+// after a 504: each arrival is paid for. Errors: [ErrInsufficientBalance], [ErrRateLimit], [ErrBadRequest] and all others.
 func (s *ChatCompletionsService) Create(ctx context.Context, params ChatParams, options ...CallOption) (*ChatCompletion, error) {
-	r := chatRequest(params, params.Extra, options)
-	r.isWhole = true
-	return fetch[ChatCompletion](ctx, s.core, r)
+	return fetch[ChatCompletion](ctx, s.core, chatRequest(params, params.Extra, options))
 }
 
 // Stream makes a completion that comes as it is generated. The context is for all of the stream. Leaving it ends the
@@ -75,6 +73,6 @@ func chatRequest(params ChatParams, extra map[string]any, options []CallOption) 
 		params.Messages = []ChatMessage{}
 	}
 	r := newRequest(options, http.MethodPost, "/v1/chat/completions").withJSON(params, extra)
-	r.isPaid = true
+	r.generates, r.isPaid = true, true
 	return r
 }

@@ -100,6 +100,9 @@ type ChatCompletion struct {
 	Usage   *Usage   `json:"usage"`
 }
 
+// String is the JSON that came, on one line.
+func (c ChatCompletion) String() string { return shown(c.object, c) }
+
 // Text is the text of choice 0.
 func (c *ChatCompletion) Text() string {
 	for i := range c.Choices {
@@ -137,6 +140,9 @@ type Chunk struct {
 	Usage   *Usage        `json:"usage"` // in the last chunk, if at all
 }
 
+// String is the JSON that came, on one line.
+func (c Chunk) String() string { return shown(c.object, c) }
+
 // Text is the text that the chunk adds to choice 0; often empty.
 func (c Chunk) Text() string {
 	for i := range c.Choices {
@@ -161,3 +167,6 @@ type Usage struct {
 	TotalTokens      int64 `json:"total_tokens"`
 	Estimated        bool  `json:"estimated"` // the backend did not say; the gateway counted
 }
+
+// String is the counts with their names, as JSON.
+func (u Usage) String() string { return shown(object{}, u) }

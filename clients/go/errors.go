@@ -4,9 +4,11 @@
 package tollgate
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -41,17 +43,23 @@ type APIError struct {
 	HasRetry    bool          // whether the server said when to try again
 	PartialText string        // text that a stream gave before the error, at most 8 MiB
 
-	family error
-	retry  string // X-Should-Retry
+	family  error
+	passing bool // worth another attempt
 }
 
+// Error is "tollgate: 402 insufficient_balance: The balance … (request req_…)": but for the first word, the same in all of
+// our clients.
 func (e *APIError) Error() string {
-	text := "tollgate: "
+	var facts []string
 	if e.Status != 0 {
-		text += fmt.Sprintf("%d ", e.Status)
+		facts = append(facts, strconv.Itoa(e.Status))
 	}
-	if e.Code != "" {
-		text += e.Code + ": "
+	if code := cmp.Or(e.Code, e.Type); code != "" {
+		facts = append(facts, code)
+	}
+	text := "tollgate: "
+	if len(facts) > 0 {
+		text += strings.Join(facts, " ") + ": "
 	}
 	text += e.Message
 	if e.RequestID != "" {

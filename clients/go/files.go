@@ -30,6 +30,9 @@ type File struct {
 	SHA256      string   `json:"sha256"`       // hex
 }
 
+// String is the JSON that came, on one line.
+func (f File) String() string { return shown(f.object, f) }
+
 // UploadParams is a file to be uploaded. File and SessionID are required.
 type UploadParams struct {
 	// File is read from where it stands to its end, never whole in memory. An io.Seeker, such as an *os.File or a

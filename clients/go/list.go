@@ -45,6 +45,9 @@ type Page[T any] struct {
 	HasMore bool   `json:"has_more"`
 }
 
+// String is the JSON that came, on one line.
+func (p Page[T]) String() string { return shown(p.object, p) }
+
 // List is a list that has not been asked for yet. Each use of it asks again.
 type List[T any] struct {
 	core    *core

@@ -40,6 +40,9 @@ type Message struct {
 	CompletedAt  UnixTime     `json:"completed_at"`
 }
 
+// String is the JSON that came, on one line.
+func (m Message) String() string { return shown(m.object, m) }
+
 // ErrorDetail is an error as a message keeps it.
 type ErrorDetail struct {
 	Message string `json:"message"`
@@ -95,16 +98,16 @@ func (s *MessagesService) Create(ctx context.Context, sessionID string, params M
 
 // Send sends a message and waits for the whole answer, for up to 600 s. Errors are those of Create.
 func (s *MessagesService) Send(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*Message, error) {
-	r := newTurn(sessionID, params, false, options)
-	r.isWhole = true
-	return fetch[Message](ctx, s.core, r)
+	return fetch[Message](ctx, s.core, newTurn(sessionID, params, false, options))
 }
 
 func newTurn(sessionID string, params MessageParams, isStream bool, options []CallOption) *request {
 	extra := map[string]any{}
 	maps.Copy(extra, params.Extra)
 	extra["stream"] = isStream
-	return newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID).withJSON(params, extra)
+	r := newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages", sessionID).withJSON(params, extra)
+	r.generates = true
+	return r
 }
 
 // Retrieve gives a message; one in progress as far as it has come. Error: [ErrNotFound].

@@ -19,6 +19,9 @@ type Model struct {
 	OwnedBy string   `json:"owned_by"`
 }
 
+// String is the JSON that came, on one line.
+func (m Model) String() string { return shown(m.object, m) }
+
 // List has the models.
 func (s *ModelsService) List(ctx context.Context, options ...CallOption) *List[Model] {
 	return newList[Model](ctx, s.core, newRequest(options, http.MethodGet, "/v1/models"), nil)

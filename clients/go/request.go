@@ -23,7 +23,7 @@ type request struct {
 	accept      string // "": JSON
 	isOnce      bool   // carries an idempotency key
 	isPaid      bool   // each time it arrives: /v1/chat
-	isWhole     bool   // the answer is generated before its head comes
+	generates   bool   // its answer: one that is not streamed takes its time, and a 504 of it is not asked for again
 	follows     bool   // redirects, to other origins too
 	options     []CallOption
 	err         error // why it can't be sent

@@ -19,15 +19,17 @@ const (
 	mostResumes = 5
 )
 
-// isPassing reports whether the same request may be answered otherwise later.
-func (e *APIError) isPassing() bool {
-	switch e.retry {
+// isPassing reports whether the same request may be answered otherwise later. said is X-Should-Retry.
+func (e *APIError) isPassing(said string, generates bool) bool {
+	switch said {
 	case "true":
 		return true
 	case "false":
 		return false
 	}
 	switch e.Status {
+	case http.StatusGatewayTimeout:
+		return !generates // the backend may have, all the while: another attempt would be paid for, too
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case http.StatusConflict:
@@ -41,7 +43,7 @@ func (e *APIError) isPassing() bool {
 func mayRepeat(err error, paidEachTime bool) bool {
 	var refusal *APIError
 	if errors.As(err, &refusal) {
-		return refusal.isPassing()
+		return refusal.passing
 	}
 	var failure *ConnectionError
 	if errors.As(err, &failure) {

@@ -26,6 +26,9 @@ type Session struct {
 	ActiveMessageID string            `json:"active_message_id"` // that is generated now; else empty
 }
 
+// String is the JSON that came, on one line.
+func (s Session) String() string { return shown(s.object, s) }
+
 // SessionParams is a new session. All fields may be left out.
 type SessionParams struct {
 	Title        string            `json:"title,omitempty"` // at most 200 characters

@@ -29,6 +29,20 @@ func Ptr[T any](value T) *T { return &value }
 // object is in everything that came from the gateway.
 type object struct{ raw json.RawMessage }
 
+// shown is a value for people, on one line: the JSON that came, or where none did, what its fields say. What package fmt
+// would print are the bytes of the JSON, as numbers, and pointers.
+func shown(o object, value any) string {
+	var line bytes.Buffer
+	if json.Compact(&line, o.raw) == nil {
+		return line.String()
+	}
+	data, err := marshal(value)
+	if err != nil {
+		return "?"
+	}
+	return string(data)
+}
+
 // RawJSON gives the value as it came, with the fields that this version does not know; empty for one that did not come
 // from the gateway.
 func (o object) RawJSON() string { return string(o.raw) }

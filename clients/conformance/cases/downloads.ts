@@ -111,6 +111,12 @@ export const downloads: readonly Case[] = [
     steps: [{ ...download, start: 100_000, etag }],
     saw: [{ ok: { bytes: content.length - 100_000, sha256: hashOf(content.subarray(100_000)) } }],
     sent: [{ headers: { range: 'bytes=100000-', 'if-range': etag } }],
+    check: ({ steps }) => rises(steps[0], content.length),
+  }),
+  one('a download whose size the server does not tell says so at each step', {
+    answers: [{ headers: { etag }, body: [content] }],
+    steps: [download],
+    check: ({ steps }) => rises(steps[0], content.length, null),
   }),
   one('an earlier download whose file has changed does not', {
     answers: [part(0)],

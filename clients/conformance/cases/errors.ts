@@ -4,11 +4,12 @@ import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
 import type { Case } from '../case.ts'
 import type { Piece } from '../server.ts'
-import { errorBody, refuse } from '../transcript.ts'
+import { block, errorBody, frames, plainStream, refuse } from '../transcript.ts'
 import type { Refusal } from '../transcript.ts'
-import { list } from './steps.ts'
+import { chat, list } from './steps.ts'
 
 const invalid = 'invalid_request_error'
+const away = { type: 'upstream_error', code: 'upstream_error' }
 const never = { client: { max_retries: 0 } }
 
 const table: readonly (readonly [string, Refusal])[] = [
@@ -54,11 +55,33 @@ export const errors: readonly Case[] = [
             request_id: 'req_head',
             retry_after: 7,
             message: new RegExp(`refused: ${refusal.code}`),
+            text: new RegExp(
+              `(^|: )${refusal.status} ${refusal.code}: refused: ${refusal.code} \\(request req_head\\)$`,
+            ),
           },
         },
       ],
     }),
   ),
+  one('an error that ended a stream says its code and request, too', {
+    answers: [plainStream([...frames(['a']), block(JSON.stringify(errorBody(away)))])],
+    steps: [chat],
+    saw: [
+      { error: { text: /(^|: )upstream_error: refused: upstream_error \(request req_body\)$/ } },
+    ],
+  }),
+  one('the type stands in for a code that is not there, and the status for both', {
+    ...never,
+    answers: [
+      { status: 502, json: { error: { message: 'it went wrong', type: 'a_type' } } },
+      { status: 502, json: { error: 'it went wrong' } },
+    ],
+    steps: [list, list],
+    saw: [
+      { error: { text: /(^|: )502 a_type: it went wrong \(request req_\d+\)$/ } },
+      { error: { text: /(^|: )502: it went wrong \(request req_\d+\)$/ } },
+    ],
+  }),
   one('the request id is the body’s where the head has none', {
     ...never,
     answers: [

@@ -121,7 +121,7 @@ export const hostile: readonly Case[] = [
       { op: 'messages.send', session_id: session, content: 'Hi' },
     ],
     (step) => ({
-      client: idle,
+      client: { idle_timeout_ms: 2000 },
       answers: [{ raw: [{ pauseMs: 3000 }, head, '{"id":"x"}'] }],
       steps: [step],
       saw: [{ ok: { id: 'x' } }],

@@ -1,8 +1,9 @@
 // What is tried again and what is not, how long is waited before it, and that a call is one call however often it is sent.
 
 import assert from 'node:assert/strict'
-import { each, one } from '../case.ts'
+import { each, one, row } from '../case.ts'
 import type { Case, Run, Step } from '../case.ts'
+import type { Answer } from '../server.ts'
 import {
   errorBody,
   fileObject,
@@ -25,6 +26,16 @@ const upload: Step = { op: 'files.upload', session_id: session, filename: 'a.txt
 const busy: Refusal = { status: 409, type: 'conflict_error', code: 'session_busy' }
 const inProgress: Refusal = { ...busy, code: 'idempotency_in_progress' }
 const bad: Refusal = { status: 400, type: 'invalid_request_error', code: 'invalid_parameter' }
+const late: Refusal = { status: 504, type: 'timeout_error', code: 'upstream_timeout' }
+const once: Step = { op: 'chat.create', body: chat.body }
+const whole: Step = { op: 'messages.send', session_id: session, content: 'Hi' }
+/** Each makes the backend generate, with and without a stream. */
+const generating: readonly (readonly [Step, Answer])[] = [
+  [chat, plainStream(plain())],
+  [send, sessionStream(talk())],
+  [once, { json: { id: 'chatcmpl-1', object: 'chat.completion', choices: [] } }],
+  [whole, { json: messageObject() }],
+]
 
 /** Refused so often and then answered: how long was waited each time. */
 function waiting(
@@ -69,18 +80,55 @@ export const retries: readonly Case[] = [
     saw: [{ error: { class: 'ConflictError', code: 'session_busy' } }],
     sent: [{}],
   }),
-  one('X-Should-Retry: false ends it', {
-    answers: [refuse(overloaded, { 'x-should-retry': 'false' })],
-    steps: [list],
-    saw: [{ error: { status: 503 } }],
-    sent: [{}],
-  }),
+  row(
+    'X-Should-Retry: false ends it, whatever the status and the call',
+    [408, 429, 500, 503, 504].flatMap((status) =>
+      [list, create, upload, chat, send, once, whole].map((step) => [status, step] as const),
+    ),
+    ([status, step]) => ({
+      answers: [refuse({ ...overloaded, status }, { 'x-should-retry': 'false' })],
+      steps: [step],
+      saw: [{ error: { status } }],
+      sent: [{}],
+    }),
+  ),
   one('X-Should-Retry: true is enough', {
     answers: [refuse(bad, { 'x-should-retry': 'true' }), models],
     steps: [list],
     saw: [{ ok: [] }],
     sent: [{}, {}],
   }),
+  row(
+    '504 of what is generated would be paid for twice: it is not tried again',
+    generating,
+    ([step]) => ({
+      answers: [refuse(late, { 'retry-after': '1' })],
+      steps: [step],
+      saw: [{ error: { class: 'ServerError', status: 504, code: 'upstream_timeout' } }],
+      sent: [{}],
+    }),
+  ),
+  row('… unless the server says so', generating, ([step, answer]) => ({
+    answers: [refuse(late, { 'x-should-retry': 'true' }), answer],
+    steps: [step],
+    saw: [{ error: undefined }],
+    sent: [{}, {}],
+  })),
+  row('any other 5xx of it is', generating, ([step, answer]) => ({
+    answers: [refuse({ ...late, status: 502 }), answer],
+    steps: [step],
+    saw: [{ error: undefined }],
+    sent: [{}, {}],
+  })),
+  row('504 of what generates nothing is', [create, upload], (step) => ({
+    answers: [
+      refuse(late),
+      { status: 201, json: step === create ? sessionObject() : fileObject() },
+    ],
+    steps: [step],
+    saw: [{ error: undefined }],
+    sent: [{}, {}],
+  })),
   one('twice, unless told otherwise; the last error is the call’s', {
     answers: [500, 502, 504].map((status) => refuse({ ...overloaded, status })),
     steps: [list],
@@ -147,11 +195,12 @@ export const retries: readonly Case[] = [
     sent: [{}, {}],
   }),
   one('an answer that does not come in time is asked for again', {
-    client: idle,
-    answers: [{ drop: 'open' }, models],
+    client: { ...idle, max_retries: 9 },
+    // A machine that is busy enough is late with the second one, too.
+    answers: [{ drop: 'open' }, ...Array.from({ length: 9 }, () => models)],
     steps: [list],
     saw: [{ ok: [] }],
-    sent: [{}, {}],
+    check: ({ sent }) => assert.ok(sent.length > 1, `${sent.length} were sent`),
   }),
   one('an idempotency key is one call’s: the same at each attempt, another for the next', {
     answers: [

@@ -20,7 +20,7 @@ export const list: Step = { op: 'models.list' }
 /** To `list`. */
 export const models: Answer = { json: { object: 'list', data: [] } }
 /** For what comes in time even where two cores have five clients at work. */
-export const idle = { idle_timeout_ms: 2000 }
+export const idle = { idle_timeout_ms: 3000 }
 export const mebibyte = 1_048_576
 
 /** Cut behind two of its texts; `answers`: to what is asked then. */
@@ -28,10 +28,15 @@ export function resumed(...answers: readonly Answer[]): Pick<Run, 'answers' | 's
   return { answers: [sessionStream(talk().slice(0, 2), { end: 'fin' }), ...answers], steps: [send] }
 }
 
-/** The progress of a file, to its end. */
-export function rises(step: Json | undefined, total: number): void {
-  const { progress } = (step?.ok ?? { progress: [] }) as { progress: readonly number[] }
+/** A transfer's progress: it rises to the file's last byte, and each report has the total, or says that it is not known. */
+export function rises(step: Json | undefined, bytes: number, total: number | null = bytes): void {
+  const { progress } = (step?.ok ?? { progress: [] }) as { progress: readonly Progress[] }
   assert.ok(progress.length > 0, 'there was progress')
-  for (const [i, bytes] of progress.entries()) assert.ok(i === 0 || bytes > (progress[i - 1] ?? 0))
-  assert.equal(progress.at(-1), total)
+  for (const [i, [at, of]] of progress.entries()) {
+    assert.ok(i === 0 || at > (progress[i - 1]?.[0] ?? 0), `${JSON.stringify(progress)}`)
+    assert.equal(of, total)
+  }
+  assert.equal(progress.at(-1)?.[0], bytes)
 }
+
+type Progress = readonly [at: number, total: number | null]

@@ -1,8 +1,8 @@
 // Reading a stream: every way in which the same bytes may come, every shape an event may have, and how a reader leaves.
 
 import assert from 'node:assert/strict'
-import { each, one } from '../case.ts'
-import type { Case, Run } from '../case.ts'
+import { each, one, row } from '../case.ts'
+import type { Case, Plain, Run } from '../case.ts'
 import type { Piece } from '../server.ts'
 import {
   block,
@@ -20,7 +20,7 @@ import {
 import { chat, mebibyte, send } from './steps.ts'
 
 /** All of an answer's texts come, and nothing had to be asked for again. */
-function intact(body: Iterable<Piece>, said: readonly string[] = texts): Run {
+function intact(body: Iterable<Piece>, said: readonly string[] = texts): Plain {
   return {
     answers: [sessionStream(body)],
     steps: [send],
@@ -63,7 +63,7 @@ const strange = {
 }
 
 export const streams: readonly Case[] = [
-  each('cut in two at every byte, within letters too', bytes.keys(), (at) =>
+  row('cut in two at every byte, within letters too', bytes.keys(), (at) =>
     intact([bytes.subarray(0, at), bytes.subarray(at)], ['é', '你好', '👋🏽']),
   ),
   one(

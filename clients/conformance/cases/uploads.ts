@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
 import type { Case } from '../case.ts'
-import { errorBody, fileObject, hashOf, refuse, session } from '../transcript.ts'
+import { errorBody, fileObject, hashOf, overloaded, refuse, session } from '../transcript.ts'
 import { rises } from './steps.ts'
 
 const text = 'The quick brown fox – 你好. '.repeat(4000)
@@ -49,6 +49,20 @@ export const uploads: readonly Case[] = [
       ])
       rises(steps[0], content.length)
     },
+  }),
+  one('an upload whose size nobody knows says so at each step', {
+    answers: [{ status: 201, json: fileObject() }],
+    steps: [{ op: 'files.upload', session_id: session, filename: 'a.txt', once: text }],
+    check({ sent, steps }) {
+      assert.equal(sent[0]?.headers['content-length'], undefined)
+      rises(steps[0], content.length, null)
+    },
+  }),
+  one('progress that is sent again has the same total, and does not fall', {
+    answers: [refuse(overloaded), { status: 201, json: fileObject() }],
+    steps: [{ op: 'files.upload', session_id: session, filename: 'a.txt', text }],
+    sent: [{}, {}],
+    check: ({ steps }) => rises(steps[0], content.length),
   }),
   each(
     'a file’s name can’t leave its quotes',

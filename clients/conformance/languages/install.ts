@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { blocksOf, folderOf, inFolder, outputOf, sourcesOf } from './tools.ts'
 
 export interface Stranger {
-  /** Where the commands are run; its parent has the clone. Gone afterwards. */
+  /** Where the commands are run; its parent has the clone. */
   readonly cwd: string
   /** The README's first block of commands. */
   install(env?: Readonly<Record<string, string>>): Promise<void>
@@ -17,17 +17,22 @@ export async function asStranger(
   client: string,
   use: (stranger: Stranger) => Promise<void>,
 ): Promise<void> {
+  await inFolder(async (folder) => use(await strangerIn(folder, client)))
+}
+
+/** In an empty folder. */
+export async function strangerIn(folder: string, client: string): Promise<Stranger> {
   const home = folderOf(client)
   const [commands = ''] = await blocksOf(join(home, 'README.md'), 'sh')
   assert.notEqual(commands, '', 'its README does not say how to install it')
-  await inFolder(async (folder) => {
-    const clone = join(folder, 'tollgate/clients', client)
-    for (const path of await sourcesOf(home)) await cp(join(home, path), join(clone, path))
-    const cwd = join(folder, 'app')
-    await mkdir(cwd)
-    const install = async (env = {}) => {
-      await outputOf('bash', ['-euc', commands], { cwd, env })
-    }
-    await use({ cwd, install })
-  })
+  const clone = join(folder, 'tollgate/clients', client)
+  for (const path of await sourcesOf(home)) {
+    await cp(join(home, path), join(clone, path), { preserveTimestamps: true })
+  }
+  const cwd = join(folder, 'app')
+  await mkdir(cwd)
+  const install = async (env = {}) => {
+    await outputOf('bash', ['-euc', commands], { cwd, env })
+  }
+  return { cwd, install }
 }

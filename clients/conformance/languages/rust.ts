@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { Language } from '../language.ts'
 import { cargo, oldest, target } from './rust/cargo.ts'
-import { checkExamples, checkPackage } from './rust/package.ts'
+import { checkExamples, checkInstall, checkPackage } from './rust/package.ts'
 import { outputOf } from './tools.ts'
 
 export const rust: Language = {
@@ -32,6 +32,7 @@ export const rust: Language = {
       await cargo(words, { env: { RUSTDOCFLAGS: '--deny warnings' } })
     },
     package: checkPackage,
+    install: checkInstall,
     examples: checkExamples,
   },
 }

@@ -7,8 +7,8 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Optional
 
 from watched import Json, StreamError, done, loop_over, watch
 
@@ -54,7 +54,8 @@ class Line:
         said = {field: getattr(error, field, None) for field in fields}
         kind = type(error)
         name = kind.__name__ if issubclass(kind, tollgate_gateway.TollgateError) else repr(kind)
-        return {"class": name, "message": str(error), **said}
+        message = getattr(error, "message", str(error))
+        return {"class": name, "message": message, "text": str(error), **said}
 
     async def any(self, resource: str, method: str, step: Json) -> Any:
         ids = [step[name] for name in ("session_id", "id") if name in step]
@@ -103,11 +104,11 @@ class Line:
         return None if stream is None else await watch(self, step, stream)
 
     async def files_upload(self, step: Json) -> Json:
-        progress: list[int] = []
+        progress: list[Reported] = []
         names = ("session_id", "filename", "content_type", "sha256", "purpose", "expires_after")
         file = self._source(step)
         given = given_of(step, *names)
-        upload = self.client.files.upload(file, **given, on_progress=progress.append)
+        upload = self.client.files.upload(file, **given, on_progress=recorder(progress))
         return {"file": (await done(upload)).raw, "progress": progress}
 
     def _source(self, step: Json) -> Any:
@@ -116,9 +117,9 @@ class Line:
         return step["path"] if "path" in step else step["text"].encode()
 
     async def files_content(self, step: Json) -> Json:
-        progress: list[int] = []
+        progress: list[Reported] = []
         given = given_of(step, "start", "etag")
-        fetched = self.client.files.content(step["id"], **given, on_progress=progress.append)
+        fetched = self.client.files.content(step["id"], **given, on_progress=recorder(progress))
         download = await done(fetched)
         digest, count = hashlib.sha256(), 0
 
@@ -141,6 +142,13 @@ class Line:
         lines = dict(line.split(":", 1) for line in proc_status())
         rss, peak = (int(lines[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
         return {"rss": rss, "peak": peak}
+
+
+Reported = tuple[int, Optional[int]]
+
+
+def recorder(into: list[Reported]) -> Callable[[int, int | None], None]:
+    return lambda at, total: into.append((at, total))
 
 
 def given_of(step: Json, *names: str) -> Json:

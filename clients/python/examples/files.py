@@ -10,10 +10,9 @@ from tollgate_gateway import Tollgate
 
 def main() -> None:
     path = Path(sys.argv[1] if sys.argv[1:] else __file__)
-    total = path.stat().st_size
 
-    def tell(sent: int) -> None:
-        print(f"\r{100 * sent // max(total, 1)} %", end="", flush=True)
+    def tell(sent: int, total: int | None) -> None:
+        print(f"\r{100 * sent // (total or sent)} %", end="", flush=True)
 
     with Tollgate() as gate:
         session = gate.sessions.create(title=path.name)

@@ -72,9 +72,26 @@ class Uploads(unittest.TestCase):
 
     def test_progress_does_not_go_back(self) -> None:
         self.refusals = 2
-        told: list[int] = []
-        self.upload(b"x" * 600_000, on_progress=told.append)
-        self.assertEqual(told, [262_144, 524_288, 600_000])
+        told: list[tuple[int, int | None]] = []
+        self.upload(b"x" * 600_000, on_progress=lambda *said: told.append(said))
+        self.assertEqual(told, [(sent, 600_000) for sent in (262_144, 524_288, 600_000)])
+
+    def test_what_gives_bytes_has_no_total(self) -> None:
+        told: list[tuple[int, int | None]] = []
+        self.upload(iter([b"hel", b"lo"]), on_progress=lambda *said: told.append(said))
+        self.assertEqual(told, [(3, None), (5, None)])
+
+    def test_what_can_be_measured_has_a_total(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "a.txt")
+            path.write_bytes(b"hello")
+            told: list[tuple[int, int | None]] = []
+            self.upload(path, on_progress=lambda *said: told.append(said))
+            self.upload(str(path), on_progress=lambda *said: told.append(said))
+            with path.open("rb") as file:
+                file.seek(2)
+                self.upload(file, on_progress=lambda *said: told.append(said))
+        self.assertEqual(told, [(5, 5), (5, 5), (3, 3)])
 
     def test_a_source_to_await_needs_the_other_client(self) -> None:
         async def pieces() -> AsyncIterator[bytes]:

@@ -16,6 +16,6 @@ async fn main() -> tollgate_gateway::Result<()> {
         }
     }
     let message = stream.final_message().await?;
-    println!("\n{}, {:?} tokens", message.status, message.cost);
+    println!("\n{}, {} tokens", message.status, message.cost.unwrap_or_default());
     Ok(())
 }

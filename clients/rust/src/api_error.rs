@@ -67,17 +67,18 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
+/// `402 insufficient_balance: The balance … (request req_…)`: the same in all of our clients.
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(status) = self.status {
-            write!(f, "{status} ")?;
-        }
-        if let Some(code) = self.code.as_ref().or(self.kind.as_ref()) {
-            write!(f, "{code}: ")?;
+        let status = self.status.map(|status| status.to_string());
+        let code = self.code.clone().or_else(|| self.kind.clone());
+        let facts: Vec<_> = status.into_iter().chain(code).collect();
+        if !facts.is_empty() {
+            write!(f, "{}: ", facts.join(" "))?;
         }
         f.write_str(&self.message)?;
         match &self.request_id {
-            Some(id) => write!(f, " ({id})"),
+            Some(id) => write!(f, " (request {id})"),
             None => Ok(()),
         }
     }

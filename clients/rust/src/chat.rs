@@ -19,6 +19,7 @@ use crate::transport::request_id;
 /// Chat Completions. From [`Client::chat`].
 ///
 /// When its connection fails, a call is tried again only where it can't have arrived: it would be paid twice.
+/// Nor is it after a 504.
 #[derive(Debug, Clone)]
 pub struct Chat {
     pub(crate) client: Client,
@@ -27,8 +28,7 @@ pub struct Chat {
 impl Chat {
     /// `POST /v1/chat/completions`: the answer when it is complete.
     pub fn create(&self, chat: ChatRequest) -> Call<ChatCompletion> {
-        let request = self.request(chat, false).map(|request| Request { is_slow: true, ..request });
-        Call::new(&self.client, request, |client, request| async move {
+        Call::new(&self.client, self.request(chat, false), |client, request| async move {
             let body = client.inner.body(&request).await?;
             let text = String::from_utf8_lossy(&body).into_owned();
             ChatCompletion::parse(text).map_err(|_| Error::protocol("the answer is no JSON object"))
@@ -58,7 +58,7 @@ impl Chat {
             body.remove("stream")
         };
         let url = self.client.inner.address.v1(&["chat", "completions"])?;
-        Ok(Request { is_paid_each_time: true, ..Request::post(url, &body)? })
+        Ok(Request { generates: true, is_paid_each_time: true, ..Request::post(url, &body)? })
     }
 }
 

@@ -54,8 +54,9 @@ impl Content {
         self
     }
 
-    /// Called with the bytes so far, those before the start included.
-    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + 'static) -> Self {
+    /// Called with the bytes so far, those before the start included, and how many the file has: `None` where the gateway
+    /// does not tell.
+    pub fn on_progress(mut self, report: impl FnMut(u64, Option<u64>) + Send + 'static) -> Self {
         self.progress = Progress::new(report);
         self
     }
@@ -181,7 +182,7 @@ impl Download {
                     Some(Ok(piece)) => {
                         self.position += piece.len() as u64;
                         self.attempts = 0;
-                        self.progress.report(self.position);
+                        self.progress.report(self.position, self.total);
                         return Poll::Ready(Some(Ok(piece)));
                     }
                     None if self.total.is_none_or(|total| self.position == total) => {

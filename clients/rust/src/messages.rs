@@ -32,8 +32,7 @@ impl Messages {
 
     /// `POST …/messages` with `stream: false`: the answer when it is complete.
     pub fn send(&self, message: Message) -> Call<ChatMessage> {
-        let request = self.post(message, false).map(|request| Request { is_slow: true, ..request });
-        Call::json(&self.client, request)
+        Call::json(&self.client, self.post(message, false))
     }
 
     /// `GET …/messages/ID`; one in progress as far as it has come.
@@ -93,7 +92,8 @@ impl Messages {
     }
 
     fn post(&self, message: Message, stream: bool) -> Result<Request> {
-        Request::post(self.url(&["messages"])?, &message.param("stream", stream))
+        let request = Request::post(self.url(&["messages"])?, &message.param("stream", stream))?;
+        Ok(Request { generates: true, ..request })
     }
 }
 

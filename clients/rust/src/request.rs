@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::retry::fresh_key;
 use crate::upload::Upload;
 
+const EVENTS: &str = "text/event-stream";
+
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -22,8 +24,8 @@ pub(crate) struct Request {
     pub(crate) idempotency_key: Option<String>,
     /// Sent twice, it would be paid twice.
     pub(crate) is_paid_each_time: bool,
-    /// The answer's head comes when everything has been generated.
-    pub(crate) is_slow: bool,
+    /// The backend generates the answer: a 504 of it is not asked for again.
+    pub(crate) generates: bool,
     pub(crate) follows_redirects: bool,
     pub(crate) settings: Settings,
 }
@@ -70,15 +72,20 @@ impl Request {
             body: Body::None,
             idempotency_key: None,
             is_paid_each_time: false,
-            is_slow: false,
+            generates: false,
             follows_redirects: false,
             settings: Settings::default(),
         }
     }
 
     pub(crate) fn for_events(mut self) -> Self {
-        self.accept = "text/event-stream";
+        self.accept = EVENTS;
         self
+    }
+
+    /// The answer's head comes when everything has been generated.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.generates && self.accept != EVENTS
     }
 
     pub(crate) fn can_be_sent_again(&self) -> bool {

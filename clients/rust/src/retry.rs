@@ -9,14 +9,16 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Whether the status allows another attempt; the gateway's own word wins.
-pub(crate) fn is_worth_retrying(status: StatusCode, headers: &HeaderMap, code: Option<&str>) -> bool {
+/// Whether the status allows another attempt; the gateway's own word wins. `generates`: the backend, in this call.
+pub(crate) fn is_worth_retrying(status: StatusCode, headers: &HeaderMap, code: Option<&str>, generates: bool) -> bool {
     match text(headers, "x-should-retry") {
         Some("true") => return true,
         Some("false") => return false,
         _ => {}
     }
     match status.as_u16() {
+        // The backend may have generated all the while: another attempt would be paid for, too.
+        504 => !generates,
         408 | 429 | 500..=599 => true,
         409 => code == Some("idempotency_in_progress"),
         _ => false,

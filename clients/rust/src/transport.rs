@@ -132,7 +132,7 @@ impl Inner {
                 sending = Some(form.sending);
             }
         }
-        let limit = if request.is_slow {
+        let limit = if request.is_slow() {
             request.settings.answer_timeout.unwrap_or(self.answer_timeout)
         } else {
             self.idle_timeout(request.settings)
@@ -206,7 +206,8 @@ impl Inner {
         if error.message.is_empty() {
             error.message = format!("the answer was {status}, without a reason");
         }
-        let again = if is_worth_retrying(status, &headers, error.code.as_deref()) { Again::Yes } else { Again::No };
+        let is_worth_it = is_worth_retrying(status, &headers, error.code.as_deref(), request.generates);
+        let again = if is_worth_it { Again::Yes } else { Again::No };
         Failure { wait: error.retry_after, error: Error::of_status(status, error), again }
     }
 }

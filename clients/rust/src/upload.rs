@@ -98,9 +98,9 @@ impl Upload {
         self.field("expires_after", time.as_secs().to_string())
     }
 
-    /// Called with the bytes of the file that have been handed to the network so far. A further attempt starts anew,
-    /// but what is reported only rises.
-    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + 'static) -> Self {
+    /// Called with the bytes of the file that have been handed to the network so far, and how many it has: `None` for a
+    /// reader without [`Upload::length`]. A further attempt starts anew, but what is reported only rises.
+    pub fn on_progress(mut self, report: impl FnMut(u64, Option<u64>) + Send + 'static) -> Self {
         self.progress = Progress::new(report);
         self
     }
@@ -147,6 +147,7 @@ impl Upload {
             body: reqwest::Body::wrap_stream(Pieces {
                 head: Some(head),
                 content,
+                total: length,
                 left: length,
                 buffer: BytesMut::new(),
                 tail: Some(tail),
@@ -222,6 +223,7 @@ enum Content {
 struct Pieces {
     head: Option<Bytes>,
     content: Content,
+    total: Option<u64>,
     /// Of the content, where its length was promised.
     left: Option<u64>,
     buffer: BytesMut,
@@ -275,7 +277,7 @@ impl Stream for Pieces {
             Ok(piece) => {
                 let size = piece.len() as u64;
                 let sent = self.sending.sent.fetch_add(size, Ordering::Relaxed) + size;
-                self.progress.report(sent);
+                self.progress.report(sent, self.total);
                 Poll::Ready(Some(Ok(piece)))
             }
             Err(error) => {

@@ -31,7 +31,9 @@ fn serve() -> String {
 
 async fn upload(told: u64, text: &'static str) -> Result<()> {
     let gate = Client::builder().api_key("tg_live_secret").base_url(serve()).build()?;
-    let file = Upload::reader("a.txt", text.as_bytes()).length(told);
+    // The total is there from the first piece on.
+    let tell = move |_, total| assert_eq!(total, Some(told));
+    let file = Upload::reader("a.txt", text.as_bytes()).length(told).on_progress(tell);
     gate.files().upload("sess_1", file).await.map(drop)
 }
 

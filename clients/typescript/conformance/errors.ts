@@ -7,6 +7,7 @@ export function errorOf(error: unknown): Json {
   const told = {
     class: error instanceof TollgateError ? error.name : `not one of ours: ${String(error)}`,
     message: error instanceof Error ? error.message : String(error),
+    text: error instanceof Error ? error.message : String(error),
     partial_text: error instanceof TollgateError ? error.partialText : null,
     status: null,
     code: null,
@@ -18,6 +19,7 @@ export function errorOf(error: unknown): Json {
   if (!(error instanceof APIError)) return told
   return {
     ...told,
+    message: error.detail,
     status: error.status,
     code: error.code,
     type: error.type,

@@ -7,6 +7,7 @@ import type {
   Download,
   List,
   MessageStream,
+  OnProgress,
   SendMessage,
   Tollgate,
 } from '../src/tollgate.ts'
@@ -131,7 +132,7 @@ async function items<T>(list: List<T>, take = Infinity): Promise<readonly T[]> {
 }
 
 async function upload(gate: Tollgate, step: Step): Promise<Json> {
-  const progress: number[] = []
+  const { progress, onProgress } = recorder()
   const file = await gate.files.upload(await fileOf(step), {
     sessionId: step.session_id ?? '',
     filename: step.filename,
@@ -139,9 +140,16 @@ async function upload(gate: Tollgate, step: Step): Promise<Json> {
     sha256: step.sha256,
     purpose: step.purpose,
     expiresAfter: step.expires_after,
-    onProgress: (bytes) => void progress.push(bytes),
+    onProgress,
   })
   return { file, progress }
+}
+
+type Reported = readonly [bytes: number, total: number | null]
+
+function recorder(): { readonly progress: readonly Reported[]; readonly onProgress: OnProgress } {
+  const progress: Reported[] = []
+  return { progress, onProgress: (bytes, total) => void progress.push([bytes, total ?? null]) }
 }
 
 async function fileOf({ text, path, once }: Step) {
@@ -156,8 +164,7 @@ async function content(
   gate: Tollgate,
   { id = '', start, etag, take = Infinity }: Step,
 ): Promise<Json> {
-  const progress: number[] = []
-  const onProgress = (bytes: number) => void progress.push(bytes)
+  const { progress, onProgress } = recorder()
   const download: Download = await gate.files.content(id, { start, etag, onProgress })
   const hash = createHash('sha256')
   let bytes = 0

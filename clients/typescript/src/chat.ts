@@ -75,8 +75,8 @@ export class Completions {
 
   /**
    * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving
-   * the stream ends the generation. Knows no idempotency: sent again when it was refused, and after a lost connection
-   * only if it surely reached nobody.
+   * the stream ends the generation. Knows no idempotency: sent again when it was refused (not by a 504), and after a lost
+   * connection only if it surely reached nobody.
    */
   create(body: ChatRequest & { readonly stream: true }, options?: CallOptions): Promise<ChatStream>
   create(
@@ -89,10 +89,10 @@ export class Completions {
       method: 'POST',
       path: pathTo('v1', 'chat', 'completions'),
       json: body,
+      isGenerated: true,
       isPaid: true,
     } as const
-    if (body.stream !== true)
-      return await this.#transport.json({ ...call, isGenerated: true }, options)
+    if (body.stream !== true) return await this.#transport.json(call, options)
     return new ChatStream(await this.#transport.open({ ...call, isStream: true }, options))
   }
 }

@@ -38,7 +38,8 @@ export class IncompleteStreamError extends TollgateError {
 }
 
 export interface Problem {
-  readonly message: string
+  /** The server's own words, for people. They may change. */
+  readonly detail: string
   /** HTTP status; null in a stream that had begun. */
   readonly status: number | null
   /** What to switch on: `insufficient_balance`, `session_busy`, … */
@@ -50,13 +51,14 @@ export interface Problem {
   readonly requestId: string | null
   /** Seconds, where the server says when. */
   readonly retryAfter: number | null
-  /** Whether the same call may succeed later. */
+  /** Whether the same call is worth another attempt; false too where that would be paid for twice. */
   readonly isRetriable: boolean
 }
 
-/** The server's refusal, or the error that ended a stream. */
+/** The server's refusal, or the error that ended a stream. Its `message` has the status, the code and the request id, too. */
 export class APIError extends TollgateError implements Problem {
   override readonly name: string = 'APIError'
+  readonly detail: string
   readonly status: number | null
   readonly code: string | null
   readonly type: string | null
@@ -66,7 +68,8 @@ export class APIError extends TollgateError implements Problem {
   readonly isRetriable: boolean
 
   constructor(problem: Problem) {
-    super(problem.message)
+    super(told(problem))
+    this.detail = problem.detail
     this.status = problem.status
     this.code = problem.code
     this.type = problem.type
@@ -75,6 +78,12 @@ export class APIError extends TollgateError implements Problem {
     this.retryAfter = problem.retryAfter
     this.isRetriable = problem.isRetriable
   }
+}
+
+/** `402 insufficient_balance: The balance … (request req_…)`: the same in all of our clients. */
+function told({ status, code, type, detail, requestId }: Problem): string {
+  const facts = [status, code ?? type].filter((fact) => fact !== null).join(' ')
+  return `${facts && `${facts}: `}${detail}${requestId === null ? '' : ` (request ${requestId})`}`
 }
 
 /** 400, and any other 4xx that has no class of its own. */
@@ -151,24 +160,20 @@ export interface Refusal {
   readonly text: string
   readonly headers: Headers
   readonly retryAfter: number | null
+  /** Of a call that makes the backend generate. */
+  readonly isGenerated: boolean
 }
 
-export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): APIError {
-  const told = tellingOf(parsed(text))
-  const code = told.code
-  const said = headers.get('x-should-retry')
-  const isRetriable =
-    status === 408 ||
-    status === 429 ||
-    status >= 500 ||
-    (status === 409 && code === 'idempotency_in_progress')
+export function errorOfAnswer(refusal: Refusal): APIError {
+  const { status, text, headers, retryAfter } = refusal
+  const about = aboutOf(parsed(text))
   const problem: Problem = {
-    ...told,
-    message: told.message ?? `The server answered with status ${status}.`,
+    ...about,
+    detail: about.detail ?? `The server answered with status ${status}.`,
     status,
-    requestId: headerOf(headers, 'x-request-id') ?? told.requestId,
+    requestId: headerOf(headers, 'x-request-id') ?? about.requestId,
     retryAfter,
-    isRetriable: said === 'true' || (said !== 'false' && isRetriable),
+    isRetriable: isRetriable(refusal, about.code),
   }
   const isClient = status >= 400 && status < 500
   const Class =
@@ -176,11 +181,20 @@ export function errorOfAnswer({ status, text, headers, retryAfter }: Refusal): A
   return new Class(problem)
 }
 
+function isRetriable({ status, headers, isGenerated }: Refusal, code: string | null): boolean {
+  const said = headers.get('x-should-retry')
+  if (said === 'true' || said === 'false') return said === 'true'
+  if (status === 409) return code === 'idempotency_in_progress'
+  // The backend may have generated all the while: another attempt would be paid for, too.
+  if (status === 504) return !isGenerated
+  return status === 408 || status === 429 || status >= 500
+}
+
 /** Of a redirect that the runtime does not show. */
 export function errorOfRedirect(): APIError {
   return new APIError({
-    ...tellingOf(undefined),
-    message: 'The server redirects, and is not followed. Is the base URL that of a Tollgate?',
+    ...aboutOf(undefined),
+    detail: 'The server redirects, and is not followed. Is the base URL that of a Tollgate?',
     status: null,
     retryAfter: null,
     isRetriable: false,
@@ -189,22 +203,21 @@ export function errorOfRedirect(): APIError {
 
 /** Of an event that has an `error`. */
 export function errorOfEvent(json: object, requestId: string | null): APIError {
-  const told = tellingOf(json)
+  const about = aboutOf(json)
   const problem: Problem = {
-    ...told,
-    message:
-      told.message ?? `The stream ended with an error: ${told.code ?? told.type ?? 'unknown'}.`,
+    ...about,
+    detail: about.detail ?? 'The stream ended with an error.',
     status: null,
-    requestId: told.requestId ?? requestId,
+    requestId: about.requestId ?? requestId,
     retryAfter: null,
     isRetriable: false,
   }
-  const Class = Object.hasOwn(byType, told.type ?? '') ? byType[told.type ?? ''] : undefined
+  const Class = Object.hasOwn(byType, about.type ?? '') ? byType[about.type ?? ''] : undefined
   return new (Class ?? APIError)(problem)
 }
 
-interface Told {
-  readonly message: string | null
+interface About {
+  readonly detail: string | null
   readonly type: string | null
   readonly code: string | null
   readonly param: string | null
@@ -213,12 +226,12 @@ interface Told {
 
 const maxMessage = 4096
 
-function tellingOf(body: unknown): Told {
+function aboutOf(body: unknown): About {
   const { error, request_id: requestId } = fieldsOf(body)
   const { message, type, code, param } =
     typeof error === 'string' ? { message: error } : fieldsOf(error)
   return {
-    message: textOf(message)?.slice(0, maxMessage) ?? null,
+    detail: textOf(message)?.slice(0, maxMessage) ?? null,
     type: textOf(type),
     code: textOf(code),
     param: textOf(param),

@@ -93,7 +93,7 @@ export class Messages {
     const path = toSession(sessionId, 'messages')
     const isStream = message.stream !== false
     const json = { ...withFiles(message), stream: isStream }
-    const call: Call = { method: 'POST', path, json, isStream, isGenerated: !isStream }
+    const call: Call = { method: 'POST', path, json, isStream, isGenerated: true }
     if (!isStream) return await this.#transport.json(call, options)
     const attempt = await this.#transport.open(call, options)
     return new MessageStream(attempt, this.#callsOf(sessionId, options))

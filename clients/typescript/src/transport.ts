@@ -56,7 +56,7 @@ export interface Call {
   readonly form?: Form | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly isStream?: boolean
-  /** Generated, and not streamed: its head takes its time. */
+  /** The backend generates its answer: one that is not streamed takes its time, and a 504 of it is not asked for again. */
   readonly isGenerated?: boolean
   /** Knows no idempotency: sent again only when it surely reached nobody. */
   readonly isPaid?: boolean
@@ -126,7 +126,7 @@ export class Transport {
 
   async #follow(request: Request): Promise<Attempt> {
     let attempt = await this.#send(request, 'manual')
-    if (!request.call.followsRedirects) return await accepted(attempt, this.#settings.apiKey)
+    if (!request.call.followsRedirects) return await this.#accepted(attempt, request)
     // A browser shows nobody where it is sent; left to itself it goes there without the key.
     if (attempt.response.type === 'opaqueredirect') {
       attempt.close()
@@ -141,7 +141,19 @@ export class Transport {
       const headers = this.#headersFor(url, request)
       attempt = await this.#send({ ...request, url, headers }, 'manual')
     }
-    return await accepted(attempt, this.#settings.apiKey)
+    return await this.#accepted(attempt, request)
+  }
+
+  async #accepted(attempt: Attempt, { call }: Request): Promise<Attempt> {
+    const { status, headers, type } = attempt.response
+    if (type === 'opaqueredirect') {
+      attempt.close()
+      throw errorOfRedirect()
+    }
+    if (status >= 200 && status < 300) return attempt
+    const text = (await textOf(attempt)).replaceAll(this.#settings.apiKey, '***')
+    const { isGenerated = false } = call
+    throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers), isGenerated })
   }
 
   /** What is no stranger's business stays here. */
@@ -160,7 +172,8 @@ export class Transport {
       url,
       send: call.form?.sendWith(send) ?? send,
       connectMs: options.connectTimeout ?? connectTimeout,
-      headMs: call.isGenerated ? (options.answerTimeout ?? answerTimeout) : idleMs,
+      headMs:
+        call.isGenerated && !call.isStream ? (options.answerTimeout ?? answerTimeout) : idleMs,
       idleMs,
       signal: options.signal,
     }
@@ -197,17 +210,6 @@ function segmentOf(text: string): string {
   } catch (cause) {
     throw new TollgateError('An id is not valid Unicode.', { cause })
   }
-}
-
-async function accepted(attempt: Attempt, apiKey: string): Promise<Attempt> {
-  const { status, headers, type } = attempt.response
-  if (type === 'opaqueredirect') {
-    attempt.close()
-    throw errorOfRedirect()
-  }
-  if (status >= 200 && status < 300) return attempt
-  const text = (await textOf(attempt)).replaceAll(apiKey, '***')
-  throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers) })
 }
 
 /** Where it is sent. Some runtimes' fetch reads files too, which no server has to ask for. */

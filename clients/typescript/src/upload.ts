@@ -12,7 +12,7 @@ import { sendByXhr } from './xhr.ts'
 export type Uploadable =
   Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
-/** `bytes` of the file so far; `total` where it is known. Rises, also over several attempts. */
+/** `bytes` of the file so far; `total`: undefined where nobody knows it. Rises, also over several attempts. */
 export type OnProgress = (bytes: number, total: number | undefined) => void
 
 interface FormParams {

@@ -41,7 +41,6 @@ export async function checkPackage(gate: Gate): Promise<void> {
 export async function checkInstall(gate: Gate): Promise<void> {
   await asStranger('go', async ({ cwd, install }) => {
     const env = { GOPROXY: 'off', ...environmentOf(gate) }
-    await outputOf('go', ['mod', 'init', 'example.com/stranger'], { cwd, env })
     await install()
     await checkFirstExample(cwd, env)
   })

@@ -6,13 +6,17 @@ import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { cacheFolder } from '../../../../scripts/cache.ts'
 import type { Gate } from '../../language.ts'
+import { strangerIn } from '../install.ts'
 import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 import { cargo, home, target } from './cargo.ts'
 
 const crate = 'tollgate-gateway-0.1.0'
-/** Always the same one: cargo knows what it has built by where it lies. */
+/** Always the same ones: cargo knows what it has built by where it lies. */
 const folder = join(cacheFolder(), 'rust-package')
+const stranger = join(cacheFolder(), 'rust-stranger')
 const project = join(folder, 'project')
+/** What the first example prints. */
+const talked = /\w+[^]*\ncompleted, \d+ tokens/
 /** What a user of the example that talks says. */
 const input = 'Hello!\nAnd again.\n'
 const wanted = ['Cargo.toml', 'Cargo.lock', 'LICENSE', 'README.md', 'CHANGELOG.md']
@@ -22,7 +26,20 @@ export async function checkPackage(gate: Gate): Promise<void> {
   const [first = ''] = await blocks()
   assert.match(first, /async fn main/)
   await build({ first })
-  assert.match(await said('first', gate), /\w+[^]*\ncompleted, \d+ tokens/)
+  assert.match(await said('first', gate), talked)
+}
+
+/** From a clone, as the README says. */
+export async function checkInstall(gate: Gate): Promise<void> {
+  await rm(stranger, { recursive: true, force: true })
+  const { cwd, install } = await strangerIn(stranger, 'rust')
+  // The versions that everything else was tried with, as far as they are still the ones that are found.
+  await cp(join(home, 'Cargo.lock'), join(cwd, 'Cargo.lock'))
+  await install()
+  const [first = ''] = await blocksOf(join(home, 'README.md'), 'rust')
+  await writeFile(join(cwd, 'src/main.rs'), first)
+  const printed = await cargo(['run', '--quiet'], { cwd, env: environmentOf(gate) })
+  assert.match(printed, talked)
 }
 
 export async function checkExamples(gate: Gate): Promise<void> {
@@ -53,14 +70,13 @@ async function makeProject(): Promise<void> {
   assert.ok(!packed.includes('conformance'), 'the driver is in the crate')
 }
 
-/** As the README says what to depend on, but for where the crate is; built as the driver is, to share what it built. */
+/** On the crate that was unpacked; built as the driver is, to share what it built. */
 async function build(programs: Readonly<Record<string, string>>): Promise<void> {
-  const readme = await readFile(join(folder, crate, 'README.md'), 'utf8')
-  const dependencies = /^```toml\n(.*?)^```$/ms.exec(readme)?.[1] ?? ''
   const manifest = await readFile(join(home, 'Cargo.toml'), 'utf8')
   const text = [
     '[package]\nname = "stranger"\nversion = "0.0.0"\nedition = "2024"\n',
-    dependencies.replace(/^tollgate-gateway = .*$/m, `tollgate-gateway = { path = "../${crate}" }`),
+    `[dependencies]\ntollgate-gateway = { path = "../${crate}" }`,
+    'tokio = { version = "1", features = ["macros", "rt-multi-thread"] }\n',
     manifest.slice(manifest.indexOf('[profile.dev]')),
   ]
   await rm(join(project, 'src/bin'), { recursive: true, force: true })

@@ -70,6 +70,7 @@ async function checkFiles(act: Act, options: Options): Promise<void> {
   const sent = progress.map(([bytes]) => bytes)
   assert.ok(sent.length > 0 && sent.every((bytes, i) => bytes > (sent[i - 1] ?? 0)), `${sent}`)
   assert.deepEqual(progress.at(-1), [5_000_000, 5_000_000])
+  assert.ok(progress.every(([, total]) => total === 5_000_000))
   assert.deepEqual(await act('streamed', options), { bytes: 18, type: 'text/plain; charset=utf-8' })
   assert.equal(await act('left', options), 'TimeoutError')
 }

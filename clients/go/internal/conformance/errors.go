@@ -30,7 +30,7 @@ var classes = []struct {
 // described says what an error tells; partial is the text of the stream that it ended.
 func (d *driver) described(err error, partial *string) result {
 	d.show(err)
-	said := result{"class": "another", "message": err.Error()}
+	said := result{"class": "another", "message": err.Error(), "text": err.Error()}
 	for _, class := range classes {
 		if errors.Is(err, class.is) {
 			said["class"] = class.name

@@ -198,8 +198,8 @@ func (d *driver) upload(s step) (any, error) {
 	default:
 		params.File = strings.NewReader(*s.Text)
 	}
-	progress := []int64{}
-	params.OnProgress = func(sent, _ int64) { progress = append(progress, sent) }
+	progress := [][2]any{}
+	params.OnProgress = func(sent, total int64) { progress = append(progress, reported(sent, total)) }
 	file, err := d.client.Files.Upload(d.ctx, params)
 	if err != nil {
 		return nil, err
@@ -207,10 +207,18 @@ func (d *driver) upload(s step) (any, error) {
 	return map[string]any{"file": shown(file), "progress": progress}, nil
 }
 
+// reported is progress as the runner writes it.
+func reported(at, total int64) [2]any {
+	if total < 0 {
+		return [2]any{at, nil}
+	}
+	return [2]any{at, total}
+}
+
 func (d *driver) content(s step) (any, error) {
-	progress := []int64{}
+	progress := [][2]any{}
 	download, err := d.client.Files.Content(d.ctx, s.ID, tollgate.ContentParams{
-		Start: s.Start, ETag: s.ETag, OnProgress: func(at, _ int64) { progress = append(progress, at) },
+		Start: s.Start, ETag: s.ETag, OnProgress: func(at, total int64) { progress = append(progress, reported(at, total)) },
 	})
 	if err != nil {
 		return nil, err

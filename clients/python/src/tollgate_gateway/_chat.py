@@ -124,8 +124,8 @@ class Completions(Resource[M]):
     ) -> Any:
         """An answer, or with `stream=True` a stream of chunks. Nothing is stored, and nothing can be resumed.
 
-        Raises InsufficientBalanceError, RateLimitError, and the others. Not sent again once it may have arrived, for
-        it would be paid for twice.
+        Raises InsufficientBalanceError, RateLimitError, and the others. Not sent again once it may have arrived,
+        nor after a 504, for it would be paid for twice.
         """
         body = {"model": model, "messages": messages, **({"stream": True} if stream else {})}
         return delivered(self._core, self._create({**body, **params}))
@@ -140,7 +140,7 @@ class Completions(Resource[M]):
             options=options,
             streams=streams,
             is_creating=True,
-            is_generating=not streams,
+            is_generating=True,
             is_paid_each_time=True,
         )
         if not streams:

@@ -132,7 +132,7 @@ class Core:
                 return answer
             location = answer.headers.get("location")
             if not (call.may_redirect and answer.status in _REDIRECTS and location):
-                raise await self._refusal(answer, min(out.timeouts.idle, _REFUSAL_SECONDS))
+                raise await self._refusal(call, answer, min(out.timeouts.idle, _REFUSAL_SECONDS))
             await self.io.close(answer)
             if hops == _MOST_HOPS:
                 raise APIError("There are too many redirects.", status=answer.status)
@@ -160,7 +160,7 @@ class Core:
             raise TollgateError(f"{what} is not JSON ({error}).") from error
         return parse_object(self.settings.key.hide_in(plain), what)
 
-    async def _refusal(self, answer: Answer, seconds: float) -> APIError:
+    async def _refusal(self, call: Call, answer: Answer, seconds: float) -> APIError:
         try:
             text = await self._read_text(answer, _LARGEST_ERROR, seconds)
             body = self.parse_error(text or "", "The answer")
@@ -175,7 +175,9 @@ class Core:
             request_id=headers.get("x-request-id"),
             retry_after=said_seconds(headers),
         )
-        error._is_passing = is_worth_repeating(answer.status, error.code, headers)
+        error._is_passing = is_worth_repeating(
+            answer.status, error.code, headers, is_generating=call.is_generating
+        )
         return error
 
     async def _read_text(

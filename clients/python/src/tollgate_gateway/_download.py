@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Union, cast
+from typing import TYPE_CHECKING, BinaryIO, Union, cast
 from urllib.parse import unquote
 
 from ._core import Core
@@ -17,6 +17,7 @@ from ._http import Answer
 from ._loop import AsyncLoop, BlockingLoop
 from ._request import Call
 from ._source import Source
+from ._upload import OnProgress
 
 if TYPE_CHECKING:
     from ._modes import Either
@@ -28,7 +29,13 @@ class Fetcher(Source[bytes]):
     """`start`: the byte that the first answer begins with. Counts bytes of the whole file."""
 
     def __init__(
-        self, core: Core, call: Call, answer: Answer, *, start: int, on_progress: Any
+        self,
+        core: Core,
+        call: Call,
+        answer: Answer,
+        *,
+        start: int,
+        on_progress: OnProgress | None,
     ) -> None:
         super().__init__(core, answer)
         self.headers: Mapping[str, str] = answer.headers
@@ -36,7 +43,7 @@ class Fetcher(Source[bytes]):
         self.etag: str | None = answer.headers.get("etag")
         self.size = _size_of(answer)
         self._call = call
-        self._on_progress: Callable[[int], object] | None = on_progress
+        self._on_progress: OnProgress | None = on_progress
         self._piece = b""
 
     def pop(self) -> bytes | None:
@@ -70,7 +77,7 @@ class Fetcher(Source[bytes]):
         self._piece = piece
         self.position += len(piece)
         if self._on_progress is not None:
-            self._on_progress(self.position)
+            self._on_progress(self.position, self.size)
 
     async def _go_on(self, cause: TollgateError | None) -> None:
         await self._drop()
@@ -100,7 +107,7 @@ async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) ->
 
 
 async def fetch(
-    core: Core, call: Call, *, start: int, etag: str | None, on_progress: Any
+    core: Core, call: Call, *, start: int, etag: str | None, on_progress: OnProgress | None
 ) -> Either[Download, AsyncDownload]:
     headers = {"range": f"bytes={start}-"} if start else {}
     if start and etag:

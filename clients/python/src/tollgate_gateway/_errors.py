@@ -29,7 +29,7 @@ class APIError(TollgateError):
     `retry_after` is in seconds, `body` is the JSON object that came, if one did.
     """
 
-    # Whether the same call may succeed later.
+    # Whether the same call is worth another attempt.
     _is_passing = False
 
     def __init__(
@@ -53,13 +53,10 @@ class APIError(TollgateError):
         self.body = body
 
     def __str__(self) -> str:
-        facts = [
-            None if self.status is None else f"status {self.status}",
-            self.code,
-            self.request_id,
-        ]
-        known = ", ".join(fact for fact in facts if fact)
-        return f"{self.message} ({known})" if known else self.message
+        """`402 insufficient_balance: The balance … (request req_…)`: the same in all of our clients."""
+        facts = " ".join(str(fact) for fact in (self.status, self.code or self.type) if fact)
+        request = f" (request {self.request_id})" if self.request_id else ""
+        return f"{facts}: {self.message}{request}" if facts else f"{self.message}{request}"
 
 
 class BadRequestError(APIError):

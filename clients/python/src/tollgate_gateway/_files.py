@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from ._modes import M, Resource, call, listing, opening
 from ._pages import ListParams, listed
 from ._record import Record
 from ._request import Call
-from ._upload import Uploadable, content_of, multipart
+from ._upload import OnProgress, Uploadable, content_of, multipart
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,13 +56,14 @@ class Files(Resource[M]):
         purpose: str | None = None,
         expires_after: int | None = None,
         sha256: str | None = None,
-        on_progress: Callable[[int], object] | None = None,
+        on_progress: OnProgress | None = None,
         **options: Unpack[Options],
     ) -> File:
         """Sends a file in pieces: a path, bytes, a file opened with "rb", or something that gives bytes.
 
         `expires_after` is in seconds. With `sha256` (hex) the gateway refuses what arrives otherwise. `on_progress` is
-        told the bytes sent so far. Tried again only where the source can be read again.
+        told the bytes sent so far and the file's size, None where that is not known: of what has neither a length nor
+        a `seek`. Tried again only where the source can be read again.
         """
         if not session_id:
             raise TollgateError("session_id is empty. Nothing was sent.")
@@ -90,11 +90,12 @@ class Files(Resource[M]):
         *,
         start: int = 0,
         etag: str | None = None,
-        on_progress: Callable[[int], object] | None = None,
+        on_progress: OnProgress | None = None,
         **options: Unpack[Options],
     ) -> Either[Download, AsyncDownload]:
         """The file's bytes. With `start` and `etag` an earlier download goes on, unless the file has changed since:
-        then IncompleteStreamError. `on_progress` is told the bytes of the file so far, those before `start` included.
+        then IncompleteStreamError. `on_progress` is told the bytes of the file so far, those before `start` included, and
+        the file's size, None where the gateway does not tell it.
         """
         request = Call("GET", (*_PATH, file_id), options=options, may_redirect=True)
         return await fetch(self._core, request, start=start, etag=etag, on_progress=on_progress)

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
 from typing import Any, Protocol
 
 import httpx
@@ -31,6 +34,16 @@ _UNSENDABLE = (
 # How long the end of an answer is waited for behind its last event, so that the connection can serve again.
 _END_SECONDS = 0.2
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+@lru_cache(maxsize=2)
+def _certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
+def _trusted() -> ssl.SSLContext:
+    """Read once: it takes 20 ms, as long as the environment names the same certificates."""
+    return _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 class Answer:
@@ -82,7 +95,7 @@ class Io(Protocol):
 class BlockingIo:
     def __init__(self, client: httpx.Client | None) -> None:
         self._is_own = client is None
-        self._client = client or httpx.Client(limits=_LIMITS)
+        self._client = client or httpx.Client(limits=_LIMITS, verify=_trusted())
         self._uploads = client
         self._forgotten: deque[Answer] = deque()
         self._sleep = time.sleep
@@ -143,7 +156,9 @@ class BlockingIo:
         if not isinstance(out.body, Multipart):
             return self._client, _request(self._client, out, out.body)
         # Each on a connection of its own, for only one that is made can be traced.
-        client = self._uploads = self._uploads or httpx.Client(limits=_NOTHING_KEPT)
+        if self._uploads is None:
+            self._uploads = httpx.Client(limits=_NOTHING_KEPT, verify=_trusted())
+        client = self._uploads
         request = _request(client, out, out.body.pieces())
         request.extensions["trace"] = trace_early_answer
         return client, request
@@ -152,7 +167,7 @@ class BlockingIo:
 class AsyncIo:
     def __init__(self, client: httpx.AsyncClient | None) -> None:
         self._is_own = client is None
-        self._client = client or httpx.AsyncClient(limits=_LIMITS)
+        self._client = client or httpx.AsyncClient(limits=_LIMITS, verify=_trusted())
         self._uploads = client
         self._closing: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,7 +210,8 @@ class AsyncIo:
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._is_own and self._loop is not None and self._loop.is_closed():
             # As after each `asyncio.run`: its connections ended with it.
-            self._client, self._uploads = httpx.AsyncClient(limits=_LIMITS), None
+            self._client = httpx.AsyncClient(limits=_LIMITS, verify=_trusted())
+            self._uploads = None
         self._loop = loop
 
     def forget(self, answer: Answer) -> None:
@@ -222,7 +238,9 @@ class AsyncIo:
         if not isinstance(out.body, Multipart):
             return self._client, _request(self._client, out, out.body)
         # Each on a connection of its own: see EarlyAnswer.
-        client = self._uploads = self._uploads or httpx.AsyncClient(limits=_NOTHING_KEPT)
+        if self._uploads is None:
+            self._uploads = httpx.AsyncClient(limits=_NOTHING_KEPT, verify=_trusted())
+        client = self._uploads
         early = EarlyAnswer()
         request = _request(client, out, early.unless_answered(out.body.async_pieces()))
         request.extensions["trace"] = early.trace

@@ -102,7 +102,7 @@ class Messages(Resource[M]):
             options=options,
             streams=stream,
             is_creating=True,
-            is_generating=not stream,
+            is_generating=True,
         )
         if not stream:
             return Message.of(await self._core.read_json(request))

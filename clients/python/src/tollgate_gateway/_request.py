@@ -49,7 +49,7 @@ class Call:
     is_creating: bool = False
     """Takes an `Idempotency-Key`."""
     is_generating: bool = False
-    """Its answer is not streamed and takes as long as the model does."""
+    """The backend generates its answer: one that is not streamed takes its time, and a 504 of it is not asked for again."""
     is_paid_each_time: bool = False
     """The gateway can't tell a second attempt from a second call."""
     may_redirect: bool = False
@@ -98,6 +98,7 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
             raise TollgateError(f"The header {name!r} can't be sent. Nothing was sent.")
     url = _url_of(call, settings.root)
+    is_slow = call.is_generating and not call.streams
     # Behind all that may fail: a traceback may show variables.
     headers.setdefault("authorization", f"Bearer {settings.key.reveal()}")
     return Outgoing(
@@ -106,7 +107,7 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
         headers=headers,
         body=body,
         timeouts=timeouts,
-        head_seconds=max(timeouts.head, timeouts.idle) if call.is_generating else timeouts.idle,
+        head_seconds=max(timeouts.head, timeouts.idle) if is_slow else timeouts.idle,
     )
 
 

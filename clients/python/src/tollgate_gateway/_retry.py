@@ -14,12 +14,17 @@ _LAST_SECONDS = 8.0
 _NUMBER = re.compile(r"\d{1,15}(\.\d+)?|\.\d+", re.ASCII)
 
 
-def is_worth_repeating(status: int, code: str | None, headers: Mapping[str, str]) -> bool:
+def is_worth_repeating(
+    status: int, code: str | None, headers: Mapping[str, str], *, is_generating: bool
+) -> bool:
     said = headers.get("x-should-retry", "").strip().lower()
     if said in ("true", "false"):
         return said == "true"
     if status == 409:
         return code == "idempotency_in_progress"
+    if status == 504:
+        # The backend may have generated all the while: another attempt would be paid for, too.
+        return not is_generating
     return status in (408, 429) or status >= 500
 
 

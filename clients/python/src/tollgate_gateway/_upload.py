@@ -10,11 +10,14 @@ import secrets
 import stat
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Union, cast
+from typing import Any, BinaryIO, Optional, Union, cast
 
 from ._errors import TollgateError
 
 _PIECE_BYTES = 256 * 1024
+
+OnProgress = Callable[[int, Optional[int]], object]
+"""Is told the bytes of the file so far, and how many it has: None where nobody knows."""
 
 Uploadable = Union[
     str, "os.PathLike[str]", bytes, bytearray, BinaryIO, Iterable[bytes], AsyncIterable[bytes]
@@ -43,6 +46,7 @@ class Multipart:
     after: bytes
     content_type: str
     on_progress: Callable[[int], object]
+    """Is told the bytes of the file that have been sent."""
 
     @property
     def size(self) -> int | None:
@@ -104,7 +108,7 @@ def multipart(
     *,
     filename: str | None,
     content_type: str | None,
-    on_progress: Callable[[int], object] | None,
+    on_progress: OnProgress | None,
 ) -> Multipart:
     """The fields go before the file: the gateway has to know its session before it takes the first byte."""
     boundary = f"tollgate-{secrets.token_hex(16)}"
@@ -126,11 +130,11 @@ def multipart(
         before="".join(head).encode("utf-8", "replace"),
         after=f"\r\n--{boundary}--\r\n".encode(),
         content_type=f"multipart/form-data; boundary={boundary}",
-        on_progress=_rising(on_progress),
+        on_progress=_rising(on_progress, content.size),
     )
 
 
-def _rising(tell: Callable[[int], object] | None) -> Callable[[int], object]:
+def _rising(tell: OnProgress | None, total: int | None) -> Callable[[int], object]:
     """A second attempt begins at 0 again, which is no progress."""
     most = 0
 
@@ -138,7 +142,7 @@ def _rising(tell: Callable[[int], object] | None) -> Callable[[int], object]:
         nonlocal most
         if tell and sent > most:
             most = sent
-            tell(sent)
+            tell(sent, total)
 
     return told
 

@@ -62,12 +62,12 @@ pub(crate) async fn content(client: &Client, step: &Value) -> Result<Value> {
     }))
 }
 
-type Recorded = Arc<Mutex<Vec<u64>>>;
+type Recorded = Arc<Mutex<Vec<(u64, Option<u64>)>>>;
 
-fn recorder() -> (Recorded, impl FnMut(u64) + Send + 'static) {
+fn recorder() -> (Recorded, impl FnMut(u64, Option<u64>) + Send + 'static) {
     let recorded = Recorded::default();
     let record = Arc::clone(&recorded);
-    (recorded, move |bytes| record.lock().into_iter().for_each(|mut record| record.push(bytes)))
+    (recorded, move |at, total| record.lock().into_iter().for_each(|mut record| record.push((at, total))))
 }
 
 fn taken(recorded: &Recorded) -> Value {

@@ -104,6 +104,7 @@ pub(crate) fn failed(error: &Error, shown: &mut Vec<String>) -> Value {
         "request_id": error.request_id(),
         "retry_after": api.and_then(|api| api.retry_after).map(|wait| wait.as_secs_f64()),
         "message": api.map_or_else(|| error.to_string(), |api| api.message.clone()),
+        "text": error.to_string(),
         "partial_text": error.partial_text(),
     } })
 }
