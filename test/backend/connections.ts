@@ -12,6 +12,7 @@ import t from 'tap'
 import { Connections } from '../../src/backend/connections.ts'
 import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
+import type { Call } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
 import { certificate } from '../fixtures/certificate.ts'
@@ -213,6 +214,35 @@ t.test('what a backend says unasked is never the answer to the next request', as
   backend.on(scripts.raw(good + evil))
   const fresh = targetOf(backend.url)
   t.equal((await forward(attempt(fresh))).status, 200)
+})
+
+t.test('idle connections are looked at again and again, also after none was left', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
+  const calls: Call[] = []
+  const backend = await startBackend(t, (call) => {
+    calls.push(call)
+    call.socket.write(answer)
+  })
+  const ours: Socket[] = []
+  const note = (message: unknown) => void ours.push((message as { socket: Socket }).socket)
+  subscribe('net.client.socket', note)
+  t.teardown(() => unsubscribe('net.client.socket', note))
+  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  t.teardown(() => kept.close())
+  for (let time = 0; time < 3; time++) {
+    t.equal(await askVia(backend.url, kept.reusing), false)
+    mock.timers.tick(5000)
+    t.equal(kept.idle, 1, 'it has done nothing wrong')
+    // What it says unasked is the reason to close it.
+    calls[time]?.socket.write('x')
+    await until(() => (ours[time]?.bytesRead ?? 0) > answer.length)
+    mock.timers.tick(5000)
+    t.equal(ours[time]?.destroyed, true)
+    await until(() => kept.idle === 0)
+    mock.timers.tick(5000)
+  }
 })
 
 t.test('chunks that are kept do not change when more is read', async (t) => {
