@@ -96,7 +96,8 @@ export interface SseEvent {
 export interface BackendRequest {
   readonly path: string
   readonly headers: Record<string, string>
-  body: Buffer
+  /** In pieces, which may be views of what the client sent: to be replaced, not to be written to. */
+  body: readonly Buffer[]
 }
 
 /** Lives as long as one exchange; written in the order in which it runs. */

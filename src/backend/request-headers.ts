@@ -51,5 +51,6 @@ export function requestHeaders(
     const lower = name.toLowerCase()
     if (value !== undefined && !never.has(lower)) out[lower] = value
   }
-  return Object.assign(out, own, { 'content-length': String(body.length) })
+  const length = body.reduce((sum, piece) => sum + piece.length, 0)
+  return Object.assign(out, own, { 'content-length': String(length) })
 }

@@ -24,14 +24,13 @@ export class DeadConnection extends Error {
 }
 
 export interface SendingOptions {
-  readonly body: Buffer
+  /** In pieces. */
+  readonly body: readonly Buffer[]
   readonly signal: AbortSignal
   readonly onSent: (() => void) | undefined
   resolve(answer: BackendAnswer): void
   reject(error: GatewayError | DeadConnection): void
 }
-
-const nothing = Buffer.alloc(0)
 
 /** Bodies up to here go out as one string with the headers: one write in place of a writev saves 3 µs. */
 const oneWriteBytes = 64 * 1024
@@ -39,7 +38,7 @@ const oneWriteBytes = 64 * 1024
 export class Sending {
   readonly #options: Omit<SendingOptions, 'body'>
   /** Let go of when it is sent: the answer may take half an hour. */
-  #body: Buffer | undefined
+  #body: readonly Buffer[]
   #req: ClientRequest | undefined
   #isAnswered = false
   /** What the socket had read for requests before this one. */
@@ -55,15 +54,20 @@ export class Sending {
   pipe(req: ClientRequest): void {
     this.#req = req
     const { onSent } = this.#options
-    const body = this.#body ?? nothing
-    this.#body = undefined
+    const [first, ...others] = this.#body
+    this.#body = []
     // Each comes once: `on` spares the wrapper that `once` makes.
     req.on('socket', (socket) => (this.#readBefore = socket.bytesRead))
     req.on('response', this.#answered)
     req.on('close', this.#closed)
     if (onSent) req.on('finish', onSent)
-    if (body.length > oneWriteBytes) req.end(body)
-    else req.end(body.toString('latin1'), 'latin1')
+    if (first && others.length === 0 && first.length <= oneWriteBytes) {
+      req.end(first.toString('latin1'), 'latin1')
+      return
+    }
+    if (first) req.write(first)
+    for (const piece of others) req.write(piece)
+    req.end()
   }
 
   readonly abort = (): void => {

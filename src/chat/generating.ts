@@ -5,7 +5,6 @@ import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
-import { free } from '../http/body.ts'
 import type { Run } from '../plugin.ts'
 import type { Deadline } from './deadline.ts'
 import type { Grammar } from './frames.ts'
@@ -32,8 +31,6 @@ export interface Generation extends GenerationOptions {
   sentAtMs: number
   /** The backend is read to its usage though nobody waits for the answer any more: to abort it would hide what it used. */
   readonly finishesAlone: boolean
-  /** Megabytes that were put together for the backend; freed once they are sent. */
-  copy: Buffer | undefined
   /** Nobody is to hear more of it; set where it finishes alone. */
   cancelled: GatewayError | undefined
 }
@@ -53,9 +50,7 @@ const nothing = Buffer.alloc(0)
 
 /** The answer has begun, so no other target will be asked: an answer of half an hour must not hold the memory of its question. */
 export function forgetBody(generation: Generation, { isSent }: BackendAnswer): void {
-  const { x, request, copy } = generation
-  if (copy && isSent()) free(copy)
-  generation.copy = undefined
+  const { x, request } = generation
   x.body = nothing
-  x.memory.keep(request.forgetBody())
+  x.memory.keep(request.forgetBody({ isSent: isSent() }))
 }

@@ -75,7 +75,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const deadline = new Deadline(model, x.signal)
   x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0, copy: undefined }
+  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0 }
   return { ...options, x, target, meter, deadline, ...own }
 }
 
@@ -84,17 +84,16 @@ function stopCode(reason: StopReason): ErrorCode {
   return reason === 'lost' ? 'ledger_unavailable' : reason
 }
 
-async function ask(generation: Generation): Promise<BackendAnswer> {
+function ask(generation: Generation): Promise<BackendAnswer> {
   const { x, run, request, target, deadline } = generation
   const body = request.bodyFor(target, {
     outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
     ref: x.caller?.ref ?? '',
   })
-  if (body instanceof Promise) generation.copy = await body
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),
-    body: body instanceof Promise ? await body : body,
+    body,
   }
   run.upstream(backendRequest)
   const onSent = () => {

@@ -3,6 +3,7 @@
 
 import type { Model, Target } from '../config/config.ts'
 import type { GatewayError } from '../errors.ts'
+import { free } from '../http/body.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
@@ -32,10 +33,10 @@ export interface ChatRequest {
   readonly outputPerChoice: number
   /** What this model does not take of it. Told only to those with a good key: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
-  /** A fresh body for a target, its output bounded to what was granted. */
-  bodyFor(target: Target, granted: Grant): Buffer | Promise<Buffer>
-  /** No target will be asked any more: what was parsed is let go of, and bytes by the megabyte, once their prompt is counted. Answers how many bytes are kept. */
-  forgetBody(): number
+  /** The body for a target, in pieces, its output bounded to what was granted. */
+  bodyFor(target: Target, granted: Grant): readonly Buffer[]
+  /** No target will be asked any more: what was parsed is let go of, and bytes by the megabyte, once their prompt is counted and if they are sent. Answers how many bytes are kept. */
+  forgetBody(backend: { readonly isSent: boolean }): number
 }
 
 export interface Grant {
@@ -91,12 +92,14 @@ export function parseChatRequest(
       const edit = { bound, stream, name, ref: granted.ref }
       return spliceBody(body, scan, editsFor(scan, target, edit))
     },
-    forgetBody() {
+    forgetBody({ isSent }) {
       held = undefined
       if (!known) return 0
       if (known.body.length <= keptBytes) return known.body.length
-      counted = countPrompt(known)
-      counted.catch(() => undefined) // who asks hears of it
+      const counting = known
+      const done = () => (isSent ? free(counting.body) : undefined)
+      counted = countPrompt(counting)
+      counted.then(done, done) // who asks hears of a failure
       known = undefined
       return 0
     },

@@ -224,12 +224,18 @@ interface Receiver {
 const patientBytes = 64 * 1024
 const defaultPatienceMs = 5000
 
+/** Of one body in a turn of the event loop: a socket that is full would give 2 MiB. */
+const turnBytes = 256 * 1024
+
 /** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, too slow, client gone. */
 function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   const { timeoutMs, take, pace, whole } = receiver
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  let read = 0
+  let resuming: NodeJS.Immediate | undefined
   const settle = () => {
     clearTimeout(timer)
+    clearImmediate(resuming)
     clearInterval(looking)
     req.off('data', onData).off('end', onEnd).off('close', onClose)
   }
@@ -243,11 +249,18 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     resolve(whole())
   }
   const onClose = () => refuse(new ClientLeft('the client left within its request'))
+  const giveWay = (bytes: number) => {
+    read += bytes
+    if (read < turnBytes) return
+    read = 0
+    req.pause()
+    resuming = setImmediate(() => req.resume())
+  }
   const onData = (chunk: Buffer) => {
     try {
       const taken = take(chunk)
       if (taken === true) return onEnd()
-      if (taken === false) return
+      if (taken === false) return giveWay(chunk.length)
       req.pause()
       taken.then(() => req.resume(), refuse)
     } catch (error) {

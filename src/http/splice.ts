@@ -1,19 +1,18 @@
 // Replaces, adds or removes top-level members of a JSON body and leaves every other byte as it is: numbers beyond 2^53,
-// unknown keys, their order, white space.
+// unknown keys, their order, white space. A large body is not copied for it.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JsonScan } from './json-scan.ts'
 
 /** JSON text to put; undefined removes the member. */
 export type Edits = ReadonlyMap<string, string | undefined>
 
-/** 31 MiB take 20 ms. */
-const atOnceBytes = 4 * 1024 * 1024
+/** One write costs less than copying up to here. */
+const joinedBytes = 64 * 1024
 
-/** A promise where the body is so large that it is copied in pieces. */
-export function spliceBody(body: Buffer, scan: JsonScan, edits: Edits): Buffer | Promise<Buffer> {
+/** In pieces, which are views of a large body. */
+export function spliceBody(body: Buffer, scan: JsonScan, edits: Edits): readonly Buffer[] {
   const pieces = splicedPieces(body, scan, edits)
-  return body.length <= atOnceBytes ? Buffer.concat(pieces) : joinInTurns(pieces)
+  return body.length <= joinedBytes ? [Buffer.concat(pieces)] : pieces
 }
 
 function splicedPieces(body: Buffer, scan: JsonScan, edits: Edits): readonly Buffer[] {
@@ -41,18 +40,6 @@ function splicedPieces(body: Buffer, scan: JsonScan, edits: Edits): readonly Buf
   }
   pieces.push(body.subarray(done))
   return pieces
-}
-
-async function joinInTurns(pieces: readonly Buffer[]): Promise<Buffer> {
-  const whole = Buffer.allocUnsafeSlow(pieces.reduce((sum, piece) => sum + piece.length, 0))
-  let at = 0
-  for (const piece of pieces) {
-    for (let from = 0; from < piece.length; from += atOnceBytes) {
-      if (at > 0) await nextTurn()
-      at += piece.copy(whole, at, from, from + atOnceBytes)
-    }
-  }
-  return whole
 }
 
 function keyStartOf(member: readonly [string, { readonly keyStart: number }] | undefined): number {

@@ -74,7 +74,11 @@ t.test(
     t.equal(backend.connections, 1)
     const gate = new Gate()
     backend.on(chat({ gate }))
-    const stream = { path: '/chat/completions', headers: {}, body: Buffer.from('{"stream":true}') }
+    const stream = {
+      path: '/chat/completions',
+      headers: {},
+      body: [Buffer.from('{"stream":true}')],
+    }
     const open = [1, 2, 3].map(() => forward(attempt(target, { request: stream })))
     const answers = await Promise.all(open)
     gate.open()

@@ -68,7 +68,7 @@ t.test(
       Trailer: 'x',
       accept: 'text/event-stream',
     }
-    const request = { path: '/chat/completions', headers, body: Buffer.from(ask) }
+    const request = { path: '/chat/completions', headers, body: [Buffer.from(ask)] }
     const target = targetOf(backend.url, { key: 'ours' })
     await textOf(await forward(attempt(target, { request })))
     t.strictSame(Object.keys(sentHeaders(backend)).sort(), [
@@ -84,16 +84,17 @@ t.test(
   },
 )
 
-t.test('bodies of no byte, of every byte and of 5 MB arrive whole', async (t) => {
+t.test('bodies of no byte, of every byte, of 5 MB and in pieces arrive whole', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
   const large = Buffer.alloc(5_000_000, every)
-  for (const [i, body] of [Buffer.alloc(0), every, large].entries()) {
+  const pieces = [every, Buffer.alloc(0), large, every]
+  for (const [i, body] of [[], [Buffer.alloc(0)], [every], [large], pieces].entries()) {
     let sent = 0
     const request = { path: '/completions', headers: {}, body }
     await textOf(await forward(attempt(target, { request, onSent: () => sent++ })))
-    t.ok(backend.requests[i]?.body.equals(body))
+    t.ok(backend.requests[i]?.body.equals(Buffer.concat(body)))
     t.equal(sent, 1)
   }
 })

@@ -131,7 +131,11 @@ t.test('a backend cut in mid-stream ends as cut, with nobody listening for error
   ]
   for (const [i, script] of cuts.entries()) {
     const backend = await startBackend(t, script)
-    const request = { path: '/chat/completions', headers: {}, body: Buffer.from('{"stream":true}') }
+    const request = {
+      path: '/chat/completions',
+      headers: {},
+      body: [Buffer.from('{"stream":true}')],
+    }
     const answer = await forward(attempt(targetOf(backend.url), { request }))
     t.equal(answer.status, 200)
     answer.stream.resume()

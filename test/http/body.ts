@@ -222,6 +222,24 @@ t.test('a share that was given back takes nothing more', async (t) => {
   t.equal(budget.usedBytes, 0)
 })
 
+t.test('between two parts of a large body others have their turn', async (t) => {
+  const budget = createBodyBudget(64 * 2 ** 20)
+  const { client } = await serve(t, { budget, maxBytes: 32 * 2 ** 20 })
+  const one = await client()
+  const bytes = 16 * 2 ** 20
+  one.send(sized(bytes), 'a'.repeat(bytes))
+  let largest = 0
+  for (let before = 0; before < bytes;) {
+    await new Promise(setImmediate)
+    const now = budget.usedBytes
+    if (now < before) break
+    largest = Math.max(largest, now - before)
+    before = now
+  }
+  t.equal((await one.answer()).json.bytes, bytes)
+  t.ok(largest > 0 && largest <= 512 * 1024, `${largest} bytes in one turn`)
+})
+
 t.test('a body of which too little comes is 408; one that holds little may be slow', async (t) => {
   const { client } = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 50 })
   const slow = await client()

@@ -9,7 +9,9 @@ const own = new Set(keys)
 
 function splice(text: string, edits: Readonly<Record<string, string | undefined>>): string {
   const body = Buffer.from(text)
-  return spliceBody(body, scanJson(body, own), new Map(Object.entries(edits))).toString()
+  return Buffer.concat(
+    spliceBody(body, scanJson(body, own), new Map(Object.entries(edits))),
+  ).toString()
 }
 
 t.test('spliced and parsed is parsed and edited, for any object and any edits', async (t) => {

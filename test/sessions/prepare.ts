@@ -54,7 +54,7 @@ const send = (
   })
 
 const bodyOf = ({ request }: Awaited<ReturnType<typeof prepare>>) =>
-  JSON.parse(request.bodyFor(target, { outputPerChoice: 50, ref: '' }).toString()) as Record<
+  JSON.parse(request.bodyFor(target, { outputPerChoice: 50, ref: '' }).join('')) as Record<
     string,
     unknown
   >

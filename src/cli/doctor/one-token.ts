@@ -27,7 +27,7 @@ export async function askOneToken(route: Route, signal: AbortSignal): Promise<Ou
   const messages = [{ role: 'user', content: 'Hi' }]
   const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
   const grant = { outputPerChoice: 1, ref: '' }
-  const body = (await parseChatRequest(asked, row, () => model)?.bodyFor(target, grant)) ?? asked
+  const body = parseChatRequest(asked, row, () => model)?.bodyFor(target, grant) ?? [asked]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
   const request = { path: row.path, headers, body }

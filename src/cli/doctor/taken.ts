@@ -112,7 +112,7 @@ async function ask(
   const row = endpoints.find(({ endpoint }) => endpoint === 'chat')
   const nothing = { name, verdict: 'does not tell', tokens: 0 } as const
   if (!row) return nothing
-  const body = bodyOf(target, fields)
+  const body = [bodyOf(target, fields)]
   const headers = { 'content-type': 'application/json', accept: 'application/json' }
   try {
     const request = { path: row.path, headers, body }
