@@ -91,6 +91,8 @@ async function tryOut(place: string, mutant: Mutant): Promise<Verdict> {
 
 /** What tap says of a test that a limit ended, its own or that of the file. */
 const timedOut = /^ *not ok \d+ - timeout!/m
+/** Within a test: the point of the test itself stands further left. */
+const failedAssertion = /^ +not ok \d+ - (?!timeout!)/m
 
 async function run(place: string, test: string): Promise<Result> {
   const folder = await mkdtemp(join(base, 't-'))
@@ -112,7 +114,10 @@ async function run(place: string, test: string): Promise<Result> {
       // It ended by itself.
     }
   }
-  if (signal === 'SIGKILL' || timedOut.test(await output)) return 'timed out'
+  const said = await output
+  // A fault may be seen and keep the process alive as well.
+  if (failedAssertion.test(said)) return 'failed'
+  if (signal === 'SIGKILL' || timedOut.test(said)) return 'timed out'
   return code === 0 ? 'passed' : 'failed'
 }
 
