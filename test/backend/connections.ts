@@ -89,9 +89,11 @@ t.test(
 
 t.test('the connect time-out covers TLS: a server that accepts and says nothing', async (t) => {
   const sockets = new Set<Socket>()
+  let said = 0
   const mute = createTcp((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
+    socket.on('data', (bytes) => (said += bytes.length))
   })
   mute.listen(0, '127.0.0.1')
   await once(mute, 'listening')
@@ -103,10 +105,18 @@ t.test('the connect time-out covers TLS: a server that accepts and says nothing'
   const timeouts = { connectMs: 50, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
   const model = modelOf([target], { timeouts })
   let sent = 0
-  await t.rejects(forward(attempt(target, { model, onSent: () => sent++ })), {
-    code: 'upstream_unavailable',
-    cause: { code: 'ETIMEDOUT' },
-  })
+  let refusal: unknown
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const forwarding = forward(attempt(target, { model, onSent: () => sent++ }))
+  const asking = forwarding.catch((error: unknown) => (refusal = error))
+  // Its first message has come: it is connected, and waits for TLS.
+  while (said === 0) await new Promise(setImmediate)
+  mock.timers.tick(timeouts.connectMs)
+  for (let turns = 0; turns < 100 && !refusal; turns++) await new Promise(setImmediate)
+  t.match(refusal, { code: 'upstream_unavailable', cause: { code: 'ETIMEDOUT' } })
+  for (const socket of sockets) socket.destroy()
+  await asking
   t.equal(sent, 0, 'nothing was asked')
 })
 
@@ -183,6 +193,21 @@ t.test('an idle connection that answered a byte is not tried again', async (t) =
   backend.once(scripts.midHeader)
   await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
   t.equal(backend.requests.length, 2)
+  await textOf(await forward(attempt(target)))
+  backend.once(scripts.raw('HTTP/1.1 200 OK\r\nContent-Type: text/eve', { reset: true }))
+  await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
+  t.equal(backend.requests.length, 4, 'nor where it was reset then')
+})
+
+t.test('the second try is never on another idle connection', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  const two = await Promise.all([forward(attempt(target)), forward(attempt(target))])
+  await Promise.all(two.map(textOf))
+  t.equal(backend.connections, 2)
+  backend.once(scripts.reset)
+  await textOf(await forward(attempt(target)))
+  t.equal(backend.requests.at(-1)?.connection, 2)
 })
 
 t.test('connections closed while idle are never used', async (t) => {

@@ -95,3 +95,17 @@ t.test('who departs is told of where somebody still reads; an end is an end', as
   read.deadline.depart(new GatewayError('server_draining'))
   t.match(read.deadline.signal.reason, { code: 'server_draining' })
 })
+
+t.test('once all is generated nobody who leaves ends it, and the clocks still do', async (t) => {
+  const parent = new AbortController()
+  const deadline = new Deadline(modelOf([]), parent.signal)
+  t.teardown(() => deadline.stop())
+  const told: unknown[] = []
+  deadline.onDepart((reason) => told.push(reason))
+  deadline.finished()
+  parent.abort(new ClientLeft())
+  t.strictSame(told, [])
+  t.notOk(deadline.signal.aborted)
+  deadline.cancel(new GatewayError('upstream_timeout'))
+  t.ok(deadline.signal.aborted)
+})

@@ -114,6 +114,19 @@ t.test('an account suspended meanwhile ends the stream at its next checkpoint', 
   t.ok(await backend.requests[0]?.closed)
 })
 
+t.test('what is held before any content is bounded: then it is given on', async (t) => {
+  const { backend, stream } = await chatPath(t, {
+    yaml: 'limits: { first_byte: 5m }',
+    model: 'timeouts: { first_token: 10s }',
+  })
+  const role = word.replace('"content":"a"', '"role":"assistant"')
+  const piece = role.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)
+  backend.on(sse(Array(20).fill(piece), { end: false }))
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  await answer.body?.cancel()
+})
+
 t.test('while a client is slow no silence counts, and afterwards it does again', async (t) => {
   const { backend, gate, key } = await chatPath(t, { model: 'timeouts: { idle: 5s }' })
   const piece = word.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)
