@@ -1,7 +1,7 @@
-// `npm run test:mutants [-- --seed N]`: does a test notice when a line of the money path is wrong? Each mutant is one line
-// changed in a copy of the tree; the tests named must fail on it. A line that is not found is an error: the table is stale.
-// The seed picks the order alone; every mutant is run, but for `--only src/sessions`. A test must fail by what it asserts:
-// one that ends by a time-out has noticed nothing, since a slow machine alone can do that.
+// `npm run test:mutants [-- --seed N]`: does a test notice when a line is wrong? Each mutant is one line changed in a copy of
+// the tree; the tests named must fail on it. A line that is not found is an error: the table is stale. The seed picks the
+// order alone; every mutant is run, but for `--only src/sessions`. A test must fail by what it asserts: one that ends by a
+// time-out has noticed nothing, since a slow machine alone can do that.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,12 +12,17 @@ import { text as textOf } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { redisServerPath } from '../test/fixtures/redis-server.ts'
 import { mutants } from '../test/mutants/table.ts'
-import type { Mutant } from '../test/mutants/table.ts'
+import type { Mutant } from '../test/mutants/mutant.ts'
 import { processesOf } from './processes.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const patienceMs = 120_000
 const atOnce = 2
+
+/** What tap says of a test that a limit ended, its own or that of the file. */
+const timedOut = /^ *not ok \d+ - timeout!/m
+/** Within a test: the point of the test itself stands further left. */
+const failedAssertion = /^ +not ok \d+ - (?!timeout!)/m
 
 type Verdict = 'caught' | 'TIMED OUT' | 'SURVIVED' | 'NOT FOUND'
 type Result = 'passed' | 'failed' | 'timed out'
@@ -88,11 +93,6 @@ async function tryOut(place: string, mutant: Mutant): Promise<Verdict> {
     await writeFile(path, text)
   }
 }
-
-/** What tap says of a test that a limit ended, its own or that of the file. */
-const timedOut = /^ *not ok \d+ - timeout!/m
-/** Within a test: the point of the test itself stands further left. */
-const failedAssertion = /^ +not ok \d+ - (?!timeout!)/m
 
 async function run(place: string, test: string): Promise<Result> {
   const folder = await mkdtemp(join(base, 't-'))

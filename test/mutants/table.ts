@@ -1,15 +1,8 @@
-// The mutants of `npm run test:mutants`: each a line of the money path made wrong, and the tests that must notice.
+// The mutants of `npm run test:mutants`: each a line made wrong, and the tests that must notice. Here those of the money path.
 
-export interface Mutant {
-  readonly file: string
-  /** Without its indentation; the first such line is replaced. */
-  readonly line: string
-  /** The first one behind this line, which is written the same way. */
-  readonly after?: string
-  readonly replacement: string
-  /** Under test; one of them must fail. */
-  readonly tests: readonly string[]
-}
+import { edgeMutants } from './edges.ts'
+import type { Mutant } from './mutant.ts'
+import { storeMutants } from './stores.ts'
 
 const lua = (
   name: string,
@@ -262,66 +255,6 @@ export const mutants: readonly Mutant[] = [
     'if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)',
     '',
   ),
-  lua(
-    'admit',
-    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
-    '',
-    limits,
-  ),
-  lua('admit', 'if key.minute ~= minute then key.requests, key.tokens = 0, 0 end', '', limits),
-  lua(
-    'settle',
-    'if account.minute == minute and correction ~= 0 then',
-    'if correction ~= 0 then',
-    limits,
-  ),
-  lua(
-    'settle',
-    'if number(of_key[1]) == minute and correction ~= 0 then',
-    'if correction ~= 0 then',
-    limits,
-  ),
-  code(
-    'ledger/spool.ts',
-    'await Promise.all(orders.map(append))',
-    'Promise.all(orders.map(append)).catch(() => undefined)',
-  ),
-  {
-    file: 'src/ledger/journal.ts',
-    line: 'const from = isUpwards ? cursor : (recent.at(-1)?.[0] ?? cursor)',
-    replacement: 'const from = cursor',
-    tests: ['ledger/archive.ts'],
-  },
-  code('lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
-  code('sessions/follower.ts', 'this.#failed = 0', ''),
-  code('backend/connections.ts', 'this.#sweeping = undefined', ''),
-  code(
-    'backend/targets.ts',
-    'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort((a, b) => a - b)',
-    'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort()',
-  ),
-  code(
-    'chat/backend-status.ts',
-    'return Math.min(Math.max(1, seconds), 3600) * 1000',
-    'return Math.max(1, seconds) * 1000',
-  ),
-  code(
-    'chat/generation.ts',
-    'maxTokens: row.generates ? outputPerChoice * choices : 0,',
-    'maxTokens: row.generates ? outputPerChoice : 0,',
-  ),
-  {
-    ...code('chat/relay.ts', 'deadline.started()', ''),
-    after: 'async #waitForClient(out: StreamOut): Promise<void> {',
-  },
-  code(
-    'plugins/admin-once.ts',
-    'if (isRefusal(error)) await accounts.unclaim(name)',
-    'await accounts.unclaim(name)',
-  ),
-  code(
-    'plugins/metering.ts',
-    'const least = Math.min(outputTokens, minOutputTokens * choices)',
-    'const least = Math.min(outputTokens, minOutputTokens)',
-  ),
+  ...storeMutants,
+  ...edgeMutants,
 ]
