@@ -73,13 +73,11 @@ async function work(place: string): Promise<void> {
   }
 }
 
-async function tryOut(place: string, mutant: Mutant): Promise<Verdict> {
-  const { file, line, after, replacement, tests } = mutant
+async function tryOut(place: string, { file, line, replacement, tests }: Mutant): Promise<Verdict> {
   const path = join(place, file)
   const text = await readFile(path, 'utf8')
   const lines = text.split('\n')
-  const from = after === undefined ? 0 : lines.findIndex((found) => found.trim() === after)
-  const at = from < 0 ? from : lines.findIndex((found, i) => i >= from && found.trim() === line)
+  const at = lines.findIndex((found) => found.trim() === line)
   if (at < 0) return 'NOT FOUND'
   await writeFile(path, lines.with(at, replacement).join('\n'))
   try {

@@ -112,7 +112,10 @@ export const errorTable = {
   ledger_unavailable: busy(503, 'Balances cannot be checked now. Try again as Retry-After says.'),
   overloaded: busy(503, 'The gateway holds as many bodies as it may. Try again.'),
   server_draining: busy(503, 'This server is shutting down. Try again on a new connection.'),
-  upstream_timeout: late(504, 'The model did not answer in time. Try again.'),
+  upstream_timeout: {
+    ...late(504, 'The model did not answer in time. Another try may be paid for again.'),
+    retry: false,
+  },
   message_cancelled: cancelled(409, 'The message was cancelled.'),
 } satisfies Record<string, Row>
 
@@ -126,6 +129,8 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number
   /** Extra answer headers, such as Allow. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Overrides the table's: a second try would be paid for twice, or would not. */
+  readonly retry?: boolean
   /** Overrides the table's status where the contract gives one code two (admin adjust: 409). */
   readonly status?: number
   readonly source?: ErrorSource
@@ -171,7 +176,7 @@ export class GatewayError extends Error {
     this.code = code
     this.status = details.status ?? status
     this.type = type
-    this.retry = retry
+    this.retry = details.retry ?? retry
     this.param = details.param
     this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
     this.headers = details.headers ?? {}

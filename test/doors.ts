@@ -8,8 +8,7 @@ import { Counted } from './fixtures/counted.ts'
 import { Gate } from './fixtures/gate.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { rawClient } from './fixtures/raw-http.ts'
-import { stopwatch } from './fixtures/stopwatch.ts'
-import { until } from './fixtures/until.ts'
+import { soon, until } from './fixtures/until.ts'
 import { z } from '../src/config/schema.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { plugins, startGateway as build } from '../src/gateway.ts'
@@ -106,10 +105,8 @@ t.test('a client that leaves ends its backend request', async (t) => {
   const answer = await gateway.call('/v1/chat', key, hi, leaving.signal)
   const { closed } = await backend.request(0)
   t.equal(answer.status, 200)
-  const passed = stopwatch(t)
   leaving.abort()
-  await closed
-  t.ok(passed() < 500, `the backend saw it after ${Math.round(passed())} ms`)
+  t.ok(await soon(closed), 'the backend sees it')
 })
 
 /** Serves content of 64 MiB that falls silent after the first bytes where the query says so. */
@@ -170,9 +167,7 @@ t.test('after the drain a download that still runs is cut', async (t) => {
   const yaml = `${shelfYaml}\ndrain: 100ms`
   const gateway = await startGateway(t, { yaml, ownPlugins: [shelf(served)] })
   const running = await fetch(`${gateway.url}/api/content?silent`)
-  const passed = stopwatch(t)
-  await gateway.close()
-  t.ok(passed() < 2000, 'nobody waits for it')
+  await soon(gateway.close())
   await t.rejects(running.arrayBuffer())
   t.ok(served.every((content) => content.destroyed))
   t.match(JSON.parse(gateway.log.find((line) => line.includes('/api/content')) ?? '{}'), {

@@ -120,12 +120,12 @@ t.test('no source is longer than 300 lines, and each starts with a comment', asy
 })
 
 t.test('each mutant still finds its line', async (t) => {
-  for (const { file, line, after } of mutants) {
-    const lines = readFileSync(join(root, file), 'utf8')
-      .split('\n')
-      .map((one) => one.trim())
-    const from = after === undefined ? 0 : lines.indexOf(after)
-    t.ok(from >= 0 && lines.includes(line, from), `${file}: ${line}`)
+  for (const { file, line } of mutants) {
+    const lines = readFileSync(join(root, file), 'utf8').split('\n')
+    t.ok(
+      lines.some((one) => one.trim() === line),
+      `${file}: ${line}`,
+    )
   }
 })
 

@@ -261,7 +261,8 @@ class Reading {
   }
 
   #finish(reason: string | undefined): void {
-    if (!this.#choice) return
+    // An empty one says that it goes on, as null does.
+    if (!this.#choice || reason === '') return
     this.#choice.isFinished = true
     if (reason !== undefined && reason.length <= 64) this.#choice.reason = reason
   }

@@ -112,6 +112,7 @@ export class SseReader {
     return new GatewayError('upstream_error', {
       message: 'The model sent an event that is too large.',
       source: 'backend',
+      retry: false,
       cause: new Error(`an SSE event of more than ${this.#maxBytes} bytes`),
     })
   }

@@ -42,7 +42,7 @@ export interface Refused {
 }
 
 const doneMark = '[DONE]'
-const finishWord = /"finish_reason"\s*:\s*"([^"\\]{0,64})"/
+const finishWord = /"finish_reason"\s*:\s*"([^"\\]{1,64})"/
 
 export class Meter {
   readonly #options: MeterOptions

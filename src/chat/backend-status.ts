@@ -4,7 +4,9 @@
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer } from '../plugin.ts'
+import { isError, parsed } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
+import { field } from '../json-field.ts'
 
 /** Bytes of an error body that are read; more is not relayed. */
 export const errorBodyBytes = 256 * 1024
@@ -23,6 +25,18 @@ export function relayedRefusal(
     return { status, headers, body: mask(body, target) }
   }
   throw errorFor(status, headers)
+}
+
+/** What an error that came behind 200 would have had for a status; 500 where it does not say. */
+export function statusOfError(data: string): number {
+  const error = isErrorBody(data) ? field(parsed(data), 'error') : undefined
+  const said = [field(error, 'code'), field(error, 'status')].map(Number)
+  return said.find((status) => status >= 400 && status <= 599) ?? 500
+}
+
+/** Behind 200, where an answer or an event was expected. */
+export function isErrorBody(data: string): boolean {
+  return data.length <= errorBodyBytes && isError(data)
 }
 
 function errorFor(status: number, headers: Readonly<Record<string, unknown>>): GatewayError {

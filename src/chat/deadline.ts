@@ -1,12 +1,23 @@
-// The clocks of one backend request: first token, then silence, and the whole. Each ends it by aborting `signal`;
+// The clocks of one backend request: first token, then silence, and the whole; of a generation that is not streamed the
+// whole alone, since to end it earlier would give away what nobody has counted yet. Each ends it by aborting `signal`;
 // so does whoever waits for the answer, by `parent`.
 
 import { GatewayError } from '../errors.ts'
 import type { Model } from '../config/config.ts'
 
+export interface DeadlineOptions {
+  readonly timeouts: Model['timeouts']
+  readonly parent: AbortSignal
+  /** Another try would be another generation, which somebody pays for. */
+  readonly generates: boolean
+  readonly stream: boolean
+}
+
 export class Deadline {
   readonly #controller = new AbortController()
   readonly #idleMs: number
+  readonly #generates: boolean
+  #hasStarted = false
   readonly #total: NodeJS.Timeout
   #silence: NodeJS.Timeout
   readonly #parent: AbortSignal
@@ -14,10 +25,12 @@ export class Deadline {
   /** Reads what has come before it lets go. */
   #onDepart: ((reason: unknown) => void) | undefined
 
-  constructor({ timeouts }: Model, parent: AbortSignal) {
+  constructor({ timeouts, parent, generates, stream }: DeadlineOptions) {
     this.#idleMs = timeouts.idleMs
+    this.#generates = generates
+    const firstMs = generates && !stream ? timeouts.totalMs : timeouts.firstTokenMs
     this.#total = setTimeout(this.#expire, timeouts.totalMs)
-    this.#silence = setTimeout(this.#expire, timeouts.firstTokenMs)
+    this.#silence = setTimeout(this.#expire, firstMs)
     this.#parent = parent
     if (parent.aborted) this.cancel(parent.reason)
     else parent.addEventListener('abort', this.#onParent, { once: true })
@@ -30,18 +43,24 @@ export class Deadline {
 
   /** The first content came: from now on silence is measured from event to event. */
   started(): void {
+    this.#hasStarted = true
     clearTimeout(this.#silence)
     this.#silence = setTimeout(this.#expire, this.#idleMs)
   }
 
-  /** An event came. Comments are none: a server shutting down may send nothing else. */
+  /** An event came. Comments are none: a server shutting down may send nothing else. Before the first content nothing counts. */
   heard(): void {
-    this.#silence.refresh()
+    if (this.#hasStarted) this.#silence.refresh()
   }
 
   /** Our client takes nothing: the backend's silence is not its fault. */
   pause(): void {
-    clearTimeout(this.#silence)
+    if (this.#hasStarted) clearTimeout(this.#silence)
+  }
+
+  /** It takes more. */
+  resume(): void {
+    if (this.#hasStarted) this.started()
   }
 
   /** All is generated: to abort now saves nothing, and the usage is still to come. */
@@ -73,6 +92,7 @@ export class Deadline {
   }
 
   readonly #expire = () => {
-    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend' }))
+    const retry = !this.#generates
+    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend', retry }))
   }
 }

@@ -40,4 +40,10 @@ export function lengthChunk({ id, model, endpoint, index }: LengthChunk): string
   return latin1(JSON.stringify({ id, object, created, model, choices }))
 }
 
+/** The body of a refusal as the data of an event: a CR would end its line. */
+export function linesOf(body: string | Buffer): string {
+  const text = typeof body === 'string' ? latin1(body) : body.toString('latin1')
+  return text.replaceAll(/\r\n?/g, '\n')
+}
+
 export const latin1 = (text: string): string => Buffer.from(text).toString('latin1')

@@ -3,8 +3,9 @@
 import type { BackendAnswer } from '../backend/sending.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
-import type { GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
+import { ClientLeft } from '../http/body.ts'
 import type { Run } from '../plugin.ts'
 import type { Deadline } from './deadline.ts'
 import type { Grammar } from './frames.ts'
@@ -15,8 +16,6 @@ export interface GenerationOptions {
   readonly request: ChatRequest
   readonly limits: Limits
   readonly grammar: Grammar
-  /** How long first content is waited for before the answer is committed. */
-  readonly firstContentMs: number
   /** A silent stream gets a comment this often; not given, its readers see to it. */
   readonly heartbeatMs?: number
 }
@@ -31,6 +30,8 @@ export interface Generation extends GenerationOptions {
   sentAtMs: number
   /** The backend is read to its usage though nobody waits for the answer any more: to abort it would hide what it used. */
   readonly finishesAlone: boolean
+  /** 200 went out before the backend had answered. */
+  isCommitted: boolean
   /** Nobody is to hear more of it; set where it finishes alone. */
   cancelled: GatewayError | undefined
 }
@@ -41,9 +42,32 @@ export function finishesAlone({ model, row, stream }: ChatRequest): boolean {
 }
 
 /** Of a generation that has just ended. */
-export function outcome({ x, sentAtMs }: Generation, status: number): Outcome {
+export function outcome({ x, sentAtMs, isCommitted }: Generation, said: number): Outcome {
   if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
+  const status = isCommitted ? 200 : said
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
+}
+
+/** Settles a generation that failed before it answered; what to tell the client. */
+export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
+  const { deadline, run } = generation
+  deadline.stop()
+  const error: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown
+  await run.finish(endedBy(generation, error))
+  return error
+}
+
+/** Nothing of it had gone out to the client. */
+function endedBy(generation: Generation, thrown: unknown): Outcome {
+  const error = generation.cancelled ?? thrown
+  const clientLeft = error instanceof ClientLeft || generation.x.hasLeft
+  const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
+  return {
+    ...outcome(generation, status),
+    clientLeft,
+    complete: false,
+    ...(error instanceof GatewayError ? { error } : {}),
+  }
 }
 
 const nothing = Buffer.alloc(0)

@@ -8,34 +8,38 @@ import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
-import type { Exchange, Outcome } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { countText } from '../ledger/count-pieces.ts'
 import type { Answer, BackendRequest } from '../plugin.ts'
-import { errorBodyBytes, relayedRefusal } from './backend-status.ts'
+import { committed } from './committed.ts'
+import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { finishesAlone, outcome } from './generating.ts'
+import { finishesAlone, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
 import { readWhole } from './whole-answer.ts'
 
-export async function generate(x: Exchange, options: GenerationOptions): Promise<Answer> {
+export interface GenerateOptions extends GenerationOptions {
+  /** How long a stream's first content is waited for before 200 is committed. */
+  readonly firstContentMs: number
+}
+
+export async function generate(x: Exchange, options: GenerateOptions): Promise<Answer> {
   const generation = begin(x, options)
   try {
-    const backend = await ask(generation)
-    if (backend.status !== 200) return await refused(generation, backend)
     return options.request.stream
-      ? await streamed(generation, backend)
-      : await whole(generation, backend)
+      ? await streamed(generation, options.firstContentMs)
+      : await whole(generation)
   } catch (thrown) {
     throw await givenUp(generation, thrown)
   }
 }
 
-/** What the backend streams, ready to be pumped: its first content has come, or nobody waits for it any more. */
+/** What the backend streams, ready to be pumped: its first content has come, or nobody waits for it any more. An error that comes before is a refusal. */
 export async function openRelay(
   generation: Generation,
   until: Promise<unknown>,
@@ -46,21 +50,12 @@ export async function openRelay(
   const opened = relay.opened()
   // Not waited for any more, it may still fail: its pump will tell.
   opened.catch(() => undefined)
-  await Promise.race([opened, until])
-  return relay
-}
-
-/** Settles a generation that failed before it answered; what to tell the client. */
-export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
-  const { deadline, run } = generation
-  deadline.stop()
-  const error: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown
-  await run.finish(endedBy(generation, error))
-  return error
+  const first = await Promise.race([opened, until])
+  return typeof first === 'string' ? await refusedIn(generation, first) : relay
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { model, choices, row } = options.request
+  const { model, choices, row, stream } = options.request
   const target = chooseTarget(model)
   const { outputPerChoice } = x.granted ?? options.request
   const meter = new Meter({
@@ -72,10 +67,12 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   })
   x.meter = meter
   x.facts.target = target.name
-  const deadline = new Deadline(model, x.signal)
+  const { timeouts } = model
+  const { generates } = row
+  const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
   x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0 }
+  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0, isCommitted: false }
   return { ...options, x, target, meter, deadline, ...own }
 }
 
@@ -106,45 +103,68 @@ function ask(generation: Generation): Promise<BackendAnswer> {
 
 /** The backend's own refusal where it may be relayed; else throws. */
 async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { target, run, deadline } = generation
+  const { target } = generation
+  const { status, headers } = backend
   const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
-  const answer = relayedRefusal(backend.status, backend.headers, { body, target })
-  deadline.stop()
-  await run.finish({ ...outcome(generation, answer.status), complete: false })
+  return await relayed(generation, relayedRefusal(status, headers, { body, target }))
+}
+
+/** The same for an error that came behind 200. */
+async function refusedIn(generation: Generation, data: string): Promise<Answer> {
+  const body = Buffer.from(data, 'latin1')
+  const { target } = generation
+  return await relayed(generation, relayedRefusal(statusOfError(data), {}, { body, target }))
+}
+
+async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
+  generation.deadline.stop()
+  await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
   return answer
 }
 
-async function streamed(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const relay = new Relay(generation, backend)
-  await relay.opened()
-  // A stream's clocks run until its relay ends.
-  const stream = async (out: StreamOut) => void out.write((await relay.pump(out)).frames)
-  return { status: 200, headers: { ...sseHeaders, ...relayedHeaders(backend) }, stream }
+async function streamed(generation: Generation, firstContentMs: number): Promise<Answer> {
+  const late = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => late.resolve(undefined), firstContentMs)
+  const opening = openRelay(generation, late.promise)
+  try {
+    const opened = await Promise.race([opening, late.promise])
+    if (!opened) return committed(generation, opening)
+    if (!(opened instanceof Relay)) return opened
+    // A stream's clocks run until its relay ends.
+    const stream = async (out: StreamOut) => void out.write((await opened.pump(out)).frames)
+    return { status: 200, headers: { ...sseHeaders, ...passedHeaders(opened.backend) }, stream }
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** No status before the whole answer is here: it can always say what went wrong. */
-async function whole(generation: Generation, backend: BackendAnswer): Promise<Answer> {
+async function whole(generation: Generation): Promise<Answer> {
   const { run, deadline } = generation
+  const backend = await ask(generation)
+  if (backend.status !== 200) return await refused(generation, backend)
   const body = await readAnswer(generation, backend)
+  if (!Buffer.isBuffer(body)) return body
   const event = { event: undefined, data: body.toString('latin1') }
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
   deadline.stop()
   await run.finish(outcome(generation, 200))
-  const headers = { ...relayedHeaders(backend), 'Content-Type': 'application/json' }
+  const headers = { ...passedHeaders(backend), 'Content-Type': 'application/json' }
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
 }
 
 /** What was generated is charged, also where nobody gets it: to whom it was not given for its size, or who did not wait. */
 async function readAnswer(
-  { limits, meter, deadline }: Generation,
+  generation: Generation,
   backend: BackendAnswer,
-): Promise<Buffer> {
+): Promise<Buffer | Answer> {
+  const { limits, meter, deadline } = generation
   const answer = await readWhole(backend, limits.answerBytes)
   if (answer.isTooLarge) {
     meter.refused(answer.refused())
     const cause = new Error(`an answer of more than ${limits.answerBytes} bytes`)
-    throw new GatewayError('upstream_error', { source: 'backend', cause })
+    throw new GatewayError('upstream_error', { source: 'backend', cause, retry: false })
   }
   if (answer.how === 'cut') {
     if (deadline.signal.reason instanceof ClientLeft) meter.refused(answer.refused())
@@ -152,7 +172,10 @@ async function readAnswer(
   }
   if (await meter.json(answer.body)) return answer.body
   meter.refused(answer.refused())
-  throw new GatewayError('upstream_error', { source: 'backend' })
+  const data = answer.body.toString('latin1', 0, errorBodyBytes + 1)
+  if (!meter.sawContent && isErrorBody(data)) return await refusedIn(generation, data)
+  // What is charged would be charged again.
+  throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
 }
 
 /** An error's. */
@@ -170,26 +193,13 @@ async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): 
   return Buffer.concat(chunks, bytes)
 }
 
-const relayed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
+const passed = ['content-language', 'openai-processing-ms', 'openai-version'] as const
 
-function relayedHeaders({ headers }: BackendAnswer): Record<string, string> {
+function passedHeaders({ headers }: BackendAnswer): Record<string, string> {
   const out: Record<string, string> = {}
-  for (const name of relayed) {
+  for (const name of passed) {
     const value = headers[name]
     if (typeof value === 'string') out[name] = value
   }
   return out
-}
-
-/** Nothing had gone out to the client. */
-function endedBy(generation: Generation, thrown: unknown): Outcome {
-  const error = generation.cancelled ?? thrown
-  const clientLeft = error instanceof ClientLeft || generation.x.hasLeft
-  const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
-  return {
-    ...outcome(generation, status),
-    clientLeft,
-    complete: false,
-    ...(error instanceof GatewayError ? { error } : {}),
-  }
 }

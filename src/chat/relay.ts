@@ -16,6 +16,7 @@ import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { SseEvent } from '../plugin.ts'
+import { isErrorBody } from './backend-status.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { forgetBody, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
@@ -25,8 +26,8 @@ export type Ending =
   | { readonly kind: 'complete' }
   /** Out of money or past its bound: ends as if the model had reached its length. */
   | { readonly kind: 'length'; readonly cut: boolean }
-  /** The backend's own error event, already among the frames. */
-  | { readonly kind: 'relayed-error' }
+  /** The backend's own error, masked. */
+  | { readonly kind: 'relayed-error'; readonly event: SseEvent }
   | { readonly kind: 'failed'; readonly error: GatewayError }
   | { readonly kind: 'left' }
 
@@ -47,8 +48,8 @@ const heldBytes = 1024 * 1024
 const incomplete = () => new GatewayError('upstream_incomplete', { source: 'backend' })
 
 export class Relay {
+  readonly backend: BackendAnswer
   readonly #generation: Generation
-  readonly #backend: BackendAnswer
   readonly #reader: SseReader
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
@@ -63,14 +64,12 @@ export class Relay {
   #out: StreamOut | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #afterFinish: NodeJS.Timeout | undefined
-  readonly #openTimer: NodeJS.Timeout
 
   constructor(generation: Generation, backend: BackendAnswer) {
-    const { limits, firstContentMs, deadline, x } = generation
+    const { limits, deadline, x } = generation
     this.#generation = generation
-    this.#backend = backend
+    this.backend = backend
     this.#reader = new SseReader(limits.sseLineBytes)
-    this.#openTimer = setTimeout(this.#open, firstContentMs)
     if (deadline.signal.aborted) this.#onAbort()
     deadline.onDepart(this.#onDepart)
     deadline.signal.addEventListener('abort', this.#onAbort)
@@ -85,20 +84,21 @@ export class Relay {
     void backend.ended.then((how) => this.#onBackendEnd(how))
   }
 
-  /** Resolves when 200 may be committed: first content, an error event, or the wait for them is over. Throws what came instead. */
-  async opened(): Promise<void> {
+  /** Resolves when 200 may be committed, since content has come. Resolves with the backend's error, or throws, where that came instead. */
+  async opened(): Promise<string | undefined> {
     await Promise.race([this.#opened.promise, this.#ended.promise])
-    if (this.#isOpen) return
+    if (this.#isOpen) return undefined
     const ending = await this.#ended.promise
     this.#release()
     if (ending.kind === 'failed') throw ending.error
     if (ending.kind === 'left') throw new ClientLeft()
+    return ending.kind === 'relayed-error' ? ending.event.data : undefined
   }
 
   /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
   async pump(out: StreamOut): Promise<End> {
     this.#out = out
-    forgetBody(this.#generation, this.#backend)
+    forgetBody(this.#generation, this.backend)
     const { heartbeatMs } = this.#generation
     if (heartbeatMs) this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
     this.#flush()
@@ -127,26 +127,26 @@ export class Relay {
 
   readonly #onEvent = (event: SseEvent) => {
     if (this.#isEnded) return
-    const { meter, run, request, target, deadline } = this.#generation
+    const { meter, run, request, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
-    if (this.#generation.cancelled || this.#isDeparting) return this.#onUnheard(kind)
+    if (this.#generation.cancelled || this.#isDeparting) return this.#onUnheard(event, kind)
     run.event?.(event)
-    if (kind === 'error') {
-      event.data = mask(event.data, target)
-      this.#frames += this.#generation.grammar.frame(event)
-      this.#open()
-      return this.#end({ kind: 'relayed-error' })
-    }
+    if (kind === 'error') return this.#onError(event)
     if (kind === 'content') this.#onContent()
     deadline.heard()
     if (kind === 'usage' && !request.wantsUsage) return
     this.#frames += this.#generation.grammar.frame(event)
   }
 
+  #onError(event: SseEvent): void {
+    event.data = mask(event.data, this.#generation.target)
+    this.#end({ kind: 'relayed-error', event })
+  }
+
   /** Only metered: nobody is to hear of it. */
-  #onUnheard(kind: EventKind): void {
-    if (kind === 'error') return this.#end({ kind: 'relayed-error' })
+  #onUnheard(event: SseEvent, kind: EventKind): void {
+    if (kind === 'error') return this.#onError(event)
     if (kind === 'content') this.#onContent()
     this.#generation.deadline.heard()
   }
@@ -170,8 +170,13 @@ export class Relay {
   }
 
   #onBackendEnd(how: 'whole' | 'cut'): void {
+    const { rest } = this.#reader
     this.#reader.end()
     const { meter } = this.#generation
+    // An error as plain JSON, from a backend that had not begun to stream.
+    if (!meter.sawContent && isErrorBody(rest)) {
+      return this.#onError({ event: undefined, data: rest })
+    }
     const isComplete = how === 'whole' ? meter.complete : meter.finished
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
   }
@@ -187,15 +192,14 @@ export class Relay {
     if (this.#isDeparting || this.#isEnded) return
     this.#isDeparting = true
     const { deadline, meter } = this.#generation
-    this.#backend.stream.resume()
+    this.backend.stream.resume()
     // Behind a finish the usage is waited for as if nobody had left.
     const isOver = () => this.#isEnded || meter.finished
     void untilQuiet(() => this.#reads, isOver).then(() => isOver() || deadline.cancel(reason))
   }
 
-  readonly #open = () => {
+  #open(): void {
     this.#isOpen = true
-    clearTimeout(this.#openTimer)
     this.#opened.resolve()
   }
 
@@ -230,28 +234,27 @@ export class Relay {
     // What the backend still says is read to its end, for the connection's sake.
     if (this.#isEnded) return
     const { deadline } = this.#generation
-    this.#backend.stream.pause()
+    this.backend.stream.pause()
     deadline.pause()
     await out.drained()
     if (this.#isEnded) return
-    deadline.started()
-    this.#backend.stream.resume()
+    deadline.resume()
+    this.backend.stream.resume()
   }
 
   #end(ending: Ending): void {
     if (this.#isEnded) return
     this.#isEnded = true
     this.#ended.resolve(ending)
-    if (ending.kind !== 'complete') return this.#backend.abort()
+    if (ending.kind !== 'complete') return this.backend.abort()
     // Read to its end, a connection can be used again.
-    const closing = setTimeout(() => this.#backend.abort(), closingMs)
-    void this.#backend.ended.then(() => clearTimeout(closing))
-    this.#backend.stream.resume()
+    const closing = setTimeout(() => this.backend.abort(), closingMs)
+    void this.backend.ended.then(() => clearTimeout(closing))
+    this.backend.stream.resume()
   }
 
   #release(): void {
     const { deadline, x } = this.#generation
-    clearTimeout(this.#openTimer)
     clearTimeout(this.#afterFinish)
     clearInterval(this.#heartbeat)
     deadline.signal.removeEventListener('abort', this.#onAbort)
@@ -281,6 +284,7 @@ export class Relay {
       )
       return frames.join('') + this.#own(doneData)
     }
+    if (ending.kind === 'relayed-error') return this.#generation.grammar.frame(ending.event)
     if (ending.kind === 'failed') return this.#own(latin1(errorBody(ending.error, x.id)))
     return ''
   }

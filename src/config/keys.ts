@@ -140,7 +140,7 @@ const limits = z.strictObject({
   keep_alive: duration().prefault('75s').describe('An idle connection is kept for so long.'),
   first_byte: duration()
     .prefault('30s')
-    .describe('First content is waited for so long before a stream is answered 200.'),
+    .describe('From the request sent, first content is waited for so long before a stream is 200.'),
   session_first_event: duration()
     .prefault('5s')
     .describe('The same for a message of a session: after it, errors come in the stream.'),

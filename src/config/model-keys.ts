@@ -88,9 +88,15 @@ const price = z.strictObject({
 
 const timeouts = z.strictObject({
   connect: duration().prefault('10s').describe('Until the connection to the backend stands.'),
-  first_token: duration().prefault('600s').describe('Until the first content has come.'),
+  first_token: duration()
+    .prefault('600s')
+    .describe('Until the first content of a stream has come. A role or an empty chunk is none.'),
   idle: duration().prefault('300s').describe('Between two chunks of content.'),
-  total: duration().prefault('1800s').describe('For the whole generation.'),
+  total: duration()
+    .prefault('1800s')
+    .describe(
+      'For the whole generation; the one bound of what is not streamed. What takes longer is free.',
+    ),
 })
 
 export const defaultContextWindow = 128_000

@@ -82,9 +82,8 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   const { facts } = x
   const model = facts.model ?? ''
   if (facts.target) {
-    const result = outcome.complete ? 'complete' : outcome.clientLeft ? 'aborted' : 'failed'
-    metrics.upstreamRequests.inc({ model, target: facts.target, outcome: result })
-    if (outcome.clientLeft) metrics.upstreamAborted.inc()
+    metrics.upstreamRequests.inc({ model, target: facts.target, outcome: resultOf(outcome) })
+    if (isGivenUp(outcome)) metrics.upstreamAborted.inc()
   }
   if (facts.overheadMs !== undefined) metrics.overhead.observe(facts.overheadMs / 1000)
   if (facts.firstTokenMs !== undefined)
@@ -104,6 +103,18 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   metrics.tokens.inc({ model, kind: 'cached_input' }, cachedTokens)
   metrics.tokens.inc({ model, kind: 'output' }, completionTokens)
   metrics.charged.inc({ model }, cost)
+}
+
+/** What we ended ourselves is no failure of the backend. */
+function resultOf(outcome: Outcome): 'complete' | 'aborted' | 'failed' {
+  if (outcome.complete) return 'complete'
+  const isOurs = outcome.error !== undefined && outcome.error.source !== 'backend'
+  return isOurs || isGivenUp(outcome) ? 'aborted' : 'failed'
+}
+
+/** By whom it was for. */
+function isGivenUp({ clientLeft, error }: Outcome): boolean {
+  return clientLeft || error?.code === 'message_cancelled'
 }
 
 function line(x: Exchange, outcome: Outcome, seconds: number): object {

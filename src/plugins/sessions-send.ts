@@ -232,7 +232,7 @@ async function generate(
   const running = generations.start(x, {
     ...sent,
     draft,
-    options: { run, request, limits, firstContentMs: limits.sessionFirstEventMs },
+    options: { run, request, limits },
   })
   sending.mayBeLeft = false
   x.work = endOf(running, parts, { x, images: sending.images }).catch(() => undefined)

@@ -47,7 +47,7 @@ export class Assembly {
       if ((field(choice, 'index') ?? 0) !== 0) continue
       this.#addDelta(field(choice, 'delta'))
       const reason = field(choice, 'finish_reason')
-      if (typeof reason === 'string') this.#finishReason = reason
+      if (typeof reason === 'string' && reason !== '') this.#finishReason = reason
     }
   }
 

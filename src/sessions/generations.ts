@@ -1,9 +1,10 @@
 // The messages that this process generates. A generation owns its backend, not any client: it goes on when its readers
 // leave, and ends in one place, with its message finished or withdrawn, whatever happens.
 
-import { begin, givenUp, openRelay } from '../chat/generation.ts'
+import { begin, openRelay } from '../chat/generation.ts'
+import { givenUp } from '../chat/generating.ts'
 import type { Generation, GenerationOptions } from '../chat/generating.ts'
-import { latin1 } from '../chat/frames.ts'
+import { latin1, linesOf } from '../chat/frames.ts'
 import { Relay } from '../chat/relay.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
@@ -116,7 +117,10 @@ export class Generations {
     const opened = Promise.withResolvers<Answer | undefined>()
     // Whoever waits for it hears of it; a resumed reader does not.
     opened.promise.catch(() => undefined)
-    const timer = setTimeout(() => opened.resolve(undefined), firstEventMs)
+    const timer = setTimeout(() => {
+      generation.isCommitted = true
+      opened.resolve(undefined)
+    }, firstEventMs)
     const live = { start, recording, generation, opened }
     const done = this.#live(live).finally(() => {
       clearTimeout(timer)
@@ -161,9 +165,7 @@ export class Generations {
       return await this.#withdraw(live, () => opened.resolve(answer))
     }
     const error = new GatewayError('upstream_error', { source: 'backend' })
-    const text = 'body' in answer ? answer.body.toString('latin1') : ''
-    // A CR would end the line of an event.
-    const data = text.replaceAll(/\r\n?/g, '\n')
+    const data = 'body' in answer ? linesOf(answer.body) : ''
     return await this.#fail(live, data, { status: 'failed', error })
   }
 

@@ -10,9 +10,8 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { stopwatch } from '../fixtures/stopwatch.ts'
 import { attempt, targetOf, textOf } from '../fixtures/target.ts'
-import { until } from '../fixtures/until.ts'
+import { soon, until } from '../fixtures/until.ts'
 
 t.test('chunks pass at once', async (t) => {
   const gate = new Gate()
@@ -61,43 +60,30 @@ t.test('200 requests leave no listener behind, on the signal or on a socket', as
   t.strictSame(warnings, [])
 })
 
-t.test(
-  'an abort closes the backend within 50 ms: before the answer, in it, and by the signal',
-  async (t) => {
-    const backend = await startBackend(t, scripts.silent)
-    const target = targetOf(backend.url)
-    const before = new AbortController()
-    const waiting = forward(attempt(target, { signal: before.signal }))
-    const first = await backend.request(0)
-    const reason = new GatewayError('upstream_timeout')
-    let passed = stopwatch(t)
-    before.abort(reason)
-    t.equal(await waiting.catch((error: unknown) => error), reason)
-    await first.closed
-    t.ok(passed() < 50)
+t.test('an abort closes the backend: before the answer, in it, and by the signal', async (t) => {
+  const backend = await startBackend(t, scripts.silent)
+  const target = targetOf(backend.url)
+  const before = new AbortController()
+  const waiting = forward(attempt(target, { signal: before.signal }))
+  const first = await backend.request(0)
+  const reason = new GatewayError('upstream_timeout')
+  before.abort(reason)
+  t.equal(await waiting.catch((error: unknown) => error), reason)
+  await soon(first.closed)
 
-    backend.on(endless({ gapMs: 1 }))
-    const during = new AbortController()
-    const bySignal = await forward(attempt(target, { signal: during.signal }))
-    await once(bySignal.stream, 'data')
-    passed = stopwatch(t)
-    during.abort()
-    t.equal(await bySignal.ended, 'cut')
-    await (
-      await backend.request(1)
-    ).closed
-    t.ok(passed() < 50)
+  backend.on(endless({ gapMs: 1 }))
+  const during = new AbortController()
+  const bySignal = await forward(attempt(target, { signal: during.signal }))
+  await once(bySignal.stream, 'data')
+  during.abort()
+  t.equal(await bySignal.ended, 'cut')
+  await soon((await backend.request(1)).closed)
 
-    const byHand = await forward(attempt(target))
-    passed = stopwatch(t)
-    byHand.abort()
-    t.equal(await byHand.ended, 'cut')
-    await (
-      await backend.request(2)
-    ).closed
-    t.ok(passed() < 50)
-  },
-)
+  const byHand = await forward(attempt(target))
+  byHand.abort()
+  t.equal(await byHand.ended, 'cut')
+  await soon((await backend.request(2)).closed)
+})
 
 t.test('an abort before anything asks nobody', async (t) => {
   const backend = await startBackend(t)
@@ -208,13 +194,14 @@ t.test('a reader that takes nothing holds the backend back', async (t) => {
   abort()
 })
 
-t.test('a line of a gigabyte is refused at 8 MiB, in bounded memory', async (t) => {
+t.test('a line of a gigabyte is refused when 8 MiB of it have come', async (t) => {
   const backend = await startBackend(t, scripts.longLine(2 ** 30))
   const answer = await forward(attempt(targetOf(backend.url)))
   const reader = new SseReader(8 << 20)
-  const before = process.memoryUsage().rss
+  let fed = 0
   let refusal: unknown
   for await (const part of answer.stream as AsyncIterable<Buffer>) {
+    fed += part.length
     try {
       reader.feed(part, () => t.fail('an event'))
     } catch (error) {
@@ -224,7 +211,7 @@ t.test('a line of a gigabyte is refused at 8 MiB, in bounded memory', async (t) 
   }
   answer.abort()
   t.match(refusal, { code: 'upstream_error' })
-  t.ok(process.memoryUsage().rss - before < 150e6)
+  t.ok(fed >= 8 << 20 && fed < 9 << 20, `${fed} bytes were taken`)
   await (
     await backend.request(0)
   ).closed

@@ -114,13 +114,12 @@ t.test(`a store killed within deletions: all are done in the end (SEED=${seed})`
     const files = await Promise.all(
       Array.from({ length: 12 }, (_, i) => own.make({ content: `file ${i}` })),
     )
-    const statuses: number[] = []
+    const remove = async ({ id }: { id: string }) => (await own.call(`DELETE /${id}`)).status
     const killAfter = random(files.length)
-    let killing: Promise<void> | undefined
-    for (const { id } of files) {
-      if (statuses.length === killAfter) killing = s3.kill()
-      statuses.push((await own.call(`DELETE /${id}`)).status)
-    }
+    const statuses: number[] = []
+    for (const file of files.slice(0, killAfter)) statuses.push(await remove(file))
+    const killing = s3.kill()
+    statuses.push(...(await Promise.all(files.slice(killAfter).map(remove))))
     await killing
     t.strictSame(new Set(statuses), new Set([204]))
     const gone = await own.call(`GET /${files.at(-1)?.id}`)

@@ -19,22 +19,18 @@ import {
   audit,
   compare,
   goesOn,
-  leaseMs,
   readOn,
   sizeOf,
   startWorld,
   talk,
 } from '../fixtures/session-talk.ts'
 import type { Talk, World } from '../fixtures/session-talk.ts'
-import { stopwatch } from '../fixtures/stopwatch.ts'
 import { eventually, until } from '../fixtures/until.ts'
 
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const rounds = process.env.LONG ? 25 : 3
 const sessionsARound = 8
 const sessionsFrozen = 4
-/** A reader looks after a silent owner once a second; and the machine may be busy with other tests. */
-const slackMs = 3000
 
 /** One gateway with several messages in all states, killed. Resolves with how many it was generating. */
 async function round(t: Test, world: World, number: number): Promise<number> {
@@ -59,18 +55,15 @@ async function round(t: Test, world: World, number: number): Promise<number> {
   })
 
   await victim.kill()
-  const passed = stopwatch(t)
   await Promise.all(reading)
   const held = await heldOf(link, talks)
   for (const { holds } of talks) holds[0]?.gate.open()
   await Promise.all(
     talks.map(async (one, i) => {
-      const { reader, answer, name } = one
+      const { reader, answer } = one
       const isKnown = reader.message !== undefined
       const isSent = isKnown && random(4) === 0 && (await sendFirst(t, one))
       await readOn(one, witness)
-      const tookMs = passed()
-      if (isKnown) t.ok(tookMs < leaseMs + slackMs, `${name} ended after ${Math.round(tookMs)} ms`)
       compare(t, reader.frames, answer)
       const { status, cost } = await audit(t, world, one)
       const checkpoint = held[i]
@@ -151,9 +144,7 @@ t.test(`frozen past its lease (SEED=${seed})`, async (t) => {
   )
 
   victim.child.kill('SIGSTOP')
-  const passed = stopwatch(t)
   await Promise.all(elsewhere.map((one) => readOn(one, witness)))
-  t.ok(passed() < leaseMs + slackMs, 'others have the end within a lease')
   for (const one of elsewhere) compare(t, one.reader.frames, one.answer)
   // What it slept through is there when it wakes, to some of its messages all that was missing.
   for (const [i, { holds }] of talks.entries()) if (i % 2 === 0) holds[0]?.gate.open()

@@ -1,12 +1,13 @@
 // The clocks of a backend request, seen from the client: each ends a request that would never end.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { Deadline } from '../../src/chat/deadline.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
 import { modelOf } from '../fixtures/target.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { silent, sse } from '../fixtures/backend-scripts.ts'
+import { pause, silent, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 
@@ -14,15 +15,21 @@ const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
 
 t.test(
-  'a first token that never comes is 504, streamed or not, and nothing is charged',
+  'a first token that never comes, or a whole answer, is 504, and nothing is charged',
   async (t) => {
-    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
-    backend.on(silent)
-    for (const stream of [false, true]) {
+    for (const [clock, stream] of [
+      ['first_token', true],
+      ['total', true],
+      ['total', false],
+    ] as const) {
+      const { backend, ask, spent } = await chatPath(t, { model: `timeouts: { ${clock}: 100ms }` })
+      backend.on(silent)
       const answer = await ask({ ...hi, stream })
       t.equal(answer.status, 504)
       t.equal(await codeOf(answer), 'upstream_timeout')
+      t.equal(await spent(), 0)
     }
+    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
     backend.on(sse([role], { end: false }))
     const answer = await ask({ ...hi, stream: true })
     t.equal(answer.status, 504, 'a role is no content')
@@ -30,6 +37,44 @@ t.test(
     for (const { closed } of backend.requests) t.ok(await closed)
   },
 )
+
+t.test('a role and empty chunks, however many, are no first token', async (t) => {
+  const { backend, stream, spent } = await chatPath(t, {
+    model: 'timeouts: { first_token: 150ms, idle: 5s }',
+  })
+  const empty = word.replace('"a"', '""')
+  // Two seconds of them, then an answer.
+  backend.on(async ({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (let i = 0; i < 100 && !res.destroyed; i++) {
+      res.write(i % 2 ? role : empty)
+      await pause(20)
+    }
+    res.end(`${word}${word.replace('{"content":"a"}', '{},"finish_reason":"stop"')}`)
+  })
+  const answer = await stream()
+  t.equal(answer.status, 504)
+  t.equal(await codeOf(answer), 'upstream_timeout')
+  t.equal(await spent(), 0)
+})
+
+t.test('a time-out says whether to try again: not where it generates', async (t) => {
+  const { backend, ask } = await chatPath(t, {
+    model:
+      'timeouts: { first_token: 100ms, total: 200ms }, endpoints: [chat, completions, embeddings]',
+  })
+  backend.on(silent)
+  const retry = async (path: string, body: object) => {
+    const answer = await ask({ model: 'm', ...body }, path)
+    t.equal(answer.status, 504, path)
+    return answer.headers.get('x-should-retry')
+  }
+  for (const stream of [false, true]) {
+    t.equal(await retry('/v1/chat', { ...hi, stream }), 'false')
+    t.equal(await retry('/v1/completions', { prompt: 'Hi', stream }), 'false')
+  }
+  t.equal(await retry('/v1/embeddings', { input: 'Hi' }), null)
+})
 
 t.test('silence between chunks ends a stream with an error, comments or not', async (t) => {
   const { backend, stream } = await chatPath(t, { model: 'timeouts: { idle: 200ms }' })
@@ -75,17 +120,21 @@ t.test(
   },
 )
 
+/** Of a stream. */
+function started(t: Test) {
+  const parent = new AbortController()
+  const { timeouts } = modelOf([])
+  const kind = { generates: true, stream: true }
+  const deadline = new Deadline({ ...kind, timeouts, parent: parent.signal })
+  t.teardown(() => deadline.stop())
+  return { parent, deadline }
+}
+
 t.test('who departs is told of where somebody still reads; an end is an end', async (t) => {
-  const started = () => {
-    const parent = new AbortController()
-    const deadline = new Deadline(modelOf([]), parent.signal)
-    t.teardown(() => deadline.stop())
-    return { parent, deadline }
-  }
-  const alone = started()
+  const alone = started(t)
   alone.parent.abort(new ClientLeft())
   t.ok(alone.deadline.signal.aborted)
-  const read = started()
+  const read = started(t)
   const told: unknown[] = []
   read.deadline.onDepart((reason) => told.push(reason))
   read.parent.abort(new ClientLeft())
@@ -97,9 +146,7 @@ t.test('who departs is told of where somebody still reads; an end is an end', as
 })
 
 t.test('once all is generated nobody who leaves ends it, and the clocks still do', async (t) => {
-  const parent = new AbortController()
-  const deadline = new Deadline(modelOf([]), parent.signal)
-  t.teardown(() => deadline.stop())
+  const { parent, deadline } = started(t)
   const told: unknown[] = []
   deadline.onDepart((reason) => told.push(reason))
   deadline.finished()

@@ -63,6 +63,56 @@ t.test('an error event is the terminal, as it was, masked; [DONE] behind it is n
   t.equal(await (await stream()).text(), `${harmless}${finish}data: [DONE]\n\n`)
 })
 
+const errorEvents: Readonly<
+  Record<string, readonly [error: unknown, status: number, code: string]>
+> = {
+  'its own 400, word for word': [{ message: 'too long', code: 400 }, 400, ''],
+  'its own 413 by a text': [{ message: 'too long', code: '413' }, 413, ''],
+  'our credential': [{ message: 'no', code: 401 }, 502, 'upstream_auth_error'],
+  'a rate': [{ message: 'slow', code: 429 }, 429, 'upstream_rate_limited'],
+  'too busy': [{ message: 'full', code: 503 }, 503, 'upstream_unavailable'],
+  'by a status': [{ message: 'full', status: 503, code: 'x' }, 503, 'upstream_unavailable'],
+  'its fault': [{ message: 'oom', code: 500 }, 502, 'upstream_error'],
+  'a word': [{ message: 'oom', code: 'theirs' }, 502, 'upstream_error'],
+  'a text': ['oom', 502, 'upstream_error'],
+  'no status': [{ code: 200 }, 502, 'upstream_error'],
+  'no number': [{ code: 1e300 }, 502, 'upstream_error'],
+}
+
+for (const [name, [error, status, code]] of Object.entries(errorEvents)) {
+  t.test(`an error before any content is a status: ${name}`, async (t) => {
+    const { backend, stream, spent } = await chatPath(t, { target: 'key: sk-secret-1' })
+    const said = JSON.stringify({ error, n: 'sk-secret-1' })
+    const masked = said.replace('sk-secret-1', '***')
+    const role = word.replace('"content":"a"', '"role":"assistant"')
+    for (const pieces of [
+      [`data: ${said}\n\n`],
+      [role, `event: error\ndata: ${said}\n\n`],
+      [said],
+    ]) {
+      backend.once(sse(pieces))
+      const answer = await stream()
+      t.equal(answer.status, status)
+      const body = await answer.text()
+      if (code === '') t.equal(body, masked)
+      else t.match(JSON.parse(body), { error: { code } })
+    }
+    t.equal(await spent(), 0)
+  })
+}
+
+t.test('an empty finish_reason is none', async (t) => {
+  const { backend, stream } = await chatPath(t)
+  const open = word.replace('}]', ',"finish_reason":""}]')
+  backend.once(sse([open], { end: 'cut' }))
+  const cut = await valuesOf(await stream())
+  t.match(cut.at(-1), /upstream_incomplete/)
+  backend.once(sse([open, open, finish, 'data: [DONE]\n\n']))
+  const whole = await valuesOf(await stream())
+  t.equal(whole.length, 4)
+  t.equal(whole.at(-1), '[DONE]')
+})
+
 t.test('a cut before content is 502; after content it is told in the stream', async (t) => {
   const { backend, stream, spent } = await chatPath(t)
   backend.once(sse([word.replace('"content":"a"', '"role":"assistant"')], { end: 'cut' }))

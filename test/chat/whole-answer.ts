@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Call, Script } from '../fixtures/backend.ts'
-import { bytes } from '../fixtures/backend-scripts.ts'
+import { bytes, pause, silent } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
@@ -22,15 +22,19 @@ const large = { yaml: 'limits: { answer: 4KiB }' }
 async function chargeFor(t: Test, script: Script, options: ChatPathOptions) {
   const path = await chatPath(t, options)
   path.backend.on(script)
-  const code = await codeOf(await path.ask())
+  const answered = await path.ask()
+  const retry = answered.headers.get('x-should-retry')
+  const code = await codeOf(answered)
   await path.spent()
   const all = await transactionsOf(path.gate, path)
-  return { code, charges: all.filter(({ type }) => type === 'charge') }
+  return { code, retry, charges: all.filter(({ type }) => type === 'charge') }
 }
 
 t.test('too large for us, it is charged as reported', async (t) => {
-  const { code, charges } = await chargeFor(t, bytes(answer({ content: words(4000) })), large)
+  const script = bytes(answer({ content: words(4000) }))
+  const { code, retry, charges } = await chargeFor(t, script, large)
   t.equal(code, 'upstream_error')
+  t.equal(retry, 'false', 'it would be charged again')
   t.match(charges, [{ amount: -4002, estimated: false }])
 })
 
@@ -56,11 +60,44 @@ t.test('too large by far, it is not read to its end', async (t) => {
 
 t.test('what is no JSON is charged for what it says, or is free', async (t) => {
   const broken = answer({ content: words(4000) }).replace('"id"', 'NaN,"id"')
-  t.match((await chargeFor(t, bytes(broken), {})).charges, [{ amount: -4002 }])
+  t.match(await chargeFor(t, bytes(broken), {}), { retry: 'false', charges: [{ amount: -4002 }] })
   const silent = broken.slice(0, broken.indexOf('"usage"'))
   const [counted] = (await chargeFor(t, bytes(silent), {})).charges
   t.ok(-(counted?.amount ?? 0) >= 4000)
-  t.same((await chargeFor(t, bytes('<html>bad gateway</html>'), {})).charges, [])
+  const free = await chargeFor(t, bytes('<html>bad gateway</html>'), {})
+  t.match(free, { retry: null, charges: [] })
+  t.equal(free.charges.length, 0)
+})
+
+const slow: Script = async ({ res }) => {
+  await pause(300)
+  res.writeHead(200, { 'content-type': 'application/json' })
+  res.end(answer({ content: words(4000) }))
+}
+
+for (const leaves of [false, true]) {
+  const who = leaves ? 'by one who left' : 'by one who waits'
+  t.test(`a generation longer than first_token is paid for ${who}`, async (t) => {
+    const path = await chatPath(t, { model: 'timeouts: { first_token: 50ms, total: 20s }' })
+    path.backend.on(slow)
+    const { answer: asked, leave } = path.leaving(hi)
+    await path.backend.request(0)
+    if (leaves) leave()
+    const status = await asked.then(({ status }) => status).catch(() => 'left')
+    t.equal(status, leaves ? 'left' : 200)
+    t.equal(await path.spent(), 4002)
+  })
+}
+
+t.test('an answer that never comes is 504 after the whole time, and free', async (t) => {
+  const path = await chatPath(t, { model: 'timeouts: { total: 100ms }' })
+  path.backend.on(silent)
+  const late = await path.ask()
+  t.equal(late.status, 504)
+  t.equal(late.headers.get('x-should-retry'), 'false')
+  t.equal(await codeOf(late), 'upstream_timeout')
+  t.equal(await path.spent(), 0)
+  t.ok(await path.backend.requests[0]?.closed)
 })
 
 /** Sends half of it, waits, and then the rest. */

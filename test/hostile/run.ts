@@ -21,8 +21,8 @@ const mayGrow = 150 * 1024 * 1024
 function yamlFor(url: string): string {
   const model = (name: string) => {
     // The others have all the time that a busy machine needs.
-    const firstToken = name === 'silent' ? '1500ms' : '60s'
-    const limits = `max_output_tokens: 64, timeouts: { first_token: ${firstToken} }`
+    const most = name === 'silent' ? '1500ms' : '60s'
+    const limits = `max_output_tokens: 64, timeouts: { first_token: ${most}, total: ${most} }`
     return `  ${name}: { targets: [{ url: '${url}', max_tokens_field: max_tokens }], ${limits} }`
   }
   return `

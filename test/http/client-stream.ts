@@ -1,10 +1,13 @@
-import { setInterval } from 'node:timers/promises'
+import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openClientStream } from '../../src/http/client-stream.ts'
 import type { ClientStream, StreamLimits } from '../../src/http/client-stream.ts'
+import { handClock } from '../fixtures/hand-clock.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
+import { unsentOf } from '../fixtures/unsent.ts'
+import { until } from '../fixtures/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 
@@ -13,20 +16,25 @@ interface Serving extends Partial<StreamLimits> {
   readonly status?: number
 }
 
+interface Opened {
+  readonly out: ClientStream
+  readonly res: ServerResponse
+}
+
 /** Opens a stream for each request and leaves it to the test. */
 async function serve(t: Test, serving: Serving = {}) {
   const { headers = [], status = 200, readerStallMs = 30_000, onDrop } = serving
-  const streams: ((out: ClientStream) => void)[] = []
+  const streams: ((opened: Opened) => void)[] = []
   const listener = await startListener(t, (_req, res) => {
     const limits = { readerStallMs, onDrop }
-    streams.shift()?.(openClientStream(res, { status, headers, limits }))
+    streams.shift()?.({ out: openClientStream(res, { status, headers, limits }), res })
   })
   return async (request = get) => {
-    const { promise, resolve } = Promise.withResolvers<ClientStream>()
+    const { promise, resolve } = Promise.withResolvers<Opened>()
     streams.push(resolve)
     const client = await rawClient(t, listener.port)
     client.send(request)
-    return { client, out: await promise, next: () => void streams.push(resolve) }
+    return { client, ...(await promise), next: () => void streams.push(resolve) }
   }
 }
 
@@ -142,37 +150,37 @@ t.test('a client that takes nothing is dropped, and nobody waits for it any more
 })
 
 t.test('silence of ours is no stalling of theirs', async (t) => {
-  const { client, out } = await (await serve(t, { readerStallMs: 50 }))()
+  const { pass } = handClock(t)
+  const { client, out, res } = await (await serve(t, { readerStallMs: 50 }))()
   out.write('one')
   await client.text('one')
-  const until = performance.now() + 250
-  while (performance.now() < until) await new Promise(setImmediate)
+  pass(250)
   t.equal(out.left, false)
   out.write('two')
   await client.text('two')
   out.end()
+  await until(() => res.closed)
 })
 
 t.test('a client that takes little at a time is not dropped', async (t) => {
+  const { pass } = handClock(t)
   const readerStallMs = 2000
-  // A sip many times a stall time, for two stall times. Where the machine stood still for as long, nothing was taken.
-  const sipping = async (): Promise<boolean> => {
-    const { client, out } = await (await serve(t, { readerStallMs }))()
-    client.socket.pause()
-    out.write('a'.repeat(30_000_000))
-    out.end()
-    const end = performance.now() + 2 * readerStallMs
-    let last = performance.now()
-    let longestMs = 0
-    for await (const sip of setInterval(150, 400_000)) {
-      void (client.socket.read(sip) ?? client.socket.read())
-      longestMs = Math.max(longestMs, performance.now() - last)
-      last = performance.now()
-      if (out.left || last > end) break
-    }
-    return out.left && longestMs > readerStallMs / 2 ? await sipping() : out.left
+  const { client, out, res } = await (await serve(t, { readerStallMs }))()
+  client.socket.pause()
+  out.write('a'.repeat(30_000_000))
+  out.end()
+  for (let sips = 0; sips < 5; sips++) {
+    const before = unsentOf(res)
+    await until(() => {
+      client.socket.read()
+      return unsentOf(res) !== before
+    })
+    pass(0.9 * readerStallMs)
+    t.equal(out.left, false)
   }
-  t.equal(await sipping(), false)
+  pass(1.2 * readerStallMs)
+  t.equal(out.left, true, 'and when it takes no more, it goes')
+  await until(() => res.closed)
 })
 
 t.test('a writer that does not wait is cut before memory is gone', async (t) => {

@@ -7,10 +7,10 @@ import { GatewayError, asGatewayError } from '../../src/errors.ts'
 import { hasLeft, sendAnswer, sendError } from '../../src/http/reply.ts'
 import type { Sending } from '../../src/http/reply.ts'
 import { Counted, pattern } from '../fixtures/counted.ts'
+import { handClock } from '../fixtures/hand-clock.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import type { RawClient } from '../fixtures/raw-http.ts'
-import { stopwatch } from '../fixtures/stopwatch.ts'
 import { until } from '../fixtures/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -153,18 +153,17 @@ class Closing extends Counted {
 
 t.test('a client that counts its bytes and leaves has not left too early', async (t) => {
   const source = new Closing(whole)
-  const letClose = () => source.mayClose.resolve()
-  const before = async (res: ServerResponse) => res.once('close', letClose)
-  const { connect, ended } = await serve(t, [source], { before })
+  const { connect, ended } = await serve(t, [source])
   const one = await connect()
   one.send(get)
   await source.wasRead.promise
-  // For a client that would leave now, if it had all.
-  const timer = setTimeout(letClose, 100)
+  await until(() => one.socket.bytesRead > whole - 2 * 64 * 1024)
+  for (let turns = 0; turns < 100; turns++) await new Promise(setImmediate)
+  t.ok(one.socket.bytesRead < whole, 'it has no reason to leave before the content has closed')
+  source.mayClose.resolve()
   t.equal((await one.answer()).body.length, whole)
   one.socket.destroy()
   t.match(await ended, { left: false })
-  clearTimeout(timer)
 })
 
 t.test('a client that leaves while the content closes is not waited for', async (t) => {
@@ -217,17 +216,19 @@ t.test(
 )
 
 t.test('content that pauses longer than a reader may is no stuck reader', async (t) => {
+  const { pass } = handClock(t)
   const source = new Counted(whole, { stallsAt: 100_000 })
   let dropped = 0
   const limits = { readerStallMs: 50, onDrop: () => void dropped++ }
-  const { connect } = await serve(t, [source], { limits })
+  const { connect, ended } = await serve(t, [source], { limits })
   const one = await connect()
   one.send(get)
   await one.head()
-  const passed = stopwatch(t)
-  await until(() => passed() > 200)
+  pass(200)
   t.equal(dropped, 0)
   t.notOk(source.destroyed)
+  one.socket.destroy()
+  await ended
 })
 
 t.test('what is broken, too short or too long never looks whole', async (t) => {

@@ -9,9 +9,10 @@ import { shareOf, watchReader } from '../../src/http/slow-reader.ts'
 import type { ReaderLimits } from '../../src/http/slow-reader.ts'
 import { SharedPool } from '../../src/shared-pool.ts'
 import { certificate } from '../fixtures/certificate.ts'
+import { handClock } from '../fixtures/hand-clock.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
-import { stopwatch } from '../fixtures/stopwatch.ts'
+import { unsentOf } from '../fixtures/unsent.ts'
 import { until } from '../fixtures/until.ts'
 
 const MiB = 2 ** 20
@@ -40,40 +41,56 @@ async function serve(t: Test, limits: ReaderLimits, tls?: { cert: string; key: s
   }
 }
 
-t.test('who takes nothing is dropped after the stall time, not after two of them', async (t) => {
+const readerStallMs = 1000
+
+t.test('who takes nothing is dropped after the stall time, a fifth late at most', async (t) => {
+  const { pass } = handClock(t)
   let dropped = 0
-  const readerStallMs = 1000
   const { answers, ask } = await serve(t, { readerStallMs, onDrop: () => void dropped++ })
-  const passed = stopwatch(t)
   await ask()
-  await until(() => answers[0]?.destroyed === true)
+  await until(() => answers.length === 1)
+  pass(readerStallMs - 1)
+  t.equal(answers[0]?.destroyed, false)
+  pass(readerStallMs / 5 + 1)
+  t.equal(answers[0]?.destroyed, true)
   t.equal(dropped, 1)
-  const ms = passed()
-  t.ok(ms >= 0.95 * readerStallMs && ms < 1.6 * readerStallMs, `${ms} ms`)
+  await until(() => answers[0]?.closed === true)
 })
 
-/** Takes a little now and then, for longer than a client may take nothing. Answers how much. */
-async function sip(t: Test, socket: Socket): Promise<number> {
-  const passed = stopwatch(t)
+interface Sipping {
+  readonly answers: readonly ServerResponse[]
+  pass(ms: number): void
+}
+
+/** A sip within each stall time, for five of them. */
+async function sip(t: Test, socket: Socket, { answers, pass }: Sipping): Promise<void> {
   let read = 0
-  while (passed() < 2500) {
-    const some = socket.read(MiB) as Buffer | null
-    read += some?.length ?? 0
-    await new Promise((resolve) => setTimeout(resolve, 150))
+  for (let sips = 0; sips < 5; sips++) {
+    const before = unsentOf(answers[0])
+    await until(() => {
+      read += (socket.read() as Buffer | null)?.length ?? 0
+      return unsentOf(answers[0]) !== before
+    })
+    pass(readerStallMs - 1)
+    t.equal(answers[0]?.destroyed, false)
   }
-  return read
+  t.ok(read < long.length, 'it had not taken all')
+  pass(1.2 * readerStallMs)
+  t.equal(answers[0]?.destroyed, true, 'and when it takes no more, it goes')
+  await until(() => answers[0]?.closed === true)
 }
 
 t.test('who takes a little of one large write now and then is not dropped', async (t) => {
-  const { answers, ask } = await serve(t, { readerStallMs: 1000 })
+  const { pass } = handClock(t)
+  const { answers, ask } = await serve(t, { readerStallMs })
   const client = await ask()
   await until(() => answers.length === 1)
-  t.ok((await sip(t, client.socket)) < long.length, 'it had not taken all')
-  t.equal(answers[0]?.destroyed, false)
+  await sip(t, client.socket, { answers, pass })
 })
 
 t.test('nor is who does so over TLS', async (t) => {
-  const { answers, port } = await serve(t, { readerStallMs: 1000 }, certificate)
+  const { pass } = handClock(t)
+  const { answers, port } = await serve(t, { readerStallMs }, certificate)
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
   socket.on('error', () => undefined)
   t.teardown(() => void socket.destroy())
@@ -81,8 +98,7 @@ t.test('nor is who does so over TLS', async (t) => {
   socket.pause()
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   await until(() => answers.length === 1)
-  t.ok((await sip(t, socket)) < long.length, 'it had not taken all')
-  t.equal(answers[0]?.destroyed, false)
+  await sip(t, socket, { answers, pass })
 })
 
 t.test('what clients have not taken stays within their share, and comes back', async (t) => {
@@ -128,6 +144,7 @@ t.test('what a client has taken at last is given back, with its connection kept'
 })
 
 t.test('an answer behind another one waits for that, and is not dropped', async (t) => {
+  const { pass } = handClock(t)
   const answers: ServerResponse[] = []
   const { port } = await startListener(t, (_req, res) => {
     answers.push(res)
@@ -138,9 +155,9 @@ t.test('an answer behind another one waits for that, and is not dropped', async 
   const client = await rawClient(t, port)
   client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n')
   await until(() => answers.length === 2)
-  const passed = stopwatch(t)
-  await until(() => passed() > 200)
+  pass(200)
   t.equal(answers[1]?.destroyed, false)
   answers[0]?.end('first')
   await client.text('second')
+  await until(() => answers[1]?.closed === true)
 })

@@ -17,10 +17,11 @@ const { one, two } = real
 const endless = { max_tokens: 30_000, ignore_eos: true }
 const question = 'The client may leave at any time.'
 
-const since = (start: number) => Math.round(performance.now() - start)
-
-async function freeSlot(): Promise<void> {
+/** Free again, since the server was stopped: not for having generated all that it was asked for. */
+async function stopped(test: Test): Promise<void> {
   await until(async () => !(await real.slot()).is_processing)
+  const tokens = await generated()
+  test.ok(tokens < endless.max_tokens, `stopped after ${tokens} tokens`)
 }
 
 /** What the server has generated for the last request. */
@@ -71,42 +72,28 @@ t.test('cancelled on the other gateway: the answer says so, and the slot is free
   const session = await real.create(one, {})
   const reading = real.read(one, real.path(session), { body: { content: question, ...endless } })
   const id = await activeIn(session)
-  const start = performance.now()
   const cancelled = await real.json<Message>(two, real.path(session, id, 'cancel'), {})
-  const answeredMs = since(start)
-  await freeSlot()
-  const freeMs = since(start) - answeredMs
-  t.ok(freeMs < 500, 'free when the cancel is answered')
+  await stopped(t)
   const read = await reading
   const { kind, data } = read.frames.at(-1) ?? {}
   t.equal(kind, 'error')
   t.match(data, /"code":"message_cancelled"/)
   await paidAsGenerated(t, cancelled, read)
   t.same(await real.json<Message>(one, real.path(session, id, 'cancel'), {}), cancelled, 'again')
-  const next = performance.now()
   const body = { content: 'We count.', max_tokens: 1 }
-  await real.read(two, real.path(session), { body })
-  const nextMs = since(next)
-  t.ok(nextMs < 2000, 'the session and the slot go on')
+  const next = await real.read(two, real.path(session), { body })
+  t.equal(next.frames.at(-1)?.kind, 'done', 'the session and the slot go on')
   const { prompt } = await real.slot()
   t.ok(prompt.includes(cancelled.content ?? '?'), 'from what was said')
-  t.comment(
-    `cancel answered in ${answeredMs} ms, the slot free ${freeMs} ms later; the next answer took ${nextMs} ms`,
-  )
 })
 
 t.test('cancelled where it is generated', async (t) => {
   const session = await real.create(one, {})
   const reading = real.read(one, real.path(session), { body: { content: question, ...endless } })
   const id = await activeIn(session)
-  const start = performance.now()
   const cancelled = await real.json<Message>(one, real.path(session, id, 'cancel'), {})
-  const answeredMs = since(start)
-  await freeSlot()
-  const freeMs = since(start)
-  t.ok(freeMs < 1000)
+  await stopped(t)
   await paidAsGenerated(t, cancelled, await reading)
-  t.comment(`cancel answered in ${answeredMs} ms; the slot free in ${freeMs} ms`)
 })
 
 t.test('cancelled while it waits for the slot: the server never begins', async (t) => {
@@ -116,26 +103,19 @@ t.test('cancelled while it waits for the slot: the server never begins', async (
   const session = await real.create(one, {})
   const reading = real.read(one, real.path(session), { body: { content: question } })
   const id = await waitingIn(session)
-  const start = performance.now()
   const cancelled = await real.json<Message>(two, real.path(session, id, 'cancel'), {})
-  const answeredMs = since(start)
-  t.ok(answeredMs < 2000)
   t.match(cancelled, { status: 'cancelled', content: null, usage: { completion_tokens: 0 } })
   t.equal((await real.slot()).is_processing, true, 'the other one goes on')
   await real.json<Message>(one, real.path(busy, running, 'cancel'), {})
   await before
   t.equal((await reading).frames.length, 1, 'its reader is told, and nothing else')
-  t.comment(`cancel answered in ${answeredMs} ms, cost ${cancelled.cost}`)
 })
 
 t.test('with on_disconnect: cancel the reader who leaves stops the server', async (t) => {
   const session = await real.create(one, {})
   const body = { content: question, ...endless, on_disconnect: 'cancel' }
   const read = await real.read(one, real.path(session), { body, cutAfter: 100_000 })
-  const start = performance.now()
-  await freeSlot()
-  t.ok(since(start) < 1000)
-  t.comment(`the slot free in ${since(start)} ms`)
+  await stopped(t)
   const message = await finished(session, read.message)
   t.equal(message.status, 'cancelled')
   t.ok(message.content?.startsWith(saidIn(read).text))
@@ -143,9 +123,9 @@ t.test('with on_disconnect: cancel the reader who leaves stops the server', asyn
 
 t.test('read here, then there, then here again: together what was sent', async (t) => {
   const session = await real.create(one, {})
-  const asked = 6000
+  const asked = 2000
   const body = { content: question, max_tokens: asked, ignore_eos: true }
-  const first = await real.read(one, real.path(session), { body, cutAfter: 200_000 })
+  const first = await real.read(one, real.path(session), { body, cutAfter: 60_000 })
   const { message: id } = first
   const on = async (gateway: typeof one, after: Read, cutAfter = Infinity) => {
     const seq = after.frames.at(-1)?.seq ?? -1
@@ -153,8 +133,7 @@ t.test('read here, then there, then here again: together what was sent', async (
     const path = real.path(session, id, 'stream')
     return await real.read(gateway, path, { headers, first: seq + 1, cutAfter })
   }
-  const second = await on(two, first, 300_000)
-  t.equal((await real.message(two, session, id)).status, 'in_progress', 'it goes on meanwhile')
+  const second = await on(two, first, 100_000)
   const third = await on(one, second)
   const replays = await Promise.all(
     [one, two].map((gateway) => real.read(gateway, real.path(session, id, 'stream'), {})),
@@ -185,14 +164,11 @@ t.test('its gateway is killed: the slot is free, the message kept and paid', asy
   const reading = real.read(one, real.path(session), { body }).catch(() => undefined)
   const id = await activeIn(session)
   await until(real.isCheckpointed)
-  const start = performance.now()
   await one.kill()
-  await freeSlot()
-  const freeMs = since(start)
+  await stopped(t)
   t.equal(await reading, undefined, 'its reader was cut off')
   const onServer = await generated()
   const message = await finished(session, id)
-  const finishedMs = since(start)
   t.match(message, { status: 'incomplete', error: { code: 'upstream_incomplete' } })
   const { completion_tokens = 0 } = message.usage ?? {}
   const pieces = await real.tokensOf(message.content ?? '')
@@ -203,10 +179,7 @@ t.test('its gateway is killed: the slot is free, the message kept and paid', asy
     body: { content: 'We', max_tokens: 2 },
   })
   t.equal(next.frames.at(-1)?.kind, 'done', 'the session goes on')
-  t.comment(
-    `the slot free in ${freeMs} ms, the message finished in ${finishedMs} ms: ` +
-      `${onServer} generated, ${pieces} kept, ${completion_tokens} charged`,
-  )
+  t.comment(`${onServer} generated, ${pieces} kept, ${completion_tokens} charged`)
 })
 
 async function finished(session: string, id: string): Promise<Message> {

@@ -105,6 +105,11 @@ const endings: Readonly<Record<string, Ending>> = {
     terminal: 'upstream_incomplete',
     message: { ...incomplete, content: 'w0 w1 w2 w3 w4 ', usage: estimated },
   },
+  'a finish_reason without a word, then cut': {
+    script: sse([chunk('a').replace('}]', ',"finish_reason":""}]')], { end: 'cut' }),
+    terminal: 'upstream_incomplete',
+    message: { ...incomplete, content: 'a' },
+  },
   'whole without a finish': {
     script: sse([chunk('a')]),
     terminal: 'upstream_incomplete',
@@ -120,8 +125,9 @@ const endings: Readonly<Record<string, Ending>> = {
     terminal: 'theirs',
     message: { ...failed('upstream_error'), content: 'a' },
   },
-  'an error event first': {
-    script: sse([`event: error\n${data({ error: { message: 'no', code: 'theirs' } })}`]),
+  'an error event first, behind the headers': {
+    ...afterHeaders(sse([`event: error\n${data({ error: { message: 'no', code: 'theirs' } })}`])),
+    limits: late,
     terminal: 'theirs',
     message: { ...failed('upstream_error'), content: null },
   },

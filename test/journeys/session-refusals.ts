@@ -116,18 +116,19 @@ interface Failure {
   readonly model?: string
   readonly status: number
   readonly code: string
-  /** The backend's own words go through. */
-  readonly isRelayed?: true
+  /** The backend's own words, which go through. */
+  readonly relayed?: object
   /** Each try may have been served. */
   readonly retryAfter?: string
 }
 
 const theirs = { error: { message: 'theirs', type: 'x', param: null, code: 'theirs' } }
+const theirs400 = { error: { message: 'theirs', type: 'x', param: null, code: 400 } }
 
 const failures: Readonly<Record<string, Failure>> = {
-  '400': { script: failing(400, { body: theirs }), status: 400, code: 'theirs', isRelayed: true },
-  '404': { script: failing(404, { body: theirs }), status: 404, code: 'theirs', isRelayed: true },
-  '422': { script: failing(422, { body: theirs }), status: 422, code: 'theirs', isRelayed: true },
+  '400': { script: failing(400, { body: theirs }), status: 400, code: 'theirs', relayed: theirs },
+  '404': { script: failing(404, { body: theirs }), status: 404, code: 'theirs', relayed: theirs },
+  '422': { script: failing(422, { body: theirs }), status: 422, code: 'theirs', relayed: theirs },
   '400 without an error': {
     script: failing(400, { body: {} }),
     status: 502,
@@ -160,6 +161,26 @@ const failures: Readonly<Record<string, Failure>> = {
     status: 502,
     code: 'upstream_incomplete',
   },
+  'an error event': {
+    script: sse([`data: ${JSON.stringify({ error: { message: 'no', code: 'theirs' } })}\n\n`]),
+    status: 502,
+    code: 'upstream_error',
+  },
+  'a role, then an error event that is a 429': {
+    script: sse([
+      'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n',
+      'data: {"error":{"code":429}}\n\n',
+    ]),
+    status: 429,
+    code: 'upstream_rate_limited',
+    retryAfter: '1',
+  },
+  'an error event that is their 400': {
+    script: sse([`event: error\ndata: ${JSON.stringify(theirs400)}\n\n`]),
+    status: 400,
+    code: 'theirs',
+    relayed: theirs400,
+  },
   'JSON in place of a stream': { script: json({}), status: 502, code: 'upstream_incomplete' },
 }
 
@@ -184,7 +205,7 @@ async function isRefused(
   chat: Chat,
   { failure, stream }: { readonly failure: Failure; readonly stream: boolean },
 ): Promise<void> {
-  const { status, code, isRelayed, retryAfter } = failure
+  const { status, code, relayed, retryAfter } = failure
   const headers = { 'Idempotency-Key': `${stream}` }
   const answer = await chat.send(chat.sessionId, { content: 'Hi', stream }, { headers })
   t.match(answer.headers, { 'content-type': /^application\/json/, 'x-request-id': /^req_/ })
@@ -192,7 +213,7 @@ async function isRefused(
   t.equal(answer.headers['retry-after'], retryAfter)
   const body = await answer.json()
   t.equal(answer.status, status)
-  if (isRelayed) t.strictSame(body, theirs)
+  if (relayed) t.strictSame(body, relayed)
   else t.match(body, { error: { code }, request_id: answer.headers['x-request-id'] })
 }
 

@@ -70,10 +70,7 @@ export const edgeMutants: readonly Mutant[] = [
     'maxTokens: row.generates ? outputPerChoice * choices : 0,',
     'maxTokens: row.generates ? outputPerChoice : 0,',
   ),
-  {
-    ...one('chat/relay.ts', 'deadline.started()', ''),
-    after: 'async #waitForClient(out: StreamOut): Promise<void> {',
-  },
+  one('chat/relay.ts', 'deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
   one(
     'chat/request.ts',

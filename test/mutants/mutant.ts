@@ -4,8 +4,6 @@ export interface Mutant {
   readonly file: string
   /** Without its indentation; the first such line is replaced. */
   readonly line: string
-  /** The first one behind this line, which is written the same way. */
-  readonly after?: string
   readonly replacement: string
   /** Under test; one of them must fail. */
   readonly tests: readonly string[]

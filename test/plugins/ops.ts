@@ -3,6 +3,8 @@ import t from 'tap'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
+import { sse } from '../fixtures/backend-scripts.ts'
+import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -100,6 +102,28 @@ t.test('cached input is counted apart from input', async (t) => {
   const tokens = (kind: string) => sample(text, `tollgate_tokens_total{model="m",kind="${kind}"}`)
   t.equal(tokens('cached_input'), 1)
   t.equal(tokens('input'), backend.served.prompt - 1)
+})
+
+t.test('a stop is no failure of the backend, and its error is one', async (t) => {
+  const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+  const chat = await startChat(t, { script: sse([word], { end: false }) })
+  const stopped = async (name: string) => {
+    const live = await chat.send(chat.sessionId)
+    const path = `/${chat.sessionId}/messages/${messageIdOf(live)}`
+    const method = name === 'stop' ? 'POST' : 'DELETE'
+    await chat.at(name === 'stop' ? `${path}/cancel` : `/${chat.sessionId}`, { method })
+    await live.end()
+  }
+  await stopped('stop')
+  chat.backend.once(sse([word], { end: 'cut' }))
+  await (await chat.send(chat.sessionId)).end()
+  await stopped('session deleted')
+  const counted = (text: string, outcome: string) =>
+    sample(text, `tollgate_upstream_requests_total{model="m",target="1",outcome="${outcome}"}`)
+  const text = await scrape(chat.gateway)
+  t.equal(counted(text, 'aborted'), 2)
+  t.equal(counted(text, 'failed'), 1)
+  t.equal(sample(text, 'tollgate_upstream_aborted_total'), 2)
 })
 
 t.test('whatever strangers ask for, it makes no new label', async (t) => {

@@ -60,7 +60,7 @@ t.test('each end of a relay has its status', async (t) => {
   t.same(statusOf({ kind: 'complete' }), { status: 'completed' })
   t.same(statusOf({ kind: 'length', cut: true }), { status: 'completed' })
   t.same(statusOf({ kind: 'left' }), { status: 'cancelled' })
-  const relayed = statusOf({ kind: 'relayed-error' })
+  const relayed = statusOf({ kind: 'relayed-error', event: { event: undefined, data: '{}' } })
   t.match(relayed, { status: 'failed', error: { code: 'upstream_error', source: 'backend' } })
   const statuses: Partial<Record<ErrorCode, string>> = {
     message_cancelled: 'cancelled',

@@ -91,7 +91,7 @@ async function besieged(
 }
 
 /** Also while what was begun late is still worked on. */
-async function measuredUntil(
+export async function measuredUntil(
   attack: Promise<unknown>,
   { first, measure }: { first: number; measure(ms: number): Promise<Measured> },
 ): Promise<Measured> {
@@ -125,7 +125,7 @@ function faultOf(siege: Omit<Siege, 'fault'>, most: SiegeOptions): string {
   return faults.join(', ')
 }
 
-async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string) {
+export async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string) {
   const backend = await startHonestBackend(t)
   const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
   const known = await knownKeys(t, backend.url)
@@ -146,7 +146,7 @@ log: { level: error, format: json }
   return { redis, gateways: [await spawn(), await spawn()] as const }
 }
 
-async function sceneOf([first, second]: readonly [OwnProcess, OwnProcess]) {
+export async function sceneOf([first, second]: readonly [OwnProcess, OwnProcess]) {
   const honest = await first.account(1_000_000_000, { plan: 'honest' })
   const quiet = await first.account(1000, { plan: 'quiet' })
   const rich = await first.account(1_000_000_000, { plan: 'rich' })
