@@ -1,24 +1,31 @@
-// `npm run test:mutants [-- --seed N]`: does a test notice when a line of the money path is wrong? Each mutant is one line
-// changed in a copy of the tree; the tests named must fail on it. A line that is not found is an error: the table is stale.
-// The seed picks the order alone; every mutant is run, but for `--only src/sessions`.
+// `npm run test:mutants [-- --seed N]`: does a test notice when a line is wrong? Each mutant is one line changed in a copy of
+// the tree; the tests named must fail on it. A line that is not found is an error: the table is stale. The seed picks the
+// order alone; every mutant is run, but for `--only src/sessions`. A test must fail by what it asserts: one that ends by a
+// time-out has noticed nothing, since a slow machine alone can do that.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { redisServerPath } from '../test/fixtures/redis-server.ts'
 import { mutants } from '../test/mutants/table.ts'
-import type { Mutant } from '../test/mutants/table.ts'
+import type { Mutant } from '../test/mutants/mutant.ts'
 import { processesOf } from './processes.ts'
 
 const root = resolve(import.meta.dirname, '..')
-/** A test that hangs on a mutant has noticed it. */
-const patienceMs = 60_000
+const patienceMs = 120_000
 const atOnce = 2
 
-type Verdict = 'caught' | 'caught by time' | 'SURVIVED' | 'NOT FOUND'
+/** What tap says of a test that a limit ended, its own or that of the file. */
+const timedOut = /^ *not ok \d+ - timeout!/m
+/** Within a test: the point of the test itself stands further left. */
+const failedAssertion = /^ +not ok \d+ - (?!timeout!)/m
+
+type Verdict = 'caught' | 'TIMED OUT' | 'SURVIVED' | 'NOT FOUND'
+type Result = 'passed' | 'failed' | 'timed out'
 
 const { values } = parseArgs({
   options: { seed: { type: 'string', default: '1' }, only: { type: 'string', default: '' } },
@@ -34,8 +41,11 @@ try {
 } finally {
   await rm(base, { recursive: true, force: true })
 }
-const bad = verdicts.filter((verdict) => !verdict.startsWith('caught'))
-console.log(`seed ${values.seed}: ${verdicts.length - bad.length} caught, ${bad.length} not`)
+const bad = verdicts.filter((verdict) => verdict !== 'caught')
+const late = verdicts.filter((verdict) => verdict === 'TIMED OUT')
+console.log(
+  `seed ${values.seed}: ${verdicts.length - bad.length} caught, ${bad.length} not, ${late.length} of them timed out`,
+)
 process.exitCode = bad.length === 0 ? 0 : 1
 
 /** Tests that fail anyway would catch everything. */
@@ -44,7 +54,8 @@ async function assertGreen(): Promise<void> {
   await copyTree(place)
   const tests = [...new Set(chosen.flatMap((mutant) => mutant.tests))]
   for (const test of tests) {
-    if ((await fails(place, test)) !== false) throw new Error(`${test} fails without a mutant`)
+    const result = await run(place, test)
+    if (result !== 'passed') throw new Error(`${test} ${result} without a mutant`)
   }
 }
 
@@ -70,25 +81,29 @@ async function tryOut(place: string, { file, line, replacement, tests }: Mutant)
   if (at < 0) return 'NOT FOUND'
   await writeFile(path, lines.with(at, replacement).join('\n'))
   try {
+    const results: Result[] = []
     for (const test of tests) {
-      const failure = await fails(place, test)
-      if (failure !== false) return failure === 'late' ? 'caught by time' : 'caught'
+      results.push(await run(place, test))
+      if (results.at(-1) === 'failed') return 'caught'
     }
-    return 'SURVIVED'
+    return results.includes('timed out') ? 'TIMED OUT' : 'SURVIVED'
   } finally {
     await writeFile(path, text)
   }
 }
 
-async function fails(place: string, test: string): Promise<boolean | 'late'> {
+async function run(place: string, test: string): Promise<Result> {
   const folder = await mkdtemp(join(base, 't-'))
+  // A minute before the process is killed, so that tap can tell what it waited for.
+  const env = { TMPDIR: folder, TOLLGATE_TEST_RUN: folder, TAP_TIMEOUT: `${patienceMs / 1000}` }
   const child = spawn(process.execPath, [join('test', test)], {
     cwd: place,
-    env: { ...process.env, TMPDIR: folder, TOLLGATE_TEST_RUN: folder },
-    stdio: 'ignore',
-    timeout: patienceMs,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: patienceMs + 60_000,
     killSignal: 'SIGKILL',
   })
+  const output = textOf(child.stdout)
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
   for (const { pid } of await processesOf(folder)) {
     try {
@@ -97,7 +112,11 @@ async function fails(place: string, test: string): Promise<boolean | 'late'> {
       // It ended by itself.
     }
   }
-  return signal === 'SIGKILL' ? 'late' : code !== 0
+  const said = await output
+  // A fault may be seen and keep the process alive as well.
+  if (failedAssertion.test(said)) return 'failed'
+  if (signal === 'SIGKILL' || timedOut.test(said)) return 'timed out'
+  return code === 0 ? 'passed' : 'failed'
 }
 
 async function copyTree(place: string): Promise<void> {

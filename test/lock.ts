@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { lockDataFolder, tryLockName } from '../src/lock.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
@@ -37,6 +38,17 @@ for (const platform of ['linux', 'darwin'] as const) {
     await lock.release()
   })
 }
+
+t.test("another user's process is alive", async (t) => {
+  const module = resolve(import.meta.dirname, '../src/lock.ts')
+  // Root may signal everybody, so it asks as somebody else. No user but root owns process 1.
+  const script = `const { isRunning } = await import(${JSON.stringify(module)})
+    if (process.getuid() === 0) process.setuid(65534)
+    console.log(isRunning(1), isRunning(2 ** 30))`
+  const other = spawn(process.execPath, ['--input-type=module', '-e', script])
+  t.teardown(() => other.kill('SIGKILL'))
+  t.equal((await text(other.stdout)).trim(), 'true false')
+})
 
 t.test('of many that want a name at once, one gets it', async (t) => {
   const name = `tollgate-test-${process.pid}`

@@ -12,6 +12,7 @@ import t from 'tap'
 import { Connections } from '../../src/backend/connections.ts'
 import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
+import type { Call } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
 import { certificate } from '../fixtures/certificate.ts'
@@ -88,9 +89,11 @@ t.test(
 
 t.test('the connect time-out covers TLS: a server that accepts and says nothing', async (t) => {
   const sockets = new Set<Socket>()
+  let said = 0
   const mute = createTcp((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
+    socket.on('data', (bytes) => (said += bytes.length))
   })
   mute.listen(0, '127.0.0.1')
   await once(mute, 'listening')
@@ -102,10 +105,18 @@ t.test('the connect time-out covers TLS: a server that accepts and says nothing'
   const timeouts = { connectMs: 50, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
   const model = modelOf([target], { timeouts })
   let sent = 0
-  await t.rejects(forward(attempt(target, { model, onSent: () => sent++ })), {
-    code: 'upstream_unavailable',
-    cause: { code: 'ETIMEDOUT' },
-  })
+  let refusal: unknown
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const forwarding = forward(attempt(target, { model, onSent: () => sent++ }))
+  const asking = forwarding.catch((error: unknown) => (refusal = error))
+  // Its first message has come: it is connected, and waits for TLS.
+  while (said === 0) await new Promise(setImmediate)
+  mock.timers.tick(timeouts.connectMs)
+  for (let turns = 0; turns < 100 && !refusal; turns++) await new Promise(setImmediate)
+  t.match(refusal, { code: 'upstream_unavailable', cause: { code: 'ETIMEDOUT' } })
+  for (const socket of sockets) socket.destroy()
+  await asking
   t.equal(sent, 0, 'nothing was asked')
 })
 
@@ -182,6 +193,21 @@ t.test('an idle connection that answered a byte is not tried again', async (t) =
   backend.once(scripts.midHeader)
   await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
   t.equal(backend.requests.length, 2)
+  await textOf(await forward(attempt(target)))
+  backend.once(scripts.raw('HTTP/1.1 200 OK\r\nContent-Type: text/eve', { reset: true }))
+  await t.rejects(forward(attempt(target)), { code: 'upstream_error' })
+  t.equal(backend.requests.length, 4, 'nor where it was reset then')
+})
+
+t.test('the second try is never on another idle connection', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  const two = await Promise.all([forward(attempt(target)), forward(attempt(target))])
+  await Promise.all(two.map(textOf))
+  t.equal(backend.connections, 2)
+  backend.once(scripts.reset)
+  await textOf(await forward(attempt(target)))
+  t.equal(backend.requests.at(-1)?.connection, 2)
 })
 
 t.test('connections closed while idle are never used', async (t) => {
@@ -217,6 +243,35 @@ t.test('what a backend says unasked is never the answer to the next request', as
   backend.on(scripts.raw(good + evil))
   const fresh = targetOf(backend.url)
   t.equal((await forward(attempt(fresh))).status, 200)
+})
+
+t.test('idle connections are looked at again and again, also after none was left', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
+  const calls: Call[] = []
+  const backend = await startBackend(t, (call) => {
+    calls.push(call)
+    call.socket.write(answer)
+  })
+  const ours: Socket[] = []
+  const note = (message: unknown) => void ours.push((message as { socket: Socket }).socket)
+  subscribe('net.client.socket', note)
+  t.teardown(() => unsubscribe('net.client.socket', note))
+  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  t.teardown(() => kept.close())
+  for (let time = 0; time < 3; time++) {
+    t.equal(await askVia(backend.url, kept.reusing), false)
+    mock.timers.tick(5000)
+    t.equal(kept.idle, 1, 'it has done nothing wrong')
+    // What it says unasked is the reason to close it.
+    calls[time]?.socket.write('x')
+    await until(() => (ours[time]?.bytesRead ?? 0) > answer.length)
+    mock.timers.tick(5000)
+    t.equal(ours[time]?.destroyed, true)
+    await until(() => kept.idle === 0)
+    mock.timers.tick(5000)
+  }
 })
 
 t.test('chunks that are kept do not change when more is read', async (t) => {

@@ -16,8 +16,13 @@ const steps = Array.from({ length: 100 }, (_, i) => i / 100)
 t.test(
   'a lower priority comes first, whatever the weights and the order in the file',
   async (t) => {
-    const model = modelOf([target('c', 2, 100), target('a', 0, 1), target('b', 1, 50)])
-    for (const step of steps) t.equal(names(candidates(model, () => step)), 'abc')
+    const model = modelOf([
+      target('d', 10, 1),
+      target('c', 2, 100),
+      target('a', 0, 1),
+      target('b', 1, 50),
+    ])
+    for (const step of steps) t.equal(names(candidates(model, () => step)), 'abcd')
   },
 )
 

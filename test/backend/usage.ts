@@ -305,6 +305,31 @@ t.test('a backend that runs past twice its bound and 64 is found out', async (t)
   t.ok(m.overran)
 })
 
+t.test('a count of zero beside content is none, and that of nothing is one', async (t) => {
+  const usage = { prompt_tokens: 7, completion_tokens: 0 }
+  const report = JSON.stringify({ choices: [], usage })
+  const m = fed([text('abc'), finish(), report])
+  t.match(await m.used({ promptTokens: 1 }), { prompt: 7, completion: 3, estimated: true })
+  const whole = meter()
+  const message = { content: 'abcd' }
+  const choices = [{ index: 0, message, finish_reason: 'stop' }]
+  t.ok(await whole.json(Buffer.from(JSON.stringify({ choices, usage }))))
+  t.match(await whole.used({ promptTokens: 1 }), { prompt: 7, completion: 4, estimated: true })
+  const empty = fed([finish(), report])
+  t.match(await empty.used({ promptTokens: 1 }), { prompt: 7, completion: 0, estimated: false })
+})
+
+t.test('a backend that was cleared once is looked at again', async (t) => {
+  const m = meter({ maxTokens: 10, count: async (said) => (said.includes('y') ? 1000 : 1) })
+  const send = async (said: string, events: number) => {
+    for (let i = 0; i < events; i++) m.event(text(said))
+    await new Promise((resolve) => setImmediate(resolve))
+    return m.overran
+  }
+  t.equal(await send('x', 100), false, 'the tokenizer says it is little')
+  t.equal(await send('y', 100), true)
+})
+
 t.test('a server that sends each letter as an event is not taken for a runaway', async (t) => {
   const m = meter({ maxTokens: 100, count: async (said) => Math.ceil(said.length / 4) })
   for (let i = 0; i < 400; i++) m.event(text('x'))

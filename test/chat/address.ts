@@ -81,6 +81,7 @@ t.test('hosts are listed one by one, or all below one', async (t) => {
     'a.example.com',
     'cdn.example',
     'xcdn.example',
+    'evilcdn.example',
     'img.example',
     'example.com:8443',
     '10.0.0.2',

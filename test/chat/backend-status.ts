@@ -49,6 +49,25 @@ t.test('every other status is one of our errors', async (t) => {
   t.equal(await spent(), 0)
 })
 
+t.test('a backend can ask for an hour of waiting at most, and for a second at least', async (t) => {
+  const { backend, ask } = await chatPath(t)
+  const rows = [
+    ['3600', '3600'],
+    ['3601', '3600'],
+    ['999999', '3600'],
+    ['99999999999', '1'],
+    ['0', '1'],
+    ['-5', '1'],
+    ['Fri, 31 Dec 2027 23:59:59 GMT', '1'],
+  ] as const
+  for (const [said, told] of rows) {
+    for (const status of [429, 503]) {
+      backend.once(failing(status, { headers: { 'retry-after': said } }))
+      t.equal((await ask()).headers.get('retry-after'), told, `${status}: ${said}`)
+    }
+  }
+})
+
 t.test('an error body that is no JSON with an error is never relayed', async (t) => {
   const { backend, ask } = await chatPath(t)
   for (const body of ['Traceback: /home/x.py', '{"detail":[]}', '{"error":null}', '']) {

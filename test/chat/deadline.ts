@@ -1,6 +1,7 @@
 // The clocks of a backend request, seen from the client: each ends a request that would never end.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { Deadline } from '../../src/chat/deadline.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
@@ -119,19 +120,21 @@ t.test(
   },
 )
 
+/** Of a stream. */
+function started(t: Test) {
+  const parent = new AbortController()
+  const { timeouts } = modelOf([])
+  const kind = { generates: true, stream: true }
+  const deadline = new Deadline({ ...kind, timeouts, parent: parent.signal })
+  t.teardown(() => deadline.stop())
+  return { parent, deadline }
+}
+
 t.test('who departs is told of where somebody still reads; an end is an end', async (t) => {
-  const started = () => {
-    const parent = new AbortController()
-    const { timeouts } = modelOf([])
-    const kind = { generates: true, stream: true }
-    const deadline = new Deadline({ ...kind, timeouts, parent: parent.signal })
-    t.teardown(() => deadline.stop())
-    return { parent, deadline }
-  }
-  const alone = started()
+  const alone = started(t)
   alone.parent.abort(new ClientLeft())
   t.ok(alone.deadline.signal.aborted)
-  const read = started()
+  const read = started(t)
   const told: unknown[] = []
   read.deadline.onDepart((reason) => told.push(reason))
   read.parent.abort(new ClientLeft())
@@ -140,4 +143,16 @@ t.test('who departs is told of where somebody still reads; an end is an end', as
   t.notOk(read.deadline.signal.aborted)
   read.deadline.depart(new GatewayError('server_draining'))
   t.match(read.deadline.signal.reason, { code: 'server_draining' })
+})
+
+t.test('once all is generated nobody who leaves ends it, and the clocks still do', async (t) => {
+  const { parent, deadline } = started(t)
+  const told: unknown[] = []
+  deadline.onDepart((reason) => told.push(reason))
+  deadline.finished()
+  parent.abort(new ClientLeft())
+  t.strictSame(told, [])
+  t.notOk(deadline.signal.aborted)
+  deadline.cancel(new GatewayError('upstream_timeout'))
+  t.ok(deadline.signal.aborted)
 })

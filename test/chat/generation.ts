@@ -69,6 +69,20 @@ t.test('a whole answer that is cut or no JSON is 502 and free', async (t) => {
   t.equal(await spent(), 0)
 })
 
+t.test('where a backend reports one of several choices, all of them are paid', async (t) => {
+  const { backend, ask, spent } = await chatPath(t)
+  const content = ' a'.repeat(30)
+  const choices = [0, 1, 2, 3].map((index) => ({
+    index,
+    message: { role: 'assistant', content },
+    finish_reason: 'length',
+  }))
+  const usage = { prompt_tokens: 1, completion_tokens: 30 }
+  backend.once(json({ choices, usage }))
+  t.equal((await ask({ ...hi, n: 4, max_tokens: 30 })).status, 200)
+  t.equal(await spent(), 1 + 4 * 30)
+})
+
 t.test('a whole answer that is an error has the status that it names, and is free', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { target: 'key: sk-secret-1' })
   const errors = [

@@ -1,6 +1,10 @@
 // Streams through the gateway: four real servers replayed byte for byte, and every way in which a stream can end.
 
+import { connect } from 'node:net'
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import type { Call } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { captured, replay, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
@@ -159,3 +163,67 @@ t.test('an account suspended meanwhile ends the stream at its next checkpoint', 
   t.match(got.at(-1), /"code":"account_suspended"/)
   t.ok(await backend.requests[0]?.closed)
 })
+
+t.test('what is held before any content is bounded: then it is given on', async (t) => {
+  const { backend, stream } = await chatPath(t, {
+    yaml: 'limits: { first_byte: 5m }',
+    model: 'timeouts: { first_token: 10s }',
+  })
+  const role = word.replace('"content":"a"', '"role":"assistant"')
+  const piece = role.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)
+  backend.on(sse(Array(20).fill(piece), { end: false }))
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  await answer.body?.cancel()
+})
+
+t.test('while a client is slow no silence counts, and afterwards it does again', async (t) => {
+  const { backend, gate, key } = await chatPath(t, { model: 'timeouts: { idle: 5s }' })
+  const piece = word.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)
+  const last = word.replace('"a"', '"the last"')
+  const calls: Call[] = []
+  backend.on((call) => {
+    calls.push(call)
+    call.res.writeHead(200, { 'content-type': 'text/event-stream' })
+    // More than all sockets between here and the client hold.
+    for (let i = 0; i < 512; i++) call.res.write(piece)
+    call.res.write(last)
+  })
+  const client = connect({ port: Number(new URL(gate.url).port), host: '127.0.0.1' })
+  t.teardown(() => void client.destroy())
+  let tail = ''
+  client.on('data', (bytes) => (tail = (tail + bytes.toString('latin1')).slice(-1000)))
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const body = JSON.stringify({ ...hi, stream: true })
+  client.write(
+    `POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  while (tail === '') await nextTurn()
+  client.pause()
+  const [call] = calls
+  if (!call) throw new Error('the backend was not asked')
+  await untilSame(() => call.socket.bytesWritten)
+  t.ok(call.res.writableLength > 0, 'the backend is held back')
+  mock.timers.tick(5000)
+  await untilSame(() => call.socket.bytesWritten)
+  t.equal(call.res.destroyed, false)
+  client.resume()
+  while (!tail.includes('the last')) await nextTurn()
+  await untilSame(() => call.socket.bytesWritten)
+  mock.timers.tick(5000)
+  await untilSame(() => tail)
+  t.match(tail, /"code":"upstream_timeout"/)
+  t.equal(call.res.destroyed, true)
+})
+
+/** Resolves when this has not changed for many turns of the event loop, on which all of the test runs. */
+async function untilSame(look: () => unknown): Promise<void> {
+  let seen = look()
+  for (let turns = 0; turns < 500; turns++) {
+    await nextTurn()
+    if (look() !== seen) turns = 0
+    seen = look()
+  }
+}

@@ -281,6 +281,30 @@ t.test('a client that we hold back is not idle', async (t) => {
   t.match(await outcome, [['file', /^x+$/, 'a.bin']])
 })
 
+t.test('who was held back once has to keep the rate up again afterwards', async (t) => {
+  const nextTurn = () => new Promise(setImmediate)
+  const stop = new AbortController()
+  const came = Promise.withResolvers<IncomingMessage>()
+  const held = Promise.withResolvers<void>()
+  const hold = (req: IncomingMessage) => (came.resolve(req), held.promise)
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { port } = await startReader(t, { idleMs: 30_000, rateBytes: 1000, hold, stop })
+  const client = await rawClient(t, port)
+  const body = multipart([filePart('x'.repeat(900_000))])
+  client.send(`${head(body.length)}\r\n`, body.subarray(0, -1000))
+  const req = await came.promise
+  while (!req.isPaused()) await nextTurn()
+  mock.timers.tick(30_000)
+  held.resolve()
+  const all = body.length - 1000
+  while (req.socket.bytesRead < all || req.isPaused()) await nextTurn()
+  mock.timers.tick(30_000)
+  t.equal(stop.signal.reason, undefined, 'it was held back in this time')
+  mock.timers.tick(30_000)
+  t.match(stop.signal.reason, { code: 'request_timeout', message: /1000 bytes a second/ })
+})
+
 t.test('a client that leaves is ClientLeft, whatever framing it broke', async (t) => {
   const body = multipart([filePart('x'.repeat(1000))])
   const begins = [

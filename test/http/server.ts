@@ -4,6 +4,8 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
 import { once } from 'node:events'
+import { GatewayError } from '../../src/errors.ts'
+import { sendError } from '../../src/http/reply.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { echoSize, quietLog, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
@@ -196,6 +198,17 @@ t.test('connections are counted, and close() ends those that are idle or stuck',
   const refused = connect({ port: listener.port, host: '127.0.0.1' })
   const [error] = await once(refused, 'error')
   t.equal(error.code, 'ECONNREFUSED')
+})
+
+t.test('after a body that came too slowly the connection is not used again', async (t) => {
+  const listener = await startListener(t, (_req, res) =>
+    sendError(res, { id: 'req_1', replyHeaders: {} }, new GatewayError('request_timeout')),
+  )
+  const client = await rawClient(t, listener.port)
+  client.send(`POST / HTTP/1.1\r\n${json}Content-Length: 10\r\n\r\n{"a`)
+  const answer = await client.answer()
+  t.equal(answer.status, 408)
+  t.equal(answer.headers.connection, 'close')
 })
 
 t.test('an address in use is an error of createListener', async (t) => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { connect as connectTcp } from 'node:net'
 import { connect } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -116,6 +117,30 @@ t.test('what clients have not taken stays within their share, and comes back', a
   shareOf(pool, 'b').give(16 * MiB)
   first.socket.destroy()
   await until(() => pool.used === 0)
+})
+
+t.test('what a client has taken at last is given back, with its connection kept', async (t) => {
+  const pool = new SharedPool(80 * MiB)
+  const unsent = shareOf(pool, 'a')
+  const answers: ServerResponse[] = []
+  const measures: (() => void)[] = []
+  const { port } = await startListener(t, (_req, res) => {
+    answers.push(res)
+    res.write(long)
+    measures.push(watchReader(res, { readerStallMs: 60_000, unsent }))
+    measures[0]?.()
+  })
+  const client = connectTcp({ port, host: '127.0.0.1' })
+  t.teardown(() => void client.destroy())
+  client.pause()
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => answers.length === 1)
+  t.ok(pool.used > 16 * MiB)
+  const [answer] = answers
+  client.resume()
+  await until(() => answer?.writableLength === 0)
+  measures[0]?.()
+  t.equal(pool.used, 0)
 })
 
 t.test('an answer behind another one waits for that, and is not dropped', async (t) => {

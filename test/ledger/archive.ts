@@ -124,6 +124,23 @@ t.test(
   },
 )
 
+t.test('what is in the archive and still in the stream is listed once', async (t) => {
+  const { caller, store, archiveInto, list, timeOf } = await open(t)
+  const all = (await list({})).data
+  await archiveInto(store).archive(caller.ref, await timeOf(5))
+  // Written, and not yet taken out of the stream.
+  const crashing: ObjectStore = { ...store, get: () => Promise.reject(new Error('killed')) }
+  await t.rejects(archiveInto(crashing).archive(caller.ref, await timeOf(10)))
+  t.equal((await store.list(`journal/${caller.ref}/`)).length, 2)
+  for (const order of ['asc', 'desc'] as const) {
+    const rows = order === 'asc' ? all : all.toReversed()
+    t.same((await list({ order })).data, rows)
+    for (const [i, { id }] of rows.entries()) {
+      t.same((await list({ order, after: id, limit: 100 })).data, rows.slice(i + 1))
+    }
+  }
+})
+
 t.test(
   'an object that does not read back as it was written keeps the journal as it is',
   async (t) => {

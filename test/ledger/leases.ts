@@ -1,5 +1,6 @@
 // Checkpoints of many holds: in chunks of an account, and without an unhandled failure when Redis goes away between.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import { Leases, amount, tokens } from '../../src/ledger/leases.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
@@ -8,7 +9,7 @@ import type { Reply } from '../../src/scripts.ts'
 import { unavailable } from '../../src/scripts.ts'
 import { makeHold } from '../fixtures/ledger.ts'
 
-function open(answer: (args: readonly string[]) => Promise<Reply>) {
+function open(answer: (args: readonly string[]) => Promise<Reply>, leaseMs = 30_000) {
   const sent: (readonly string[])[] = []
   const scripts: LedgerScripts = {
     async run(_name, _keys, words) {
@@ -20,14 +21,22 @@ function open(answer: (args: readonly string[]) => Promise<Reply>) {
   }
   const reopened: string[] = []
   const openAgain = async ({ id }: Hold) => void reopened.push(id)
+  let ticks = 0
   const leases = new Leases({
     scripts,
-    leaseMs: 30_000,
+    leaseMs,
     isUp: () => true,
     openAgain,
-    onTick: async () => undefined,
+    onTick: async () => void ticks++,
   })
-  return { leases, sent, reopened }
+  return {
+    leases,
+    sent,
+    reopened,
+    get ticks() {
+      return ticks
+    },
+  }
 }
 
 const all = (word: string) => async (args: readonly string[]) => ({
@@ -71,3 +80,25 @@ t.test('numbers are whole and within what the sums take', async (t) => {
   t.same([tokens(1.2), tokens(-1), tokens(Number.NaN), tokens(1e300)], [2, 0, 0, 1e12])
   t.same([amount(1.2), amount(Number.POSITIVE_INFINITY)], [2, Number.MAX_SAFE_INTEGER])
 })
+
+t.test(
+  'a short lease is renewed thrice before it ends, a long one about each second',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const roundsIn = async (ms: number, leaseMs: number) => {
+      const it = open(all('ok'), leaseMs)
+      it.leases.start()
+      for (let passed = 0; passed < ms; passed += 10) {
+        mock.timers.tick(10)
+        await new Promise(setImmediate)
+      }
+      it.leases.stop()
+      return it.ticks
+    }
+    const short = await roundsIn(600, 600)
+    t.ok(short >= 3 && short <= 4, `${short}`)
+    const long = await roundsIn(3000, 30_000)
+    t.ok(long >= 3 && long <= 4, `${long}`)
+  },
+)

@@ -13,6 +13,7 @@ import {
   topUp,
   unlimited,
 } from '../fixtures/ledger.ts'
+import type { TestAccount, TestLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { withinOne } from '../fixtures/windows.ts'
 
@@ -43,6 +44,20 @@ const sides = [
   ['the account', { requestsPerMinute: 3, tokensPerMinute: 100, concurrency: 3 }, {}],
   ['the key', {}, { rpm: 3, tpm: 100, concurrency: 3 }],
 ] as const
+
+type Side = (typeof sides)[number][0]
+
+const rowOf = ({ ref, hmac }: TestAccount, side: Side) =>
+  side === 'the key' ? keys.key(ref, hmac) : keys.account(ref)
+
+/** As if what it has counted were of another minute. */
+async function addToMinute(
+  { client }: TestLink,
+  caller: TestAccount,
+  { side, minutes }: { readonly side: Side; readonly minutes: number },
+): Promise<void> {
+  await client.hincrby(rowOf(caller, side), 'minute', minutes)
+}
 
 for (const [side, plan, key] of sides) {
   t.test(
@@ -116,6 +131,42 @@ for (const [side, plan, key] of sides) {
     const { fields } = await ledger.admit(asked(500, 80))
     t.equal(fields.countedTokens, 100, 'fewer are counted where fewer do')
     t.equal(fields.limits.tokens?.remaining, 0)
+  })
+
+  t.test(`a new minute gives ${side} all of its requests and tokens again`, async (t) => {
+    const { before, refusals, after } = await withinOneMinute(async () => {
+      const { link, ledger, caller } = await open(
+        t,
+        { ...plan, concurrency: 99 },
+        { ...key, concurrency: '' },
+      )
+      const wanted = () => request(caller, 1, { promptTokens: 10, outputTokens: 20 })
+      for (let i = 0; i < 2; i++) await ledger.admit(wanted())
+      const before = (await ledger.admit(wanted())).fields.limits
+      const refusals = [await refusalOf(ledger.admit(wanted()))]
+      await addToMinute(link, caller, { side, minutes: -1 })
+      const after = (await ledger.admit(wanted())).fields.limits
+      return { before, refusals, after }
+    })
+    t.match(before, { requests: { remaining: 0 }, tokens: { remaining: 10 } })
+    t.match(refusals, [{ code: 'rate_limit_exceeded' }])
+    t.match(after, { requests: { remaining: 2 }, tokens: { remaining: 70 } })
+  })
+
+  t.test(`what was used is no correction of ${side}'s tokens in a later minute`, async (t) => {
+    const { sums } = await withinOneMinute(async () => {
+      const { link, ledger, caller } = await open(
+        t,
+        { ...plan, requestsPerMinute: 99 },
+        { ...key, rpm: '' },
+      )
+      const wanted = request(caller, 1, { promptTokens: 20, outputTokens: 50 })
+      const hold = await ledger.admit(wanted)
+      await addToMinute(link, caller, { side, minutes: 1 })
+      await ledger.settle(hold, { charge: 1, prompt: 20, cached: 0, completion: 5 })
+      return { sums: await link.client.hget(rowOf(caller, side), 'tokens') }
+    })
+    t.equal(sums, '70')
   })
 
   t.test(`what runs at once for ${side}: a settlement makes room`, async (t) => {

@@ -81,6 +81,23 @@ t.test(
   },
 )
 
+t.test("a dead process's orders stay on the disk until they are in the taker's file", async (t) => {
+  const dir = await tempDir(t)
+  const dead = await openSpool(dir)
+  await dead.append(order('a'))
+  await dead.close()
+  const [name = ''] = await spools(dir)
+  await rename(join(dir, name), join(dir, 'spool-elsewhere-1-abcdef.ndjson'))
+  const longAgo = new Date(Date.now() - 61_000)
+  await utimes(join(dir, 'spool-elsewhere-1-abcdef.ndjson'), longAgo, longAgo)
+  const spool = await openSpool(dir)
+  // Now no write to its own file can succeed.
+  await spool.close()
+  await t.rejects(spool.takeOver())
+  const texts = (await spools(dir)).map((one) => readFile(join(dir, one), 'utf8'))
+  t.match((await Promise.all(texts)).join(''), '"id":"a"')
+})
+
 t.test('late ones are kept apart', async (t) => {
   const dir = await tempDir(t)
   const spool = await openSpool(dir)

@@ -1,13 +1,8 @@
-// The mutants of `npm run test:mutants`: each a line of the money path made wrong, and the tests that must notice.
+// The mutants of `npm run test:mutants`: each a line made wrong, and the tests that must notice. Here those of the money path.
 
-export interface Mutant {
-  readonly file: string
-  /** Without its indentation; the first such line is replaced. */
-  readonly line: string
-  readonly replacement: string
-  /** Under test; one of them must fail. */
-  readonly tests: readonly string[]
-}
+import { edgeMutants } from './edges.ts'
+import type { Mutant } from './mutant.ts'
+import { storeMutants } from './stores.ts'
 
 const lua = (
   name: string,
@@ -260,4 +255,6 @@ export const mutants: readonly Mutant[] = [
     'if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)',
     '',
   ),
+  ...storeMutants,
+  ...edgeMutants,
 ]

@@ -43,3 +43,19 @@ t.test('keys are revoked and rotated', async (t) => {
   t.match(await call('DELETE keys/key_none'), { status: 404, body: refusal('key_not_found') })
   t.match(await call('POST keys/key_none/rotate'), { status: 404, body: refusal('key_not_found') })
 })
+
+t.test('pages of keys are those next to the cursor, both ways', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const ids: string[] = []
+  for (let i = 0; i < 5; i++) ids.push((await call('POST accounts/a/keys')).body.id)
+  const page = async (query: string) => {
+    const { body } = await call(`GET accounts/a/keys?limit=2&${query}`)
+    return [...body.data.map(({ id }) => ids.indexOf(id)), body['has_more']]
+  }
+  t.strictSame(await page(`after=${ids[4]}`), [3, 2, true])
+  t.strictSame(await page(`before=${ids[0]}`), [2, 1, true])
+  t.strictSame(await page(`before=${ids[2]}`), [4, 3, false])
+  t.strictSame(await page(`order=asc&before=${ids[4]}`), [2, 3, true])
+  t.strictSame(await page(`order=asc&after=${ids[2]}`), [3, 4, false])
+})

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { keys } from '../../src/redis.ts'
 import { refusal, startAdmin } from '../fixtures/admin-listener.ts'
 
 t.test(
@@ -46,3 +47,23 @@ t.test('a refused creation does not use its Idempotency-Key up', async (t) => {
   const other = await call(`POST keys/${key.id}/rotate`, { grace: 6 }, headers)
   t.match(other.body, refusal('invalid_parameter', 'id'), 'and not idempotency_key_reused')
 })
+
+t.test(
+  'after a failure that may have created something, its key creates nothing else',
+  async (t) => {
+    const { call, link, accounts } = await startAdmin(t)
+    const { body: account } = await call('POST accounts', { name: 'a' })
+    const { ref } = await accounts.getAccount(account.id)
+    const headers = { 'idempotency-key': 'unclear' }
+    // A value of another kind makes the creation fail after it has begun.
+    await link.client.set(keys.keyList(ref), 'no hash')
+    const failed = await call('POST accounts/a/keys', { name: 'k' }, headers)
+    t.ok(failed.status >= 500, `${failed.status}`)
+    await link.client.del(keys.keyList(ref))
+    const again = await call('POST accounts/a/keys', { name: 'k' }, headers)
+    t.equal(again.status, 201)
+    t.equal(again.headers.get('idempotent-replayed'), 'true', 'what it claimed is carried out')
+    const third = await call('POST accounts/a/keys', { name: 'k' }, headers)
+    t.strictSame(third.body, again.body)
+  },
+)

@@ -217,3 +217,13 @@ t.test('revoked keys and large bodies that are no JSON count, too', async (t) =>
   await gateway.admin('DELETE', `keys/${other.id}`)
   t.strictSame(await statuses(other.key), [401, 401, 429])
 })
+
+t.test('a refusal of megabytes counts as much as several small ones', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(3) })
+  const { id, key } = await gateway.account(0)
+  const large = `{${' '.repeat(2.1 * 2 ** 20)}`
+  t.equal((await gateway.call('/v1/chat', key, large)).status, 400)
+  t.equal((await gateway.call('/v1/chat', key, hi)).status, 429)
+  const other = await keyOf(gateway, id, {})
+  for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402)
+})

@@ -3,12 +3,13 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { newKey } from '../../src/ledger/api-key.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, outputOnly, transactionsOf } from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, outputOnly, refOf, transactionsOf } from '../fixtures/money.ts'
 import { withinOne } from '../fixtures/windows.ts'
 
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
@@ -274,3 +275,19 @@ t.test(
     t.equal(paid.status, 200, 'paid work is counted apart')
   },
 )
+
+t.test('an invented key uses up nothing of the account that it names', async (t) => {
+  const plan = 'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50'
+  const { gateway } = await start(t, plan)
+  const statuses = await withinOneMinute(async () => {
+    const account = await gateway.account(1000)
+    const path = '/api/billing/balance'
+    const all = [(await gateway.call(path, account.key)).status]
+    for (let i = 0; i < 3; i++) {
+      all.push((await gateway.call(path, newKey(refOf(account)))).status)
+    }
+    all.push((await gateway.call(path, account.key)).status)
+    return all
+  })
+  t.strictSame(statuses, [200, 401, 401, 401, 200])
+})

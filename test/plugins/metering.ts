@@ -82,6 +82,17 @@ t.test('what the balance affords bounds the output, so the last token can be spe
   t.match(await balanceOf(gateway, account), { balance: 1, reserved: 0 })
 })
 
+t.test('the least output is that of all choices', async (t) => {
+  const { backend, gateway } = await start(t, chat(), 'input: 0, output: 1')
+  const account = await gateway.account(31)
+  const body = { ...ask(100, false), n: 2 }
+  t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'insufficient_balance')
+  t.equal(backend.requests.length, 0)
+  const richer = await gateway.account(32)
+  t.equal((await gateway.call('/v1/chat', richer.key, body)).status, 200)
+  t.equal(sent(backend.requests[0]?.body, 'max_tokens'), 16)
+})
+
 t.test('choices share what the balance affords', async (t) => {
   const { backend, gateway } = await start(
     t,

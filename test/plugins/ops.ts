@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
 import { sse } from '../fixtures/backend-scripts.ts'
 import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
 import { startGateway } from '../fixtures/gateway.ts'
@@ -90,6 +91,17 @@ t.test('a stream is counted: request, tokens, charge, settlement, times', async 
     ['streams_open{kind="chat"}', 0],
   ]
   for (const [name, value] of samples) t.equal(sample(text, `tollgate_${name}`), value, name)
+})
+
+t.test('cached input is counted apart from input', async (t) => {
+  const backend = await startBackend(t, chat({ cachedTokens: 1 }))
+  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
+  const { key } = await gateway.account(10_000)
+  await (await gateway.call('/v1/chat', key, hi)).text()
+  const text = await scrape(gateway)
+  const tokens = (kind: string) => sample(text, `tollgate_tokens_total{model="m",kind="${kind}"}`)
+  t.equal(tokens('cached_input'), 1)
+  t.equal(tokens('input'), backend.served.prompt - 1)
 })
 
 t.test('a stop is no failure of the backend, and its error is one', async (t) => {
@@ -259,6 +271,15 @@ t.test('connected, but not ready until the ledger has taken up its holds', async
   await client.acl('SETUSER', 'default', '+script')
   const open = { status: 'ready', redis: 'ok', ledger: 'ok', draining: false }
   await until(async () => isDeepStrictEqual(await readiness(), open))
+})
+
+t.test('not ready while draining, and alive', async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  gateway.gateway.state.draining = true
+  const ready = await fetch(`${gateway.adminUrl}/readyz`)
+  t.equal(ready.status, 503)
+  t.match(await ready.json(), { status: 'not ready', redis: 'ok', ledger: 'ok', draining: true })
+  t.equal((await fetch(`${gateway.adminUrl}/healthz`)).status, 200)
 })
 
 t.test('none of it is on the public port', async (t) => {

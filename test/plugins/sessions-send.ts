@@ -1,10 +1,15 @@
 import t from 'tap'
+import { z } from 'zod'
+import type { Plugin } from '../../src/plugin.ts'
+import { startBackend } from '../fixtures/backend.ts'
 import { chat as model } from '../fixtures/backend-model.ts'
 import { sse } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { ask, messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { ask, chatOf, chatYaml, messageIdOf, refusal, startChat } from '../fixtures/session-chat.ts'
 import type { Chat } from '../fixtures/session-chat.ts'
 import { parseStream } from '../fixtures/sse-grammar.ts'
+import { eventually } from '../fixtures/until.ts'
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`
 const delta = (value: object) => data({ choices: [{ index: 0, delta: value }] })
@@ -234,3 +239,40 @@ t.test('under the other mount, a send is the same', async (t) => {
   const live = await ask(t, url, { key: chat.key, body: { content: 'Hi' } })
   t.equal(parseStream(await live.end(), { message: messageIdOf(live) }).frames.at(-1)?.kind, 'done')
 })
+
+t.test(
+  'who left before the answer was begun, and wants it cancelled then, has it so',
+  async (t) => {
+    const backend = await startBackend(t)
+    const came = Promise.withResolvers<void>()
+    const waiting: Plugin = {
+      name: 'waiting',
+      schema: z.strictObject({}),
+      setup: () => ({
+        begin: (x) => ({
+          async admit() {
+            if (!x.route.metered) return
+            came.resolve()
+            while (!x.hasLeft) await new Promise(setImmediate)
+          },
+        }),
+      }),
+    }
+    const gateway = await startGateway(t, { yaml: chatYaml(backend.url), ownPlugins: [waiting] })
+    const account = await gateway.account(1_000_000)
+    const chat = chatOf(t, gateway, account)
+    const session = await chat.session()
+    const client = new AbortController()
+    const path = `/api/chat/sessions/${session}/messages`
+    const body = { content: 'Hi', on_disconnect: 'cancel' }
+    const sending = gateway.call(path, account.key, body, client.signal)
+    await came.promise
+    client.abort()
+    await t.rejects(sending)
+    const answer = await eventually(async () => {
+      const found = (await chat.messages(session)).find(({ role }) => role === 'assistant')
+      return found && found.status !== 'in_progress' ? found : undefined
+    })
+    t.equal(answer.status, 'cancelled')
+  },
+)

@@ -1,17 +1,37 @@
 // What another process generates, followed through Redis: all of it, in order, to its end, whatever that is.
 
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { keys } from '../../src/redis.ts'
 import { Follower } from '../../src/sessions/follower.ts'
 import { Lost } from '../../src/sessions/lost.ts'
+import { StreamRows } from '../../src/sessions/stream-rows.ts'
+import type { Place } from '../../src/sessions/stream-rows.ts'
 import { framesOf, openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Setup } from '../fixtures/stream.ts'
 import { until } from '../fixtures/until.ts'
 
+/** The rows, of which some reads fail. */
+class Failing extends StreamRows {
+  failures = 0
+  reads = 0
+
+  override async frames(place: Place, from: number) {
+    try {
+      if (this.failures-- > 0) throw new Error('Redis is away')
+      return await super.frames(place, from)
+    } finally {
+      this.reads++
+    }
+  }
+}
+
 async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number } = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start } = opened
+  const { redis, start } = opened
+  const rows = new Failing(opened.options)
   const owned = await start()
   let ends = 0
   const follower = new Follower({
@@ -30,6 +50,7 @@ async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number }
     rows.append(owned, { first, count: next - first, text: frames.slice(first, next).join('') })
   return {
     ...opened,
+    rows,
     owned,
     follower,
     frames,
@@ -130,4 +151,34 @@ t.test('with Redis away for a moment nothing is missing afterwards', async (t) =
   await it.append(2, 4)
   await until(() => it.follower.log.next === 4)
   t.equal(it.follower.log.from(0)?.text, it.frames.slice(0, 4).join(''))
+})
+
+t.test('only failures in a row send readers away', async (t) => {
+  const it = await follow(t)
+  const { log } = it.follower
+  it.follower.leave()
+  await until(() => it.ends === 1)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  it.follower.join()
+  /** The clock stands still while Redis is asked. */
+  const poll = async () => {
+    const before = it.rows.reads
+    mock.timers.tick(200)
+    while (it.rows.reads === before && !log.isBroken) await nextTurn()
+    await nextTurn()
+  }
+  const fail = async (times: number) => {
+    it.rows.failures = times
+    for (let polls = 0; polls < times; polls++) await poll()
+  }
+  await fail(149)
+  await it.append(0, 1)
+  await poll()
+  t.equal(log.next, 1)
+  await fail(149)
+  t.notOk(log.isBroken, 'Redis answered in between')
+  await fail(1)
+  t.ok(log.isBroken)
+  t.equal(it.ends, 2)
 })

@@ -1,6 +1,7 @@
 // One client that reads a stream: it gets exactly what follows its place, through memory and through Redis, one terminal,
 // and costs nobody else anything.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../src/ids.ts'
@@ -200,4 +201,19 @@ t.test('a client that left is given nothing more, and its reader ends', async (t
   const cut = read(t, { log: logOf() })
   cut.reader.cut()
   t.equal(await cut.how, 'cut')
+})
+
+t.test('who has left is given no more comments, and nor is who has the end', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const leaver = read(t, { log: logOf(), heartbeatMs: 1000 })
+  mock.timers.tick(1000)
+  t.equal(leaver.client.text, ':\n')
+  leaver.reader.stop()
+  const cut = read(t, { log: logOf(), heartbeatMs: 1000 })
+  cut.reader.cut()
+  t.equal(await cut.how, 'cut')
+  mock.timers.tick(5000)
+  t.equal(leaver.client.text, ':\n')
+  t.equal(cut.client.text, '')
 })

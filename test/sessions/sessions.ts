@@ -170,3 +170,17 @@ t.test('a list skips sessions that have expired, and forgets them', async (t) =>
   t.equal(await redis.zcard(keys.sessions(ref)), 20)
   t.strictSame(await idsOf(newest), { ids: ids.slice(40), has_more: false })
 })
+
+t.test(
+  'what makes a session smaller is possible beyond the quota, what makes it larger is not',
+  async (t) => {
+    const { book, ref } = await openSessions(t)
+    const { id } = await book.create(ref, { ...full, instructions: 'x'.repeat(10_000) })
+    const quota = { quotaBytes: 1 }
+    const shorter = await book.patch(ref, id, { instructions: 'x' }, quota)
+    t.equal(shorter.instructions, 'x')
+    const longer = book.patch(ref, id, { instructions: 'x'.repeat(1000) }, quota)
+    await t.rejects(longer, { code: 'storage_quota_exceeded' })
+    t.equal((await book.read(ref, id)).instructions, 'x')
+  },
+)

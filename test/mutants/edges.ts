@@ -1,0 +1,146 @@
+// Mutants of what goes in and out: http, plugins, config, backend, chat. Most of them went unnoticed once.
+
+import { one } from './mutant.ts'
+import type { Mutant } from './mutant.ts'
+
+export const edgeMutants: readonly Mutant[] = [
+  one('backend/connections.ts', 'this.#sweeping = undefined', ''),
+  one(
+    'backend/connections.ts',
+    "socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer))",
+    "socket.once('connect', () => clearTimeout(timer))",
+  ),
+  one(
+    'backend/forward.ts',
+    'return await send(attempt, { line, agent: fresh })',
+    'return await send(attempt, { line, agent: reusing })',
+    'backend/connections.ts',
+  ),
+  one('backend/generated.ts', 'if (audioBytes > 0) this.#audioEvents++', ''),
+  one(
+    'backend/request-headers.ts',
+    'if (value !== undefined && !never.has(lower)) out[lower] = value',
+    'if (value !== undefined) out[lower] = value',
+    'backend/forward.ts',
+  ),
+  one(
+    'backend/secrets.ts',
+    'const sorted = [...all].sort((a, b) => b.length - a.length)',
+    'const sorted = [...all].sort((a, b) => a.length - b.length)',
+  ),
+  one(
+    'backend/sending.ts',
+    'return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore',
+    'return this.#req?.reusedSocket === true',
+    'backend/connections.ts',
+  ),
+  one(
+    'backend/targets.ts',
+    'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort((a, b) => a - b)',
+    'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort()',
+  ),
+  one(
+    'backend/usage.ts',
+    'return this.#contentEvents > 0 ? said || undefined : said',
+    'return said',
+  ),
+  one(
+    'backend/usage.ts',
+    'this.#nextCheck = Math.ceil(this.roughTokens * 1.25)',
+    'this.#nextCheck = Infinity',
+  ),
+  one(
+    'chat/address.ts',
+    "return one.startsWith('*.') && host.endsWith(one.slice(1)) && host.length > one.length - 1",
+    "return one.startsWith('*.') && host.endsWith(one.slice(2)) && host.length > one.length - 1",
+  ),
+  one(
+    'chat/backend-status.ts',
+    'return Math.min(Math.max(1, seconds), 3600) * 1000',
+    'return Math.max(1, seconds) * 1000',
+  ),
+  one('chat/deadline.ts', "this.#parent.removeEventListener('abort', this.#onParent)", ''),
+  one(
+    'chat/frames.ts',
+    "return `data: ${data.includes('\\n') ? data.replaceAll('\\n', '\\ndata: ') : data}\\n\\n`",
+    "return `data: ${data.includes('\\n') ? data.replace('\\n', '\\ndata: ') : data}\\n\\n`",
+  ),
+  one(
+    'chat/generation.ts',
+    'maxTokens: row.generates ? outputPerChoice * choices : 0,',
+    'maxTokens: row.generates ? outputPerChoice : 0,',
+  ),
+  one('chat/relay.ts', 'deadline.resume()', ''),
+  one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
+  one(
+    'chat/request.ts',
+    'const done = () => (isSent ? free(counting.body) : undefined)',
+    'const done = () => free(counting.body)',
+  ),
+  one(
+    'chat/request.ts',
+    'if (field !== carrier && scan.members.has(field)) edits.set(field, undefined)',
+    '',
+  ),
+  one(
+    'config/derive.ts',
+    'price.input !== undefined && { price: { cached_input: price.input, ...price } }),',
+    'price.input !== undefined && { price: { ...price, cached_input: price.input } }),',
+  ),
+  one('config/effective.ts', 'if (url.password) url.password = mask', ''),
+  one('config/load.ts', 'report.hide(fitted.secrets)', ''),
+  one('http/client-address.ts', 'if (!isTrusted(address)) break', 'if (!isTrusted(peer)) break'),
+  one('http/connection.ts', "res.once('close', () => due.pipelined--)", ''),
+  one(
+    'http/reply.ts',
+    "isMidBody: isMidBody(res.req) || error.code === 'request_timeout',",
+    'isMidBody: isMidBody(res.req),',
+    'http/server.ts',
+  ),
+  one('http/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
+  one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
+  one(
+    'http/turns.ts',
+    "if (place === 'first') others.unshift(resolve)",
+    "if (place === 'last') others.unshift(resolve)",
+  ),
+  one(
+    'plugins/admin-door.ts',
+    "return name === 'localhost' || name === '[::1]' || /^127(\\.\\d{1,3}){3}$/.test(name)",
+    "return name === 'localhost' || name === '[::1]' || name.startsWith('127.')",
+  ),
+  one(
+    'plugins/admin-keys.ts',
+    'return listOf(rows.slice(-limit), rows.length > limit)',
+    'return listOf(rows.slice(0, limit), rows.length > limit)',
+  ),
+  one(
+    'plugins/admin-once.ts',
+    'if (isRefusal(error)) await accounts.unclaim(name)',
+    'await accounts.unclaim(name)',
+  ),
+  one('plugins/auth.ts', 'return 1 + Math.floor(body.length / 2 ** 20)', 'return 1'),
+  one('plugins/cors.ts', "x.replyHeaders.Vary = 'Origin'", ''),
+  one(
+    'plugins/idempotency.ts',
+    "return route.awaitsFirst === true && Boolean(headers['last-event-id'])",
+    'return false',
+  ),
+  one('plugins/limits.ts', 'await x.caller.proof', ''),
+  one(
+    'plugins/metering.ts',
+    'const least = Math.min(outputTokens, minOutputTokens * choices)',
+    'const least = Math.min(outputTokens, minOutputTokens)',
+  ),
+  one(
+    'plugins/ops.ts',
+    'const isReady = redis.up && ledger.isOpen && !state.draining',
+    'const isReady = redis.up && ledger.isOpen',
+  ),
+  one(
+    'plugins/ops.ts',
+    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)",
+    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens)",
+  ),
+  one('plugins/sessions-send.ts', 'if (x.hasLeft) onLeft()', ''),
+]

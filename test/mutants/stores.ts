@@ -1,0 +1,109 @@
+// Mutants of what is kept: ledger, sessions, files. Most of them went unnoticed once.
+
+import { one } from './mutant.ts'
+import type { Mutant } from './mutant.ts'
+
+export const storeMutants: readonly Mutant[] = [
+  one('files/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
+  one(
+    'files/lua/claim.lua',
+    'wait_ms = math.min(taken_ms * 2 ^ (tries - 1), most_ms)',
+    'wait_ms = taken_ms * 2 ^ (tries - 1)',
+    'files/sweeper.ts',
+  ),
+  one(
+    'files/lua/forget.lua',
+    "call('HINCRBY', storage, 'reserved', int(-number(own)))",
+    '',
+    'files/files.ts',
+  ),
+  one('files/message-files.ts', 'if (row.session !== session) throw notHere(id, param)', ''),
+  one(
+    'ledger/account-keys.ts',
+    'const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))',
+    'const endsAt = nowS + graceS',
+  ),
+  one(
+    'ledger/journal.ts',
+    'const from = isUpwards ? cursor : (recent.at(-1)?.[0] ?? cursor)',
+    'const from = cursor',
+    'ledger/archive.ts',
+  ),
+  one(
+    'ledger/leases.ts',
+    'const ms = Math.min(Math.max(1000, this.#holds.size), this.#options.leaseMs / 3)',
+    'const ms = Math.max(1000, this.#holds.size)',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
+    '',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    'if key.minute ~= minute then key.requests, key.tokens = 0, 0 end',
+    '',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/door.lua',
+    'if #ids == 0 or uptime_ms() < lease then return reap end',
+    'if #ids == 0 then return reap end',
+    'ledger/ledger-lease.ts',
+  ),
+  one(
+    'ledger/lua/prelude.lua',
+    'charge.completion = completion - before.completion',
+    'charge.completion = completion',
+    'ledger/property.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'if account.minute == minute and correction ~= 0 then',
+    'if correction ~= 0 then',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'if number(of_key[1]) == minute and correction ~= 0 then',
+    'if correction ~= 0 then',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    "call('HINCRBY', account_key, 'open:' .. key_id, -1)",
+    '',
+    'ledger/ledger.ts',
+  ),
+  one(
+    'ledger/spool.ts',
+    'await Promise.all(orders.map(append))',
+    'Promise.all(orders.map(append)).catch(() => undefined)',
+  ),
+  one('lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
+  one('sessions/follower.ts', 'this.#failed = 0', ''),
+  one(
+    'sessions/lost.ts',
+    "const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens",
+    'const [prompt = 0, , completion = 0] = tokens',
+  ),
+  one(
+    'sessions/lua/append.lua',
+    "if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end",
+    '',
+    'sessions/stream-rows.ts',
+  ),
+  one(
+    'sessions/lua/patch.lua',
+    'if more > 0 and not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
+    'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
+    'sessions/sessions.ts',
+  ),
+  one(
+    'sessions/lua/remove.lua',
+    "call('HSET', stream, 'cancelled', '1')",
+    '',
+    'sessions/removal.ts',
+  ),
+]
