@@ -176,10 +176,16 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
         log.warn(fields, 'a backend reported more than its request can have used')
       },
       late: () => metrics.lateSettlements.inc(),
+      spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
+      spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
       problem: (message, cause) => log.warn({ err: cause }, message),
     },
   })
-  undo.defer(() => ledger.close())
+  undo.defer(async () => {
+    await ledger.close()
+    const { unwritten: entries } = ledger.spool
+    if (entries > 0) log.error({ entries }, 'the disk refused what the next start is to send again')
+  })
   return ledger
 }
 
@@ -200,7 +206,8 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
     metrics.logLinesDropped.inc(log.dropped - dropped)
     dropped = log.dropped
     metrics.holdsOpen.set(ledger.holdsOpen)
-    metrics.spoolEntries.set(ledger.spooled)
+    metrics.spoolEntries.set(ledger.spool.size)
+    metrics.spoolUnwritten.set(ledger.spool.unwritten)
     metrics.redisUp.set(redis.up ? 1 : 0)
   }, 1000).unref()
   const readOwed = async () => metrics.owed.set(await ledger.debtors.sum())

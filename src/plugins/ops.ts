@@ -43,9 +43,14 @@ function readiness({ redis, ledger, state }: Gateway): Answer {
   const checks = {
     redis: redis.up ? 'ok' : 'not reachable',
     ledger: ledger.isOpen ? 'ok' : 'not open',
+    spool: spoolState(ledger.spool),
     draining: state.draining,
   }
   return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
+}
+
+function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
+  return isFailing ? `the disk takes nothing, ${unwritten} wait in memory` : 'ok'
 }
 
 /** Echoed and logged; visible ASCII only, since it goes out as a header. */

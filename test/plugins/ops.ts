@@ -53,6 +53,7 @@ t.test('every metric of the manual that has a feature is there, with help', asyn
     'holds_open',
     'holds_reaped_total',
     'spool_entries',
+    'spool_unwritten_entries',
     'streams_open',
     'readers_dropped_total',
     'late_settlements_total',
@@ -230,10 +231,10 @@ t.test('connected, but not ready until the ledger has taken up its holds', async
   // To take them up it loads its scripts first.
   await client.acl('SETUSER', 'default', '-script')
   await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-  const shut = { status: 'not ready', redis: 'ok', ledger: 'not open' }
+  const shut = { status: 'not ready', redis: 'ok', ledger: 'not open', spool: 'ok' }
   await until(async () => isDeepStrictEqual(await readiness(), { ...shut, draining: false }))
   await client.acl('SETUSER', 'default', '+script')
-  const open = { status: 'ready', redis: 'ok', ledger: 'ok', draining: false }
+  const open = { status: 'ready', redis: 'ok', ledger: 'ok', spool: 'ok', draining: false }
   await until(async () => isDeepStrictEqual(await readiness(), open))
 })
 
