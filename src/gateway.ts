@@ -33,6 +33,7 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
+import { isOutage } from './scripts.ts'
 import { SharedPool } from './shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -211,11 +212,14 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
     metrics.redisUp.set(redis.up ? 1 : 0)
   }, 1000).unref()
   const readOwed = async () => metrics.owed.set(await ledger.debtors.sum())
-  const unread = (err: unknown) => log.warn({ err }, 'what accounts owe was not read')
+  const notDone = (what: string) => (err: unknown) => {
+    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+  }
+  const unread = notDone('what accounts owe was not read')
   void readOwed().catch(unread)
   const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
   const archive = setInterval(() => {
-    ledger.archive().catch((err: unknown) => log.warn({ err }, 'the journal was not archived'))
+    ledger.archive().catch(notDone('the journal was not archived'))
     ledger.debtors.findAll().catch(unread)
   }, archiveEveryMs).unref()
   undo.defer(() => {
