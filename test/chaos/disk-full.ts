@@ -85,6 +85,23 @@ t.test(
 )
 
 t.test(
+  'a gateway that ends on a full disk, with Redis away, says how much it could not keep',
+  { skip: noFullDisk },
+  async (t) => {
+    const { open, redis, gateway, readings } = await midStreams(t)
+    fillDisk(gateway.pid)
+    await redis.kill()
+    await until(async () => (await readiness(gateway)).redis !== 'ok')
+    open()
+    for (const reading of readings) await reading.end()
+    t.equal(await gateway.stop(), 0)
+    const [line = '{}', ...others] = linesWith(gateway, 'the disk refused')
+    t.same(others, [])
+    t.match(JSON.parse(line), { level: 'error', entries: streams })
+  },
+)
+
+t.test(
   'the disk is full and Redis is there: work goes on, a top-up is refused before it is made',
   { skip: noFullDisk },
   async (t) => {
