@@ -33,10 +33,9 @@ export async function ensureAdminToken(dir: string, given: string): Promise<stri
   const path = join(dir, 'admin-token')
   const fresh = join(dir, `${freshToken}${randomBytes(6).toString('hex')}`)
   try {
-    const file = await open(fresh, 'wx', 0o600)
+    await using file = await open(fresh, 'wx', 0o600)
     await file.writeFile(`${randomBytes(32).toString('base64url')}\n`)
     await file.sync()
-    await file.close()
     await link(fresh, path).catch((error: unknown) => {
       if (!hasCode(error, 'EEXIST')) throw error
     })

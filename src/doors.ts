@@ -20,6 +20,7 @@ import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
 import type { Answer, Route } from './plugin.ts'
+import { isOutage } from './scripts.ts'
 
 export interface Doors {
   readonly public: HttpListener
@@ -115,7 +116,7 @@ function requestHandler(handling: Handling) {
   const { gateway, running, inside } = handling
   const onHookFailure = (plugin: string, err: unknown) => {
     gateway.metrics.hookErrors.inc({ plugin })
-    gateway.log.error({ err, plugin }, 'a hook failed')
+    if (!isOutage(err, gateway.redis)) gateway.log.error({ err, plugin }, 'a hook failed')
   }
   return async (req: IncomingMessage, res: ServerResponse) => {
     const controller = new AbortController()

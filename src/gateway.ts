@@ -33,6 +33,7 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
+import { isOutage } from './scripts.ts'
 import { SharedPool } from './shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -176,10 +177,16 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
         log.warn(fields, 'a backend reported more than its request can have used')
       },
       late: () => metrics.lateSettlements.inc(),
+      spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
+      spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
       problem: (message, cause) => log.warn({ err: cause }, message),
     },
   })
-  undo.defer(() => ledger.close())
+  undo.defer(async () => {
+    await ledger.close()
+    const { unwritten: entries } = ledger.spool
+    if (entries > 0) log.error({ entries }, 'the disk refused what the next start is to send again')
+  })
   return ledger
 }
 
@@ -200,15 +207,19 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
     metrics.logLinesDropped.inc(log.dropped - dropped)
     dropped = log.dropped
     metrics.holdsOpen.set(ledger.holdsOpen)
-    metrics.spoolEntries.set(ledger.spooled)
+    metrics.spoolEntries.set(ledger.spool.size)
+    metrics.spoolUnwritten.set(ledger.spool.unwritten)
     metrics.redisUp.set(redis.up ? 1 : 0)
   }, 1000).unref()
   const readOwed = async () => metrics.owed.set(await ledger.debtors.sum())
-  const unread = (err: unknown) => log.warn({ err }, 'what accounts owe was not read')
+  const notDone = (what: string) => (err: unknown) => {
+    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+  }
+  const unread = notDone('what accounts owe was not read')
   void readOwed().catch(unread)
   const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
   const archive = setInterval(() => {
-    ledger.archive().catch((err: unknown) => log.warn({ err }, 'the journal was not archived'))
+    ledger.archive().catch(notDone('the journal was not archived'))
     ledger.debtors.findAll().catch(unread)
   }, archiveEveryMs).unref()
   undo.defer(() => {

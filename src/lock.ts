@@ -41,8 +41,8 @@ export function tryLockName(name: string): Promise<Lock | undefined> {
 function tryLockFile(dir: string): Lock | undefined {
   const path = join(dir, 'lock')
   const mine = `${path}.${process.pid}`
-  writeFileSync(mine, String(process.pid))
   try {
+    writeFileSync(mine, String(process.pid))
     const owner = readOwner(path)
     if (owner !== undefined && isRunning(owner)) return undefined
     if (owner !== undefined) rmSync(path, { force: true })
@@ -67,10 +67,27 @@ function readOwner(path: string): number | undefined {
 
 /** Also of another user's process. */
 export function isRunning(pid: number): boolean {
+  if (!(pid > 0)) return false // an empty file, as a power cut leaves one: 0 would ask for this process' group
   try {
     process.kill(pid, 0)
     return true
   } catch (error) {
     return hasCode(error, 'EPERM')
+  }
+}
+
+/**
+ * Tells a process from others that had or will have its pid: after a restart of the machine, or in a container, where each
+ * gateway is 1. '' where the system does not say.
+ */
+export function startOf(pid: number): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8)
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // Behind the program's name, which may have any characters: the 22nd field, ticks from the boot to the start.
+    const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+    return `${boot}.${ticks}`
+  } catch {
+    return ''
   }
 }

@@ -82,6 +82,10 @@ export function createMetrics(version: string) {
     holdsOpen: gauge('holds_open', 'Holds of this process that are not settled.'),
     holdsReaped: counter('holds_reaped_total', 'Expired holds charged by their last checkpoint.'),
     spoolEntries: gauge('spool_entries', 'Ledger writes waiting on disk.'),
+    spoolUnwritten: gauge(
+      'spool_unwritten_entries',
+      'Those that wait in memory, since the disk refuses.',
+    ),
     logLinesDropped: counter('log_lines_dropped_total', 'Log lines that nobody took in time.'),
     streamsOpen: gauge('streams_open', 'Streams being written.', 'kind'),
     readersDropped: counter('readers_dropped_total', 'Readers dropped because they took nothing.'),

@@ -7,6 +7,7 @@ import { Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
 import type { RedisConfig } from './config/config.ts'
 import type { Log } from './log.ts'
+import { RedisOutage, hopeless, textOf } from './redis-outage.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
@@ -75,6 +76,8 @@ export const keys = {
 export interface RedisLink {
   readonly client: Redis
   readonly up: boolean
+  /** What the log tells of it; and whether it is there and refuses to write. */
+  readonly outage: Pick<RedisOutage, 'refuses' | 'count'>
   /** Resolves when what this turn has sent so far is on the wire: at its end, where it leaves together. Never rejects. */
   written(): Promise<void>
   /** Called at every later (re)connect, in the order of registration, before any event that arrives after it. Must not throw. */
@@ -100,12 +103,13 @@ export async function connect(
   config: RedisConfig,
   options: ConnectOptions = {},
 ): Promise<RedisLink> {
-  const client = new Redis(clientOptions(config, options))
+  const closing = { asked: false }
+  const outage = new RedisOutage({ log: options.log, closing, probeKey: keys.accounts })
+  const client = new Redis(clientOptions(config, options, outage))
   client.on('error', forgetArguments)
   const writes: Writes = { written: () => Promise.resolve() }
   client.on('ready', () => void (writes.written = joinWrites(client)))
-  const closing = { asked: false }
-  report(client, { log: options.log, closing })
+  outage.watch(client)
   try {
     await firstReady(client, options.waitMs ?? 10_000)
   } catch (error) {
@@ -115,12 +119,13 @@ export async function connect(
     const address = where ?? `${client.options.host}:${client.options.port}`
     throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
   }
-  return linkTo(client, { closing, writes })
+  return linkTo(client, { closing, writes, outage })
 }
 
 function clientOptions(
   config: RedisConfig,
   { embeddedSocket, commandTimeoutMs = 2000 }: ConnectOptions,
+  outage: RedisOutage,
 ): RedisOptions {
   return {
     ...address(config, embeddedSocket),
@@ -141,6 +146,7 @@ function clientOptions(
     // Called for every error reply: an old master that became a replica stays one on this connection.
     reconnectOnError(error) {
       forgetArguments(error)
+      outage.answered(error.message)
       return error.message.includes('READONLY')
     },
     // It sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait 9.3 ms (p50) instead
@@ -202,9 +208,6 @@ function forgetArguments(error: Error): void {
   if ('command' in error) delete error.command
 }
 
-/** What a retry can't heal. A failed SELECT even leads to a connection that works, on the wrong database. */
-const hopeless = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|DB index|invalid DB))/
-
 function firstReady(client: Redis, waitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let last = new Error(`no answer within ${waitMs} ms`)
@@ -216,6 +219,7 @@ function firstReady(client: Redis, waitMs: number): Promise<void> {
     }
     const onError = (error: Error) => {
       last = error
+      // A failed SELECT even leads to a connection that works, on the wrong database.
       if (hopeless.test(error.message)) onEnd()
     }
     const onReady = () => settle(resolve)
@@ -225,44 +229,13 @@ function firstReady(client: Redis, waitMs: number): Promise<void> {
   })
 }
 
-interface Reporting {
-  readonly log: ConnectOptions['log']
-  readonly closing: { readonly asked: boolean }
-}
-
-/** Says what happens to the connection, and each reason once an outage. */
-function report(client: Redis, { log, closing }: Reporting): void {
-  let wasUp = false
-  let reason = ''
-  client.on('error', (error: Error) => {
-    if (!closing.asked && textOf(error) !== reason) {
-      reason = textOf(error)
-      log?.warn({ reason }, 'Redis: a connection failed')
-    }
-  })
-  client.on('close', () => {
-    if (wasUp && !closing.asked) log?.warn({}, 'Redis is away: work that needs it is refused')
-    wasUp = false
-  })
-  client.on('ready', () => {
-    log?.info({}, 'Redis is connected')
-    wasUp = true
-    reason = ''
-  })
-}
-
-/** An AggregateError (one refusal for each of a host's addresses) has no message of its own. */
-function textOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
-  return error instanceof Error ? error.message : String(error)
-}
-
 interface LinkParts {
   readonly closing: { asked: boolean }
   readonly writes: Writes
+  readonly outage: RedisOutage
 }
 
-function linkTo(client: Redis, { closing, writes }: LinkParts): RedisLink {
+function linkTo(client: Redis, { closing, writes, outage }: LinkParts): RedisLink {
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -273,6 +246,7 @@ function linkTo(client: Redis, { closing, writes }: LinkParts): RedisLink {
   })
   return {
     client,
+    outage,
     get up() {
       return wasUp && client.status === 'ready' // the status alone is earlier than onReady's listeners
     },

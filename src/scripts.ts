@@ -8,7 +8,7 @@ import { GatewayError, hasCode } from './errors.ts'
 import type { RedisLink } from './redis.ts'
 
 /** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
-export type ScriptLink = Omit<RedisLink, 'close' | 'written'>
+export type ScriptLink = Omit<RedisLink, 'close' | 'written' | 'outage'>
 
 /** A folder of Lua: each script with the files that stand before it, so that none pays for functions it does not use. */
 export interface ScriptLibrary<Name extends string> {
@@ -119,6 +119,14 @@ export function wasRefused(error: unknown): boolean {
     error.cause instanceof Error &&
     error.cause.name === 'ReplyError'
   )
+}
+
+/** The log has said once that Redis is away, or refuses to write. */
+export function isOutage(error: unknown, { outage }: Pick<RedisLink, 'outage'>): boolean {
+  if (!(error instanceof GatewayError) || error.code !== 'ledger_unavailable') return false
+  // An answer that none of our scripts should give.
+  if (error.cause instanceof TypeError) return false
+  return !wasRefused(error) || outage.refuses !== undefined
 }
 
 /** No reply came: it may have run. */

@@ -2,11 +2,11 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, symlink } from 'node:fs/promises'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { lockDataFolder, tryLockName } from '../src/lock.ts'
+import { isRunning, lockDataFolder, startOf, tryLockName } from '../src/lock.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 
 for (const platform of ['linux', 'darwin'] as const) {
@@ -57,3 +57,27 @@ t.test('of many that want a name at once, one gets it', async (t) => {
   t.equal(held.length, 1)
   await Promise.all(held.map((lock) => lock.release()))
 })
+
+t.test("darwin: a lock file that a power cut left empty is nobody's", async (t) => {
+  const folder = await tempDir(t)
+  await writeFile(join(folder, 'lock'), '')
+  const lock = await lockDataFolder(folder, { platform: 'darwin' })
+  await lock.release()
+  t.notOk(isRunning(0))
+})
+
+t.test(
+  'the start of a process is the same each time, and another for another one',
+  { skip: process.platform === 'linux' ? false : 'only Linux tells' },
+  async (t) => {
+    const other = spawn('sleep', ['60'])
+    t.teardown(() => other.kill('SIGKILL'))
+    const own = startOf(process.pid)
+    t.match(own, /^[0-9a-f]{8}\.\d+$/)
+    t.equal(startOf(process.pid), own)
+    t.not(startOf(other.pid ?? 0), own)
+    other.kill('SIGKILL')
+    await once(other, 'exit')
+    t.equal(startOf(other.pid ?? 0), '')
+  },
+)

@@ -22,6 +22,7 @@ t.test('each source with code in it has a test of the same path', async (t) => {
 const broad: readonly string[] = [
   'ledger/forgotten.ts',
   'ledger/ledger-away.ts',
+  'ledger/ledger-disk.ts',
   'ledger/ledger-lease.ts',
   'ledger/property.ts',
 ]

@@ -3,8 +3,9 @@
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { createRoom } from '../room.ts'
+import type { RedisLink } from '../redis.ts'
 import type { ScriptLink } from '../scripts.ts'
-import { createScripts } from '../scripts.ts'
+import { createScripts, isOutage } from '../scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { createFileBook } from './files.ts'
 import { fileScripts } from './library.ts'
@@ -13,7 +14,7 @@ import type { Shelf } from './shelf.ts'
 import { createSweeper } from './sweeper.ts'
 
 export interface ShelfParts {
-  readonly redis: ScriptLink
+  readonly redis: ScriptLink & Pick<RedisLink, 'outage'>
   readonly store: ObjectStore
   readonly metrics: Pick<Metrics, 'redisSeconds'>
   readonly log: Pick<Log, 'warn'>
@@ -34,7 +35,9 @@ export async function openShelf({ redis, store, metrics, log }: ShelfParts): Pro
   const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
   const sweeper = createSweeper({
     ...parts,
-    onProblem: ({ what, ref, error }) => log.warn({ err: error, what, ref }, 'not swept yet'),
+    onProblem({ what, ref, error }) {
+      if (!isOutage(error, redis)) log.warn({ err: error, what, ref }, 'not swept yet')
+    },
   })
   return { shelf: createShelf(createFileBook(parts), store), close: () => sweeper.close() }
 }

@@ -7,6 +7,9 @@ export interface LedgerEvents {
   /** A backend reported so many balance tokens more than its request can have used. */
   implausible?(report: ImplausibleReport): void
   late?(): void
+  /** The disk takes no ledger writes: those that need it wait in memory. */
+  spoolFailed?(cause: unknown): void
+  spoolWorks?(failedMs: number): void
   problem?(message: string, cause: unknown): void
 }
 

@@ -27,13 +27,18 @@ export function createGate(link: ScriptLink, { events, connected, recover }: Gat
   const open = async () => {
     const mine = ++connection
     isOpen = false
+    let said = ''
     while (!isStopped && link.up && mine === connection) {
       try {
         await recover()
         isOpen = mine === connection
         return
       } catch (error) {
-        events.problem?.('The ledger could not be taken up again', error)
+        // Once for each reason. That the connection is lost meanwhile is told by others.
+        if (link.up && String(error) !== said) {
+          said = String(error)
+          events.problem?.('The ledger could not be taken up again', error)
+        }
         await new Promise((resolve) => setTimeout(resolve, 100).unref())
       }
     }

@@ -30,7 +30,7 @@ import { ledgerScripts } from './library.ts'
 import { sendOrder } from './orders.ts'
 import type { SettleOrder } from './orders.ts'
 import { Outbox } from './outbox.ts'
-import { createScripts, isUnclear, numberAt } from '../scripts.ts'
+import { createScripts, isUnclear, numberAt, unavailable } from '../scripts.ts'
 import type { ScriptLink, Reply } from '../scripts.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
@@ -61,7 +61,9 @@ const dayMs = 86_400_000
 const takeUpMs = 5000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
-  const parts = partsOf(options, await openSpool(options.spoolDir))
+  const { spoolDir, events } = options
+  const told = { failed: events?.spoolFailed, works: events?.spoolWorks }
+  const parts = partsOf(options, await openSpool(spoolDir, told))
   parts.outbox.adopt(await parts.spool.takeOver())
   const ledger = new Ledger(parts)
   await ledger.open()
@@ -142,9 +144,9 @@ export class Ledger {
     await Promise.race([this.#gate.start(), bound])
   }
 
-  /** Whether new work is admitted: not while Redis is away, nor until this process has taken up its holds again. */
+  /** Whether paid work is admitted: not while Redis is away, until this process has taken up its holds, or with a full spool. */
   get isOpen(): boolean {
-    return this.#gate.isOpen
+    return this.#gate.isOpen && !this.#parts.spool.isFull
   }
 
   get leaseMs(): number {
@@ -155,8 +157,9 @@ export class Ledger {
     return this.#leases.size
   }
 
-  get spooled(): number {
-    return this.#parts.spool.size
+  /** What waits on disk, or in memory while the disk refuses. */
+  get spool(): Pick<Spool, 'size' | 'unwritten' | 'isFailing'> {
+    return this.#parts.spool
   }
 
   /** Which accounts owe something, and how much in all. */
@@ -176,6 +179,7 @@ export class Ledger {
 
   async admit(request: AdmitRequest): Promise<Hold> {
     this.#gate.pass()
+    if (this.#parts.spool.isFull) throw unavailable(new Error('too much waits for the disk'))
     const { ref, hmac, holdId } = request
     try {
       const hold = await this.#parts.door.admit(request)
@@ -263,6 +267,7 @@ export class Ledger {
 
   async #upkeep(): Promise<void> {
     const { link, outbox, spool, connected } = this.#parts
+    await spool.retry()
     // An idle gateway gets no replies; without one nothing ages.
     if (link.up && outbox.size > 0) await link.client.ping().then(connected.good)
     await outbox.sweep()

@@ -26,7 +26,8 @@ interface Entry {
   /** Redis said yes to it at least once. */
   wasAnswered: boolean
   answeredAtMs: number
-  isOnDisk: boolean
+  /** The spool has it: on disk, or in memory for as long as the disk refuses. */
+  isSpooled: boolean
 }
 
 /** Redis answered with an error, or did not answer. */
@@ -46,6 +47,7 @@ export class Outbox {
   #answered: (Entry | undefined)[] = []
   #oldest = 0
   #sending = 0
+  #isLateRefused = false
   #onIdle: (() => void)[] = []
 
   constructor(options: OutboxOptions) {
@@ -77,13 +79,15 @@ export class Outbox {
 
   /** Resolves with Redis' answer when a credit that was made is on disk. Rejects where Redis is away: then nothing is kept. */
   async credit(order: CreditOrder): Promise<Reply> {
-    const { isUp, send } = this.#options
+    const { isUp, send, spool } = this.#options
     if (!isUp()) throw unavailable()
+    // Better not made than made and not said so.
+    if (spool.isFailing) throw unavailable(new Error('the spool can not be written'))
     const reply = await this.#counted(send(order))
     if (reply.word !== 'ok') return reply
     const entry = newEntry(order)
     this.#keepAnswered(entry)
-    await this.#keepOnDisk(entry).catch((error: unknown) => {
+    await this.#spool(entry).catch((error: unknown) => {
       throw unavailable(error)
     })
     return reply
@@ -94,7 +98,7 @@ export class Outbox {
     for (const order of orders) {
       const key = orderKey(order)
       if (this.#open.has(key)) continue
-      const entry = { ...newEntry(order), isOnDisk: true }
+      const entry = { ...newEntry(order), isSpooled: true }
       this.#open.set(key, entry)
       this.#waiting.set(key, entry)
     }
@@ -128,7 +132,7 @@ export class Outbox {
   /** All that is kept goes to the disk, for the next start. */
   async park(): Promise<void> {
     const all = [...this.#kept(), ...this.#open.values()]
-    await Promise.allSettled(all.map((entry) => this.#keepOnDisk(entry)))
+    await Promise.allSettled(all.map((entry) => this.#spool(entry)))
   }
 
   #kept(): Entry[] {
@@ -151,7 +155,7 @@ export class Outbox {
     try {
       const reply = await this.#counted(send(entry.order))
       this.#open.delete(key)
-      if (reply.word !== 'ok') await this.#giveUp(entry)
+      if (reply.word !== 'ok') await this.#giveUp(key, entry)
       else {
         this.#keepAnswered(entry)
         if (entry.order.kind === 'settle') onSettled(reply, entry.order)
@@ -177,9 +181,7 @@ export class Outbox {
     entry.isAnswered = false
     this.#open.set(key, entry)
     this.#waiting.set(key, entry)
-    this.#keepOnDisk(entry).catch((error: unknown) =>
-      this.#options.onProblem('A ledger write waits in memory only', error),
-    )
+    this.#spool(entry).catch(() => undefined) // told by the spool itself, which keeps it in memory
   }
 
   #keepAnswered(entry: Entry): void {
@@ -203,32 +205,32 @@ export class Outbox {
   }
 
   /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
-  async #giveUp(entry: Entry): Promise<void> {
+  async #giveUp(key: string, entry: Entry): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false
     if (!entry.wasAnswered) {
-      await spool
-        .late(entry.order)
-        .catch((error: unknown) => onProblem('late.ndjson could not be written', error))
+      try {
+        await spool.late(entry.order)
+      } catch (error) {
+        if (!this.#isLateRefused) onProblem('late.ndjson could not be written', error)
+        this.#isLateRefused = true
+        return this.#wait(key, entry)
+      }
+      this.#isLateRefused = false
       onLate(entry.order)
     }
     this.#leaveDisk(entry)
   }
 
-  async #keepOnDisk(entry: Entry): Promise<void> {
-    if (entry.isOnDisk) return
-    entry.isOnDisk = true
+  async #spool(entry: Entry): Promise<void> {
+    if (entry.isSpooled) return
+    entry.isSpooled = true
     const { order, wasAnswered } = entry
-    try {
-      await this.#options.spool.append(wasAnswered ? { ...order, wasAnswered } : order)
-    } catch (error) {
-      entry.isOnDisk = false
-      throw error
-    }
+    await this.#options.spool.append(wasAnswered ? { ...order, wasAnswered } : order)
   }
 
   #leaveDisk(entry: Entry): void {
-    if (entry.isOnDisk) this.#options.spool.remove(orderKey(entry.order))
+    if (entry.isSpooled) this.#options.spool.remove(orderKey(entry.order))
   }
 }
 
@@ -238,6 +240,6 @@ function newEntry(order: Order): Entry {
     isAnswered: false,
     wasAnswered: order.wasAnswered === true,
     answeredAtMs: 0,
-    isOnDisk: false,
+    isSpooled: false,
   }
 }

@@ -1,35 +1,59 @@
 // One append-only ndjson file: lines by key, and what is done, until only what is live is written anew. One write and one
-// fsync for all that waits. Knows nothing of orders, nor of other processes' files.
+// fsync for all that waits. While the disk takes nothing, lines stay in memory, and are written when it has room again.
+// Knows nothing of orders, nor of other processes' files.
 
-import { open, rename, stat, unlink } from 'node:fs/promises'
+import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 
 const compactAboveBytes = 4 * 1024 * 1024
+/** So much has to fit before the disk counts as having room again: it would be full after the next line. */
+const probe = Buffer.alloc(64 * 1024, ' ')
+
+/** Told once when the disk begins to refuse, and once when it is over. */
+export interface SpoolEvents {
+  failed?(cause: unknown): void
+  works?(failedMs: number): void
+}
 
 interface Waiting {
   readonly text: string
+  /** Of a line. */
+  readonly key?: string
+  /** Whether a disk that refused is to be tried. */
+  readonly isRetry?: boolean
   done(): void
   failed(error: unknown): void
 }
 
+interface Fault {
+  readonly error: unknown
+  readonly since: number
+}
+
 export class SpoolFile {
   readonly path: string
+  readonly #events: SpoolEvents
   readonly #live = new Map<string, string>()
+  /** Keys of those that are in memory alone, since the disk refused them. */
+  readonly #unwritten = new Set<string>()
   #file: FileHandle
   #waiting: Waiting[] = []
   #flushing: Promise<void> | undefined
   #bytes = 0
   #compactAtBytes = compactAboveBytes
+  /** Another process has it: what is live goes to a new one. */
+  #isTaken = false
   /** A write failed: the file may end in half a line, which would spoil the next one. */
-  #isTorn = false
+  #fault: Fault | undefined
 
-  static async create(path: string): Promise<SpoolFile> {
-    return new SpoolFile(path, await open(path, 'ax', 0o600))
+  static async create(path: string, events: SpoolEvents = {}): Promise<SpoolFile> {
+    return new SpoolFile(path, await open(path, 'ax', 0o600), events)
   }
 
-  constructor(path: string, file: FileHandle) {
+  constructor(path: string, file: FileHandle, events: SpoolEvents = {}) {
     this.path = path
     this.#file = file
+    this.#events = events
   }
 
   /** Lines that are live. */
@@ -37,16 +61,27 @@ export class SpoolFile {
     return this.#live.size
   }
 
-  /** Resolves when the line is on the disk. */
+  /** Those of them that are not on the disk, since it refused them. */
+  get unwritten(): number {
+    return this.#unwritten.size
+  }
+
+  /** The disk refuses; it is tried again by `retry` alone. */
+  get isFailing(): boolean {
+    return this.#fault !== undefined
+  }
+
+  /** Resolves when the line is on the disk. Where it rejects, the line waits in memory until the disk has room. */
   write(key: string, line: string): Promise<void> {
     this.#live.set(key, line)
-    return this.#push(`${line}\n`)
+    return this.#push({ key, text: `${line}\n` })
   }
 
   remove(key: string): void {
+    this.#unwritten.delete(key)
     // Losing this line costs a replay, no more.
     if (this.#live.delete(key)) {
-      this.#push(`${JSON.stringify({ done: key })}\n`).catch(() => undefined)
+      this.#push({ text: `${JSON.stringify({ done: key })}\n` }).catch(() => undefined)
     }
   }
 
@@ -58,19 +93,29 @@ export class SpoolFile {
       this.#file.stat(),
       stat(this.path).catch(() => undefined),
     ])
+    if (found?.ino === own.ino) return
     // Taken although we live, after a long freeze: go on in a file of the same name.
-    if (found?.ino !== own.ino) await this.#rewrite()
+    this.#isTaken = true
+    await this.#push({ text: '' })
+  }
+
+  /** Tries a disk that refused. Never rejects: what comes of it is told by the events. */
+  async retry(): Promise<void> {
+    if (this.#fault) await this.#push({ text: '', isRetry: true }).catch(() => undefined)
   }
 
   async close(): Promise<void> {
     await this.#flushing
+    await this.retry()
     const isEmpty = this.#live.size === 0
     await this.#file.close()
     if (isEmpty) await unlink(this.path).catch(() => undefined)
   }
 
-  #push(text: string): Promise<void> {
-    const written = new Promise<void>((done, failed) => this.#waiting.push({ text, done, failed }))
+  #push(item: Omit<Waiting, 'done' | 'failed'>): Promise<void> {
+    const written = new Promise<void>((done, failed) =>
+      this.#waiting.push({ ...item, done, failed }),
+    )
     this.#flushing ??= this.#flush()
     return written
   }
@@ -80,37 +125,70 @@ export class SpoolFile {
       const batch = this.#waiting
       this.#waiting = []
       try {
-        await this.#writeBatch(batch.map(({ text }) => text).join(''))
+        await this.#writeBatch(batch)
+        this.#works()
         for (const { done } of batch) done()
       } catch (error) {
-        this.#isTorn = true
+        this.#fails(error, batch)
         for (const { failed } of batch) failed(error)
       }
     }
     this.#flushing = undefined
   }
 
-  async #writeBatch(text: string): Promise<void> {
-    const isLarge = this.#bytes > this.#compactAtBytes
-    if (this.#live.size === 0 || isLarge || this.#isTorn) await this.#rewrite()
-    else {
-      await this.#file.appendFile(text)
-      this.#bytes += Buffer.byteLength(text)
+  #works(): void {
+    if (!this.#fault) return
+    this.#events.works?.(performance.now() - this.#fault.since)
+    this.#fault = undefined
+    this.#unwritten.clear()
+  }
+
+  #fails(error: unknown, batch: readonly Waiting[]): void {
+    for (const { key } of batch) {
+      if (key !== undefined && this.#live.has(key)) this.#unwritten.add(key)
     }
+    if (this.#fault) return
+    this.#fault = { error, since: performance.now() }
+    this.#events.failed?.(error)
+  }
+
+  async #writeBatch(batch: readonly Waiting[]): Promise<void> {
+    if (this.#fault && !batch.some(({ isRetry }) => isRetry)) throw this.#fault.error
+    const isLarge = this.#bytes > this.#compactAtBytes
+    if (this.#live.size === 0 || isLarge || this.#isTaken || this.#fault) return this.#rewrite()
+    const text = batch.map((one) => one.text).join('')
+    await this.#file.appendFile(text)
+    this.#bytes += Buffer.byteLength(text)
     await this.#file.datasync()
   }
 
   /** Only what is live; the new file is whole before it takes the old one's place. */
   async #rewrite(): Promise<void> {
     const text = [...this.#live.values()].map((line) => `${line}\n`).join('')
-    const fresh = await open(`${this.path}.new`, 'w', 0o600)
-    await fresh.appendFile(text)
-    await fresh.datasync()
-    await rename(`${this.path}.new`, this.path)
-    await this.#file.close()
+    const path = `${this.path}.new`
+    const fresh = await open(path, 'w', 0o600)
+    try {
+      if (this.#fault) await proveRoom(fresh)
+      await fresh.appendFile(text)
+      await fresh.datasync()
+      await rename(path, this.path)
+    } catch (error) {
+      await fresh.close().catch(() => undefined) // its disk has told already
+      await rm(path, { force: true }).catch(() => undefined) // it is written anew in any case
+      throw error
+    }
+    const old = this.#file
     this.#file = fresh
-    this.#isTorn = false
+    this.#isTaken = false
     this.#bytes = Buffer.byteLength(text)
     this.#compactAtBytes = Math.max(compactAboveBytes, 2 * this.#bytes)
+    await old.close().catch(() => undefined) // nothing in it is needed any more
   }
+}
+
+async function proveRoom(file: FileHandle): Promise<void> {
+  const { bytesWritten } = await file.write(probe, 0, probe.length, 0)
+  if (bytesWritten < probe.length) throw new Error('the disk has hardly any room')
+  await file.datasync()
+  await file.truncate(0)
 }

@@ -2,22 +2,31 @@
 // One append-only ndjson file a process; what a dead process left is taken over by an exclusive rename.
 // A file that is taken although its process lives does no harm: every order is idempotent by its id.
 
-import { mkdir, open, readFile, readdir, rename, stat, unlink } from 'node:fs/promises'
+import { mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { basename, join } from 'node:path'
-import { isRunning } from '../lock.ts'
+import { isRunning, startOf } from '../lock.ts'
 import type { Order } from './orders.ts'
 import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'
+import type { SpoolEvents } from './spool-file.ts'
 
 export interface Spool {
-  /** Orders on disk that are not done. */
+  /** Orders that are not done. */
   readonly size: number
-  /** Resolves when the order is on the disk. */
+  /** Those of them that wait in memory, since the disk refuses. */
+  readonly unwritten: number
+  /** The disk refuses what is appended. */
+  readonly isFailing: boolean
+  /** So many wait in memory that no more should come. */
+  readonly isFull: boolean
+  /** Resolves when the order is on the disk; where it rejects, the order waits in memory until the disk has room. */
   append(order: Order): Promise<void>
   /** The order needs to be kept no longer. */
   remove(key: string): void
+  /** Tries a disk that refused. */
+  retry(): Promise<void>
   /** Orders of dead processes; they are in this process' file before theirs is gone. */
   takeOver(): Promise<readonly Order[]>
   /** A settlement that came too late to be charged, for the operator to look at. */
@@ -31,58 +40,101 @@ export interface Spool {
 
 /** A live process touches its file every 10 s. Where its pid can't be asked for, this long a silence means death. */
 const staleMs = 60_000
+/** A few MB. Work that runs may add as many as it has holds. */
+const mostUnwritten = 10_000
 const lateName = 'late.ndjson'
 
-export async function openSpool(dir: string): Promise<Spool> {
+export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<Spool> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
-  const own = await SpoolFile.create(newPath(dir))
+  const own = await SpoolFile.create(newPath(dir), events)
   const append = (order: Order) => own.write(orderKey(order), JSON.stringify(order))
+  /** Taken from the dead while the disk refused: to be removed when this process' file has what is in them. */
+  const taken = new Set<string>()
+  const removeTaken = async () => {
+    if (own.isFailing) return
+    for (const path of taken) await rm(path, { force: true })
+    taken.clear()
+  }
+  let late: Promise<void> = Promise.resolve()
   return {
     get size() {
       return own.size
     },
+    get unwritten() {
+      return own.unwritten
+    },
+    get isFailing() {
+      return own.isFailing
+    },
+    get isFull() {
+      return own.unwritten >= mostUnwritten
+    },
     append,
     remove: (key) => own.remove(key),
+    async retry() {
+      await own.retry()
+      await removeTaken()
+    },
     async takeOver() {
-      const taken: Order[] = []
+      const found: Order[] = []
       for (const name of await readdir(dir)) {
-        if (name === basename(own.path) || !(await isAbandoned(dir, name))) continue
+        const isOwn = name === basename(own.path) || taken.has(join(dir, name))
+        if (isOwn || !(await isAbandoned(dir, name))) continue
         const path = await take(dir, name)
         if (path === undefined) continue
         const orders = parseSpool(await readFile(path, 'utf8'))
-        await Promise.all(orders.map(append))
-        await unlink(path)
-        taken.push(...orders)
+        // What the disk refuses stays in the file that was taken.
+        const written = Promise.all(orders.map(append))
+        await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))
+        found.push(...orders)
       }
-      return taken
+      return found
     },
-    late: (order) => appendLine(join(dir, lateName), JSON.stringify(order)),
+    late(order) {
+      const line = `${JSON.stringify(order)}\n`
+      const written = late.then(() => appendWhole(join(dir, lateName), line))
+      late = written.catch(() => undefined)
+      return written
+    },
     async countLate() {
       const text = await readFile(join(dir, lateName), 'utf8').catch(() => '')
       return text.split('\n').length - 1
     },
     touch: () => own.touch(),
-    close: () => own.close(),
+    async close() {
+      await own.close()
+      await removeTaken()
+    },
   }
 }
 
 const host = hostname().replaceAll(/[^\w.]/g, '_')
 
 function newPath(dir: string): string {
-  return join(dir, `spool-${host}-${process.pid}-${randomBytes(6).toString('hex')}.ndjson`)
+  const owner = `${host}-${process.pid}-${startOf(process.pid)}`
+  return join(dir, `spool-${owner}-${randomBytes(6).toString('hex')}.ndjson`)
 }
 
 async function isAbandoned(dir: string, name: string): Promise<boolean> {
-  const match = /^spool-(.+)-(\d+)-[0-9a-f]+\.ndjson$/.exec(name)
+  const match = /^spool-([^-]+)-(\d+)-(?:([^-]*)-)?[0-9a-f]+\.ndjson$/.exec(name)
   if (!match) return false
-  if (match[1] === host && !isRunning(Number(match[2]))) return true
+  const [, owner, pid, start] = match
+  if (owner === host && !isAlive(Number(pid), start)) return true
   const found = await stat(join(dir, name)).catch(() => undefined)
   return found !== undefined && Date.now() - found.mtimeMs > staleMs
+}
+
+/** By its pid alone where the system says no more. */
+function isAlive(pid: number, start = ''): boolean {
+  if (!isRunning(pid)) return false
+  const found = startOf(pid)
+  return start === '' || found === '' || found === start
 }
 
 /** Only one process wins this; the others find the name gone. */
 async function take(dir: string, name: string): Promise<string | undefined> {
   const path = newPath(dir)
+  await rm(join(dir, `${name}.new`), { force: true })
   return rename(join(dir, name), path).then(
     () => path,
     () => undefined,
@@ -104,11 +156,18 @@ function parseSpool(text: string): readonly Order[] {
   return [...live.values()]
 }
 
-async function appendLine(path: string, line: string): Promise<void> {
+/** All of it or nothing: half a line would spoil the next one. */
+async function appendWhole(path: string, line: string): Promise<void> {
   const file = await open(path, 'a', 0o600)
   try {
-    await file.appendFile(`${line}\n`)
-    await file.datasync()
+    const { size } = await file.stat()
+    try {
+      await file.appendFile(line)
+      await file.datasync()
+    } catch (error) {
+      await file.truncate(size)
+      throw error
+    }
   } finally {
     await file.close()
   }

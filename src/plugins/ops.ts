@@ -6,7 +6,7 @@ import type { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Answer, Plugin, Route } from '../plugin.ts'
-import { wasRefused } from '../scripts.ts'
+import { isOutage } from '../scripts.ts'
 
 const schema = z.strictObject({})
 
@@ -39,13 +39,19 @@ function json(status: number, body: object): Answer {
 }
 
 function readiness({ redis, ledger, state }: Gateway): Answer {
-  const isReady = redis.up && ledger.isOpen && !state.draining
+  const { refuses } = redis.outage
+  const isReady = redis.up && !refuses && ledger.isOpen && !state.draining
   const checks = {
-    redis: redis.up ? 'ok' : 'not reachable',
+    redis: refuses ? `refuses to write (${refuses})` : redis.up ? 'ok' : 'not reachable',
     ledger: ledger.isOpen ? 'ok' : 'not open',
+    spool: spoolState(ledger.spool),
     draining: state.draining,
   }
   return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
+}
+
+function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
+  return isFailing ? `the disk takes nothing, ${unwritten} wait in memory` : 'ok'
 }
 
 /** Echoed and logged; visible ASCII only, since it goes out as a header. */
@@ -65,11 +71,12 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   metrics.httpRequests.inc({ route: x.route.path, method: methodLabel(x), status: outcome.status })
   metrics.httpDuration.observe({ route: x.route.path }, seconds)
   if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
+  if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
   if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
   // What asks every few seconds would bury the rest.
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
-  gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, seconds), 'request')
+  gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, { gateway, seconds }), 'request')
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
@@ -117,7 +124,12 @@ function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }
 
-function line(x: Exchange, outcome: Outcome, seconds: number): object {
+interface Seen {
+  readonly gateway: Gateway
+  readonly seconds: number
+}
+
+function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object {
   const { error } = outcome
   const { facts } = x
   return {
@@ -145,13 +157,13 @@ function line(x: Exchange, outcome: Outcome, seconds: number): object {
     cost: facts.cost,
     ...(outcome.clientLeft ? { client_left: true } : {}),
     ...(error ? { code: error.code, source: error.source } : {}),
-    ...(error?.cause && isSurprise(error) ? { err: error.cause } : {}),
+    ...(error?.cause && isSurprise(error, gateway) ? { err: error.cause } : {}),
   }
 }
 
 /** While Redis is away every request is refused for the same reason, which the log has said once. */
-function isSurprise(error: GatewayError): boolean {
-  return error.status >= 500 && (error.code !== 'ledger_unavailable' || wasRefused(error))
+function isSurprise(error: GatewayError, { redis }: Gateway): boolean {
+  return error.status >= 500 && !isOutage(error, redis)
 }
 
 /** To the microsecond. */

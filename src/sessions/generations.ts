@@ -99,12 +99,14 @@ export class Generations {
     const { rows, replayBytes, firstEventMs } = this.#options
     const cancel = () => stop(new GatewayError('message_cancelled'))
     const onLost = () => stop(new GatewayError('upstream_incomplete'))
+    const onForgotten = () => stop(new GatewayError('session_not_found'))
     const recording = new Recording({
       owned: start.owned,
       rows,
       replayBytes,
       onCancel: cancel,
       onLost,
+      onForgotten,
     })
     const generation = begin(x, { ...start.options, grammar: recording })
     const { deadline, meter } = generation

@@ -1,6 +1,7 @@
 // A message that this process generates: what the relay gives out goes to the readers here at once, and to Redis in
 // batches, never a flight a token. With Redis away frames wait in memory, bounded, and are written when it is back.
-// An owner that Redis no longer takes for one stops its backend and breaks its readers off.
+// An owner that Redis no longer takes for one stops its backend and breaks its readers off. What Redis forgot is given to it
+// again; with its session gone, too, readers here are all that is left.
 
 import type { SseEvent } from '../plugin.ts'
 import type { StreamOut } from '../http/stream-out.ts'
@@ -18,6 +19,8 @@ export interface RecordingOptions {
   onCancel(): void
   /** The message is another's by now, or gone. */
   onLost(): void
+  /** Redis knows neither it nor its session. */
+  onForgotten(): void
 }
 
 const flushMs = 250
@@ -49,6 +52,8 @@ export class Recording implements StreamOut {
   #isDue = false
   #isFinishing = false
   #isLost = false
+  #isCancelled = false
+  #isForgotten = false
 
   constructor(options: RecordingOptions) {
     const { owned, replayBytes } = options
@@ -85,7 +90,7 @@ export class Recording implements StreamOut {
 
   /** Withdrawn, or ended by others. */
   get isLost(): boolean {
-    return this.#isLost
+    return this.#isLost || this.#isForgotten
   }
 
   /** What was generated so far. */
@@ -151,10 +156,10 @@ export class Recording implements StreamOut {
 
   #flush(): void {
     // Behind the end an append would be a stranger's.
-    if (this.#sending || this.#isLost || this.#isFinishing) return
+    if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return
     this.#sending = this.#send().then((isTaken) => {
       this.#sending = undefined
-      if (this.#isFinishing || this.#isLost) return
+      if (this.#isFinishing || this.#isLost || this.#isForgotten) return
       if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
     })
@@ -180,7 +185,7 @@ export class Recording implements StreamOut {
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
     // What Redis has of it may be more or less than was known; then it said how far it is.
-    for (let misses = 0; misses < 3 && !this.#isLost;) {
+    for (let misses = 0; misses < 3 && !this.#isLost && !this.#isForgotten;) {
       const batch = this.#isAnew ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
@@ -188,7 +193,7 @@ export class Recording implements StreamOut {
       if (reply.word !== 'ok') misses++
       this.#learn(reply, batch)
     }
-    return this.#isLost
+    return this.#isLost || this.#isForgotten
   }
 
   #all(): Batch {
@@ -205,8 +210,12 @@ export class Recording implements StreamOut {
   }
 
   #learn(reply: Appended, batch: Batch): void {
-    const { onCancel, onLost } = this.#options
-    if (reply.word === 'lost') {
+    const { onCancel, onLost, onForgotten } = this.#options
+    if (reply.word === 'forgotten' && !this.#isCancelled) {
+      this.#isForgotten = true
+      return onForgotten()
+    }
+    if (reply.word === 'lost' || reply.word === 'forgotten') {
       this.drop()
       return onLost()
     }
@@ -218,7 +227,9 @@ export class Recording implements StreamOut {
       this.#isAnew = false
     }
     this.log.stored(this.#first)
-    if (reply.isCancelled) onCancel()
+    if (!reply.isCancelled) return
+    this.#isCancelled = true
+    onCancel()
   }
 
   /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */

@@ -46,7 +46,10 @@ export type Begun =
 
 export type Appended =
   | { readonly word: 'ok'; readonly isCancelled: boolean }
+  /** It is another's, or has ended. */
   | { readonly word: 'lost' }
+  /** Neither it nor its session is there. */
+  | { readonly word: 'forgotten' }
   | { readonly word: 'behind'; readonly next: number }
 
 export interface StreamState {
@@ -132,9 +135,10 @@ export class StreamRows {
   /** A batch without frames keeps the stream's owner known. */
   async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
     const { first, count, text, said = '', isAnew = false } = batch
-    const names = [...streamKeys(ref, message), keys.session(ref, session), keys.storage(ref)]
+    const rows = [keys.session(ref, session), keys.messages(ref, session)]
+    const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
-    return toAppended(await this.#run('append', names, [head, bytes(text), said]))
+    return toAppended(await this.#run('append', names, [head, bytes(text), said, message]))
   }
 
   /** The last frames, the row as it stays, and the session is free. Twice is once. */
@@ -256,6 +260,6 @@ const mostTerminals = 64
 function toAppended(reply: Reply): Appended {
   if (reply.word === 'ok') return { word: 'ok', isCancelled: reply.values[2] === 1 }
   if (reply.word === 'behind') return { word: 'behind', next: numberAt(reply, 2) }
-  if (reply.word === 'lost') return { word: 'lost' }
+  if (reply.word === 'lost' || reply.word === 'forgotten') return { word: reply.word }
   throw unavailable(new Error(`A script answered ${reply.word}`))
 }

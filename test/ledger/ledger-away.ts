@@ -30,7 +30,7 @@ t.test(
       })
     }
     t.match(await ledger.settle(hold, used(150)), { charge: 150, isWaiting: true })
-    t.equal(ledger.spooled, 2, 'the top-up is still kept, and the settlement')
+    t.equal(ledger.spool.size, 2, 'the top-up is still kept, and the settlement')
     await own.restart()
     await until(() =>
       ledger.balance(caller.ref).then(

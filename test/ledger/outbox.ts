@@ -1,6 +1,8 @@
 // Every settlement until Redis has surely kept it: on disk where it could not be sent, again at every reconnect,
 // forgotten after 30 s of connected time.
 
+import { mkdir, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createConnectedClock } from '../../src/ledger/clock.ts'
@@ -20,7 +22,8 @@ const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5
 /** An outbox whose Redis answers what the test says, at a time the test says. */
 async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
   const state = { nowMs: 0, isUp: true, late: 0, problems: 0 }
-  const spool = await openSpool(await tempDir(t))
+  const dir = await tempDir(t)
+  const spool = await openSpool(dir)
   t.teardown(() => spool.close())
   const connected = createConnectedClock(() => state.nowMs)
   const sent: string[] = []
@@ -38,7 +41,7 @@ async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
     onLate: () => state.late++,
     onProblem: () => state.problems++,
   })
-  return { outbox, state, spool, connected, sent }
+  return { outbox, state, spool, connected, sent, dir }
 }
 
 t.test('a settlement is sent in the same tick', async (t) => {
@@ -112,6 +115,23 @@ t.test(
     t.equal(await spool.countLate(), 1)
   },
 )
+
+t.test('a late one waits while its file can not be written', async (t) => {
+  const late: Reply = { word: 'late', nowMs: 1, values: ['late', 1] }
+  const { outbox, state, spool, dir } = await open(t, async () => late)
+  const inTheWay = join(dir, 'late.ndjson')
+  await mkdir(inTheWay)
+  await outbox.settle(settlement('a'))
+  await outbox.sweep()
+  t.match(outbox, { unanswered: 1 })
+  t.match(spool, { size: 1 })
+  t.match(state, { late: 0, problems: 1 }, 'told once')
+  await rmdir(inTheWay)
+  await outbox.sweep()
+  t.equal(outbox.unanswered, 0)
+  t.match(state, { late: 1, problems: 1 })
+  t.equal(await spool.countLate(), 1)
+})
 
 t.test('a credit that failed is not kept: its caller was told', async (t) => {
   const { outbox, state, spool } = await open(t, () => Promise.reject(new Error('away')))

@@ -1,8 +1,9 @@
 // The file of a spool: it stays small, and is whole whatever happens to it.
 
-import { open, readFile, readdir, rename } from 'node:fs/promises'
+import { open, readFile, readdir, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Test } from 'tap'
 import { SpoolFile } from '../../src/ledger/spool-file.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
@@ -53,8 +54,77 @@ t.test('half a line that a full disk left spoils no other', async (t) => {
     throw new Error('ENOSPC')
   }
   await t.rejects(file.write('b', '"b"'))
-  handle.appendFile = append
+  await file.retry()
   await file.write('c', '"c"')
   t.equal(await readFile(path, 'utf8'), '"a"\n"b"\n"c"\n')
+  await file.close()
+})
+
+/** A file that is to be written anew, on a disk without room for that. */
+async function onFullDisk(t: Test) {
+  const dir = await tempDir(t)
+  const told: string[] = []
+  const file = await SpoolFile.create(join(dir, 'own'), {
+    failed: () => void told.push('failed'),
+    works: () => void told.push('works'),
+  })
+  await file.write('a', '"a"')
+  await file.write('b', '"b"')
+  const fill = () => symlink('/dev/full', `${file.path}.new`)
+  await fill()
+  await rm(file.path)
+  await t.rejects(file.touch(), { code: 'ENOSPC' })
+  return { file, told, fill }
+}
+
+const onLinux = process.platform === 'linux' ? false : 'needs /dev/full'
+
+t.test(
+  'what a full disk refuses waits, and is written when it has room',
+  { skip: onLinux },
+  async (t) => {
+    const { file, told } = await onFullDisk(t)
+    await t.rejects(file.write('c', '"c"'))
+    await t.rejects(file.write('d', '"d"'))
+    file.remove('a')
+    file.remove('c')
+    t.match(file, { size: 2, unwritten: 1, isFailing: true })
+    await file.retry()
+    t.match(file, { size: 2, unwritten: 0, isFailing: false })
+    t.equal(await readFile(file.path, 'utf8'), '"b"\n"d"\n')
+    await file.write('e', '"e"')
+    t.equal(await readFile(file.path, 'utf8'), '"b"\n"d"\n"e"\n')
+    t.same(told, ['failed', 'works'])
+    await file.close()
+  },
+)
+
+t.test(
+  'however often it is tried, a full disk costs no descriptor, and is told once',
+  { skip: onLinux },
+  async (t) => {
+    const { file, told, fill } = await onFullDisk(t)
+    const before = (await readdir('/proc/self/fd')).length
+    for (let i = 0; i < 20; i++) {
+      await fill()
+      await file.retry()
+      await t.rejects(file.write(`${i}`, '"x"'))
+    }
+    t.equal((await readdir('/proc/self/fd')).length, before)
+    t.equal(file.unwritten, 20)
+    t.same(told, ['failed'])
+    await file.close()
+    t.equal((await readFile(file.path, 'utf8')).split('\n').length, 23, 'the end is a try, too')
+  },
+)
+
+t.test('a disk that takes an empty file is full all the same', { skip: onLinux }, async (t) => {
+  const { file, told } = await onFullDisk(t)
+  for (const key of ['a', 'b']) file.remove(key)
+  t.equal(file.size, 0)
+  await symlink('/dev/full', `${file.path}.new`)
+  await file.retry()
+  t.ok(file.isFailing, 'also where nothing waits')
+  t.same(told, ['failed'])
   await file.close()
 })

@@ -99,11 +99,7 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('http/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
   one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
-  one(
-    'http/turns.ts',
-    "if (place === 'first') others.unshift(resolve)",
-    "if (place === 'last') others.unshift(resolve)",
-  ),
+  one('fair-turns.ts', 'if (waiting.length > 0) setImmediate(giveTurn)', ''),
   one(
     'plugins/admin-door.ts',
     "return name === 'localhost' || name === '[::1]' || /^127(\\.\\d{1,3}){3}$/.test(name)",

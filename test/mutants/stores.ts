@@ -78,8 +78,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/spool.ts',
-    'await Promise.all(orders.map(append))',
-    'Promise.all(orders.map(append)).catch(() => undefined)',
+    'await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))',
+    'await written.catch(() => undefined).then(() => rm(path, { force: true }))',
   ),
   one('lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/follower.ts', 'this.#failed = 0', ''),

@@ -182,8 +182,8 @@ export const mutants: readonly Mutant[] = [
   ),
   code(
     'sessions/recording.ts',
-    'if (this.#sending || this.#isLost || this.#isFinishing) return',
-    'if (this.#sending || this.#isLost) return',
+    'if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return',
+    'if (this.#sending || this.#isLost || this.#isForgotten) return',
   ),
   code(
     'sessions/recording.ts',

@@ -56,6 +56,7 @@ t.test('every metric of the manual that has a feature is there, with help', asyn
     'holds_open',
     'holds_reaped_total',
     'spool_entries',
+    'spool_unwritten_entries',
     'streams_open',
     'readers_dropped_total',
     'late_settlements_total',
@@ -228,7 +229,7 @@ t.test('who was refused stands in the line, where the key is known', async (t) =
     [() => gateway.call('/v1/chat', key, hi), 'insufficient_balance'],
     [() => gateway.call('/v1/chat', narrow, hi), 'insufficient_scope'],
     [() => gateway.call('/v1/chat', key, { ...hi, model: 'none' }), 'model_not_found'],
-    [() => gateway.call('/v1/chat', key, { ...hi, n: 900 }), 'rate_limit_exceeded'],
+    [() => gateway.call('/v1/chat', key, { ...hi, n: 900, max_tokens: 4000 }), 'invalid_parameter'],
   ] as const
   for (const [send, code] of refusals) {
     const requestId = (await send()).headers.get('x-request-id')
@@ -266,10 +267,10 @@ t.test('connected, but not ready until the ledger has taken up its holds', async
   // To take them up it loads its scripts first.
   await client.acl('SETUSER', 'default', '-script')
   await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-  const shut = { status: 'not ready', redis: 'ok', ledger: 'not open' }
+  const shut = { status: 'not ready', redis: 'ok', ledger: 'not open', spool: 'ok' }
   await until(async () => isDeepStrictEqual(await readiness(), { ...shut, draining: false }))
   await client.acl('SETUSER', 'default', '+script')
-  const open = { status: 'ready', redis: 'ok', ledger: 'ok', draining: false }
+  const open = { status: 'ready', redis: 'ok', ledger: 'ok', spool: 'ok', draining: false }
   await until(async () => isDeepStrictEqual(await readiness(), open))
 })
 

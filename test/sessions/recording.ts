@@ -25,6 +25,7 @@ async function record(t: Test, setup: Setup = {}) {
     replayBytes: opened.options.replayBytes,
     onCancel: () => heard.push('cancel'),
     onLost: () => heard.push('lost'),
+    onForgotten: () => heard.push('forgotten'),
   })
   t.teardown(() => recording.drop())
   /** All frames. */

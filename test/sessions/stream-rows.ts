@@ -147,6 +147,59 @@ t.test(
   },
 )
 
+t.test(
+  'a forgotten stream is begun anew by its owner, from its first frame or with all that was said',
+  async (t) => {
+    const { redis, ref, rows, start } = await openStreams(t, { retentionS: 100 })
+    const owned = await start()
+    const { message, session } = owned
+    const one = { first: 0, count: 1, text: 'x' }
+    const two = { first: 1, count: 1, text: 'y' }
+    const forget = () => redis.del(keys.stream(ref, message), keys.frames(ref, message))
+    await rows.append(owned, one)
+    await forget()
+    t.same(await rows.append(owned, two), { word: 'behind', next: 0 })
+    t.same(await rows.finish(owned, two, done(message)), { word: 'behind', next: 0 })
+    t.match(await rows.append(owned, one), { word: 'ok' })
+    t.match(await rows.state(owned), { hold: owned.hold, next: 1, isEnded: false })
+    for (const key of [keys.stream(ref, message), keys.frames(ref, message)]) {
+      t.ok((await redis.pttl(key)) > 0, 'it expires with its session')
+    }
+    await forget()
+    t.match(await rows.append(owned, { ...two, isAnew: true, said: '{}' }), { word: 'ok' })
+    t.match(await rows.state(owned), { next: 2, saidNext: 2 })
+    await redis.del(keys.messages(ref, session), keys.messageIds(ref, session))
+    const count = Number(await redis.hget(keys.session(ref, session), 'messages'))
+    t.match(await rows.finish(owned, { first: 2, count: 1, text: 'z' }, done(message)), {
+      word: 'ok',
+    })
+    t.ok(await redis.hget(keys.messages(ref, session), message), 'the row is there again')
+    t.same(await redis.zrange(keys.messageIds(ref, session), '0', '-1'), [message])
+    t.match(await redis.hgetall(keys.session(ref, session)), {
+      last: message,
+      messages: `${count + 1}`,
+      active: undefined,
+    })
+  },
+)
+
+t.test(
+  'one that others have ended, and whose frames are gone since, is not begun anew',
+  async (t) => {
+    const opened = await openStreams(t)
+    const { redis, ref, rows, start, silence } = opened
+    const owned = await start()
+    await silence(owned)
+    await rows.finishLost(owned, { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) })
+    await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
+    const before = await all(opened)
+    const batch = { first: 0, count: 1, text: 'x' }
+    t.same(await rows.append(owned, batch), { word: 'lost' })
+    t.same(await rows.finish(owned, batch, done(owned.message)), { word: 'lost' })
+    t.same(await all(opened), before)
+  },
+)
+
 t.test('only its owner appends, and only until the end', async (t) => {
   const opened = await openStreams(t)
   const { rows, start } = opened
@@ -158,9 +211,10 @@ t.test('only its owner appends, and only until the end', async (t) => {
   t.same(await rows.append(stranger, batch), lost)
   t.same(await rows.finish(stranger, batch, done(owned.message)), lost)
   await rows.withdraw(stranger, { ids: owned.rows.map(([id]) => id) })
-  const unknown = { ...owned, message: newId('msg') }
-  t.same(await rows.append(unknown, batch), lost)
-  t.same(await rows.finish(unknown, batch, done(unknown.message)), lost)
+  const unknown = { ...owned, session: newId('sess'), message: newId('msg') }
+  const forgotten = { word: 'forgotten' }
+  t.same(await rows.append(unknown, batch), forgotten)
+  t.same(await rows.finish(unknown, batch, done(unknown.message)), forgotten)
   t.same(await all(opened), before)
   t.match(await rows.finish(owned, batch, done(owned.message)), { word: 'ok' })
   const after = await all(opened)

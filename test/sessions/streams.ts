@@ -236,6 +236,7 @@ t.test('a cancel reaches an owner elsewhere, and is answered when it has ended',
       void finish(owned, 0)
     },
     onLost: () => undefined,
+    onForgotten: () => undefined,
   })
   t.match(await streams.cancel(owned), { id: owned.message, status: 'completed' })
   t.match(await streams.cancel(owned), { status: 'completed' }, 'again')

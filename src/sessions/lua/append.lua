@@ -1,12 +1,13 @@
 -- Purpose: frames of a message that is generated, in order, by its owner alone; tells the owner of a cancel.
--- KEYS: stream, frames, session, storage
+-- KEYS: stream, frames, session, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <bytes that are kept> <1 = what is kept begins anew>`;
---       2 the frames; 3 what all frames so far have said, or ''
+--       2 the frames; 3 what all frames so far have said, or ''; 4 message id
 -- Reply: ok, now, 1 = cancelled | lost, now: it is another's, or has ended | behind, now, seq that is missing
+--      | forgotten, now: neither it nor its session is there
 
-local stream, frames, session, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local stream, frames, session, messages, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
-local text, said = ARGV[2], ARGV[3]
+local text, said, message = ARGV[2], ARGV[3], ARGV[4]
 first, count, most = number(first), number(count), number(most)
 
 local now = now_ms()
@@ -14,6 +15,13 @@ local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled
   'counted')
 local owner, ended, next_seq, bytes, cancelled, said_next, counted = unpack(found)
 next_seq, bytes = number(next_seq), number(bytes)
+if not owner then
+  local word = why_gone(session, messages, message)
+  if word then return { word, now } end
+  if first > 0 and anew ~= '1' then return { 'behind', now, 0 } end
+  begin_anew(stream, session, hold)
+  owner = hold
+end
 if owner ~= hold or ended then return { 'lost', now } end
 local is_stored = next_seq >= first + count
 if not is_stored and next_seq ~= first and anew ~= '1' then return { 'behind', now, next_seq } end

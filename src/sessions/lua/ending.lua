@@ -7,15 +7,25 @@ local function end_message(session, ids, messages, storage, message, row, second
   local taken = STREAM_BYTES + weight(stream.bytes)
   local frames = window_with(stored.frames, taken, now, number(stream.kept_ms))
   local before = call('HGET', messages, message)
-  if not before then
+  local found = call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages')
+  local id, active, bytes, was, last, count = unpack(found)
+  if not id or row == '' then
     call('HSET', storage, 'frames', frames)
     return
   end
-  call('HSET', messages, message, row)
-  local id, active, bytes, was = unpack(call('HMGET', session, 'id', 'active', 'bytes', 'counted'))
   was = number(was)
-  local counted = math.max(0, was + weight(#row) - weight(#before) - number(stream.counted))
-  call('HSET', session, 'updated_at', seconds, 'bytes', int(number(bytes) + #row - #before),
+  local more = 0
+  if not before then
+    -- Redis has forgotten it: what its owner has of it is all that is known.
+    call('ZADD', ids, 0, message)
+    local greatest = last and last > message and last or message
+    call('HSET', session, 'messages', int(number(count) + 1), 'last', greatest)
+    more = MESSAGE_BYTES
+  end
+  call('HSET', messages, message, row)
+  local size = before and #before or 0
+  local counted = math.max(0, was + more + weight(#row) - weight(size) - number(stream.counted))
+  call('HSET', session, 'updated_at', seconds, 'bytes', int(number(bytes) + #row - size),
     'counted', int(counted))
   call('HSET', storage, 'sessions', int(stored.sessions + counted - was), 'frames', frames)
   if active == message then call('HDEL', session, 'active') end

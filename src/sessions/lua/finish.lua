@@ -2,7 +2,7 @@
 -- KEYS: stream, frames, session, message ids, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <1 = what is kept begins anew>`; 2 the frames;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
--- Reply: ok, now | lost, now | behind, now, seq that is missing
+-- Reply: ok, now | lost, now | behind, now, seq that is missing | forgotten, now: neither it nor its session is there
 
 local stream, frames, session, ids, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local storage = KEYS[6]
@@ -15,6 +15,12 @@ local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'bytes', 'counted')
 local owner, ended, next_seq, lost, bytes, counted = unpack(found)
 local after = first + count
+if not owner then
+  local word = why_gone(session, messages, message)
+  if word then return { word, now } end
+  owner = hold
+  if first > 0 and anew ~= '1' then return { 'behind', now, 0 } end
+end
 if owner ~= hold then return { 'lost', now } end
 if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end
 if number(next_seq) ~= first and anew ~= '1' then return { 'behind', now, number(next_seq) } end
@@ -24,7 +30,7 @@ if anew == '1' then
   bytes = 0
 end
 call('XADD', frames, int(after) .. '-0', 'f', text, 'e', '1')
-call('HSET', stream, 'next', int(after), 'ended', '1')
+call('HSET', stream, 'hold', hold, 'next', int(after), 'ended', '1')
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)
 call('PEXPIRE', frames, kept_ms)
