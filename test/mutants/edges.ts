@@ -130,8 +130,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'plugins/ops.ts',
-    'const isReady = redis.up && ledger.isOpen && !state.draining',
-    'const isReady = redis.up && ledger.isOpen',
+    'const isReady = redis.up && !refuses && ledger.isOpen && !state.draining',
+    'const isReady = redis.up && !refuses && ledger.isOpen',
   ),
   one(
     'plugins/ops.ts',
