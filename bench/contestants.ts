@@ -7,6 +7,7 @@ import { chmodSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { startCommand } from '../scripts/start-command.ts'
 import type { Aim } from './load.ts'
 import { proxyCore, start, stop, withChildren } from './processes.ts'
 import type { Redis } from './redis.ts'
@@ -103,8 +104,7 @@ export async function startTollgate(
   const logFile = join(folder, 'gateway.log')
   const output = openSync(logFile, 'a')
   const flags = profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`] : []
-  const main = join(here, '../src/main.ts')
-  const command = [process.execPath, ...flags, main, 'start', '--config', file]
+  const command = [...startCommand(flags), '--config', file]
   const headers: string[] = []
   const launch = () => start(command, { core: proxyCore, output })
   const one = await contestant('Tollgate', { port, path, headers }, launch)

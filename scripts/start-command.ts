@@ -1,0 +1,17 @@
+// What `npm start` runs, as words: tests and benchmarks start a gateway as its users do.
+
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+
+const root = resolve(import.meta.dirname, '..')
+
+/** `flags` are further ones for Node. */
+export function startCommand(flags: readonly string[] = []): readonly [string, ...string[]] {
+  const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
+    readonly scripts: { readonly start: string }
+  }
+  const [, ...words] = scripts.start.split(' ')
+  const at = words.findIndex((word) => !word.startsWith('-'))
+  const file = resolve(root, words[at] ?? '')
+  return [process.execPath, ...words.slice(0, at), ...flags, file, ...words.slice(at + 1)]
+}
