@@ -6,7 +6,7 @@ import { resolve } from 'node:path'
 const root = resolve(import.meta.dirname, '..')
 
 /** `flags` are further ones for Node. */
-export function startCommand(flags: readonly string[] = []): readonly [string, ...string[]] {
+export function startCommand(flags: readonly string[] = []): readonly string[] {
   const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
     readonly scripts: { readonly start: string }
   }

@@ -25,7 +25,7 @@ async function midStreams(t: Test) {
   const backend = await startBackend(t, (call) => chat({ chunks, gate: waiting.pop() })(call))
   const redis = await startRedis(t, { args: durable })
   const yaml = outputOnly(backend.url)
-  const gateway = await spawnGateway(t, { redis, yaml })
+  const gateway = await spawnGateway(t, { redis, yaml, isBare: true })
   const account = await gateway.account(100_000)
   for (const gate of gates) gate.next(4)
   const readings = await Promise.all(
