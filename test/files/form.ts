@@ -233,33 +233,39 @@ t.test('a client that stops sending is told so', async (t) => {
   t.equal((await client.answer()).status, 408)
 })
 
-/** Sends the head and the beginning of a form, then so many bytes of the file again and again. */
-async function trickle(t: Test, options: Options, bytes: number) {
-  const { port, outcome } = await startReader(t, options)
+const minute = { idleMs: 60_000, rateBytes: 100 }
+
+/** Sends a file of 20,000 bytes, so many of them a minute, until it is told to stop. */
+async function sendSlowly(t: Test, bytesAMinute: number) {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const stop = new AbortController()
+  const came = Promise.withResolvers<IncomingMessage>()
+  const hold = async (req: IncomingMessage) => came.resolve(req)
+  const { port, outcome } = await startReader(t, { ...minute, hold, stop })
   const client = await rawClient(t, port)
   const body = multipart([filePart('x'.repeat(20_000))])
-  client.send(`${head(body.length)}\r\n`, body.subarray(0, 200))
-  let at = 200
-  const timer = setInterval(() => {
-    if (!client.socket.writable) return clearInterval(timer)
-    client.send(body.subarray(at, at + bytes))
-    at += bytes
-    if (at >= body.length) clearInterval(timer)
-  }, 40)
-  t.teardown(() => clearInterval(timer))
-  return { client, outcome }
+  client.send(`${head(body.length)}\r\n`)
+  const { socket } = await came.promise
+  for (let at = 0; at < body.length && !stop.signal.aborted; at += bytesAMinute) {
+    const before = socket.bytesRead
+    client.send(body.subarray(at, at + bytesAMinute))
+    await until(() => socket.bytesRead > before)
+    if (at + bytesAMinute < body.length) mock.timers.tick(minute.idleMs)
+  }
+  return { client, outcome: await outcome }
 }
 
 t.test('a byte now and then keeps no place: the rate has to be kept up', async (t) => {
-  const { client, outcome } = await trickle(t, { idleMs: 400, rateBytes: 1000 }, 1)
-  t.match(await outcome, { code: 'request_timeout', message: /1000 bytes a second/ })
+  const { client, outcome } = await sendSlowly(t, 5999)
+  t.match(outcome, { code: 'request_timeout', message: /100 bytes a second/ })
   client.socket.end()
   t.equal((await client.answer()).status, 408)
 })
 
 t.test('who keeps it up may take as long as it takes', async (t) => {
-  const { outcome } = await trickle(t, { idleMs: 400, rateBytes: 100 }, 1000)
-  t.match(await outcome, [['file', /^x{20000}$/, 'a.bin']])
+  const { outcome } = await sendSlowly(t, 6000)
+  t.match(outcome, [['file', /^x{20000}$/, 'a.bin']])
 })
 
 t.test('a client that we hold back is not idle', async (t) => {
