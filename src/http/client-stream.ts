@@ -43,6 +43,9 @@ function beginStream(res: ServerResponse, { status, headers }: StreamHead): bool
   return framed
 }
 
+/** Of a longer string the system makes a copy, and both are kept until the client has taken it. */
+const longBytes = 16 * 1024
+
 /** A writer that does not wait for `drained` is cut off here; one event of a backend may be 8 MiB. */
 const maxBufferedBytes = 32 * 1024 * 1024
 
@@ -74,8 +77,9 @@ class Stream implements ClientStream {
     const res = this.#res
     if (res.destroyed || bytes.length === 0) return true
     const frame = this.#framed ? `${bytes.length.toString(16)}\r\n${bytes}\r\n` : bytes
+    const data = frame.length > longBytes ? Buffer.from(frame, 'latin1') : frame
     const socket = this.#direct()
-    if (socket ? socket.write(frame, 'latin1') : res.write(frame, 'latin1')) return true
+    if (socket ? socket.write(data, 'latin1') : res.write(data, 'latin1')) return true
     if (res.writableLength > maxBufferedBytes) res.destroy()
     this.#measure()
     return false

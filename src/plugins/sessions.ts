@@ -91,8 +91,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const lost = new Lost({ redis, rows })
   const generations = new Generations({ rows, replayBytes, firstEventMs })
   const places = createPlaces({ pool: gateway.pools.readers })
-  const readMessage = messages.read
-  const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, readMessage }
+  const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, messages }
   return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }
 }
 

@@ -21,6 +21,8 @@ export interface MessageBook {
   list(place: SessionPlace, page: Page): Promise<List<PublicMessage>>
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
   read(place: Place): Promise<StoredMessage>
+  /** Throws as `read` does, and leaves megabytes where they are. */
+  check(place: Place): Promise<void>
 }
 
 const listsAtOnce = 4
@@ -37,6 +39,7 @@ export function createMessageBook(options: MessageBookOptions): MessageBook {
   return {
     list: (place, page) => lists.run(place.ref, () => asked(list(options, place, page))),
     read: (place) => asked(read(redis, place)),
+    check: (place) => asked(check(redis, place)),
   }
 }
 
@@ -71,14 +74,29 @@ function rowOf(text: string, session: string): Row<PublicMessage> {
   return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
 }
 
-async function read(redis: Redis, { ref, session, message: id }: Place): Promise<StoredMessage> {
-  if (!isId('sess', session)) throw new GatewayError('session_not_found')
-  const [isThere, text] = await Promise.all([
-    redis.exists(keys.session(ref, session)),
-    isId('msg', id) ? redis.hget(keys.messages(ref, session), id) : null,
-  ])
-  if (!isThere) throw new GatewayError('session_not_found')
-  const message = parseStored(text)
+async function read(redis: Redis, place: Place): Promise<StoredMessage> {
+  const text = await inSession(redis, place, (key) => redis.hget(key, place.message))
+  const message = parseStored(text ?? null)
   if (!message) throw new GatewayError('message_not_found')
   return message
+}
+
+async function check(redis: Redis, place: Place): Promise<void> {
+  const isThere = await inSession(redis, place, (key) => redis.hexists(key, place.message))
+  if (!isThere) throw new GatewayError('message_not_found')
+}
+
+/** What `ask` finds among the messages; undefined for what is no message's id. */
+async function inSession<T>(
+  redis: Redis,
+  { ref, session, message }: Place,
+  ask: (key: string) => Promise<T>,
+): Promise<T | undefined> {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  const [isThere, found] = await Promise.all([
+    redis.exists(keys.session(ref, session)),
+    isId('msg', message) ? ask(keys.messages(ref, session)) : undefined,
+  ])
+  if (!isThere) throw new GatewayError('session_not_found')
+  return found
 }

@@ -16,6 +16,7 @@ import { Log } from './log.ts'
 import type { Piece } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from './message.ts'
+import type { MessageBook } from './messages.ts'
 import { Reader } from './reader.ts'
 import type { Place, StreamRows, StreamState } from './stream-rows.ts'
 
@@ -27,8 +28,7 @@ export interface StreamsOptions {
   readonly heartbeatMs: number
   /** Of all who read. */
   readonly places: Places
-  /** Throws `message_not_found`. */
-  readMessage(place: Place): Promise<StoredMessage>
+  readonly messages: Pick<MessageBook, 'read' | 'check'>
 }
 
 /** A log with what keeps it going as long as it is read. */
@@ -65,8 +65,8 @@ export class Streams {
    * The reader has its place until `leave`.
    */
   async open(x: Exchange, place: Place, { seq, isReplay }: From): Promise<Answer | undefined> {
-    const { generations, readMessage } = this.#options
-    await readMessage(place)
+    const { generations, messages } = this.#options
+    await messages.check(place)
     const local = generations.recordingOf(place.message)
     // A first try that is refused before it answers leaves nothing to replay: its repetition is refused alike.
     const refusal = isReplay && (await generations.find(place.message)?.opened)
@@ -148,7 +148,7 @@ export class Streams {
     // One whose backend is read to its usage ends with it.
     if (generations.find(place.message)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {
-      const message = await this.#options.readMessage(place)
+      const message = await this.#options.messages.read(place)
       if (message.status !== 'in_progress') return message
       if (poll === 0) await rows.cancel(place)
       if (poll % 10 === 0) await lost.finish(place)
@@ -159,11 +159,11 @@ export class Streams {
 
   /** The message with what it has said up to now; finished where its owner is gone. */
   async look(place: Place): Promise<StoredMessage> {
-    const { lost, rows, generations, readMessage } = this.#options
-    const message = await readMessage(place)
+    const { lost, rows, generations, messages } = this.#options
+    const message = await messages.read(place)
     if (message.status !== 'in_progress') return message
     const local = generations.recordingOf(place.message)
-    if (!local && (await lost.finish(place))) return await readMessage(place)
+    if (!local && (await lost.finish(place))) return await messages.read(place)
     const said = local?.said() ?? (await lost.said(place, await rows.state(place)))
     const { content, reasoning, tool_calls } = said.result()
     return {

@@ -35,6 +35,7 @@ t.test('one message is read as it is kept', async (t) => {
   const { id: session } = await book.create(ref, {})
   const message = await addMessage(redis, { ref, session }, { hold: 'h' })
   t.strictSame(await messages.read({ ref, session, message: message.id }), message)
+  await t.resolves(messages.check({ ref, session, message: message.id }))
 })
 
 t.test("nobody's, somebody else's and another session's messages are not found", async (t) => {
@@ -45,6 +46,7 @@ t.test("nobody's, somebody else's and another session's messages are not found",
   const none = { code: 'message_not_found' }
   for (const wrong of [newId('msg'), 'msg_', '', '*', session, `${id}0`]) {
     await t.rejects(messages.read({ ref, session, message: wrong }), none, wrong)
+    await t.rejects(messages.check({ ref, session, message: wrong }), none, wrong)
   }
   await t.rejects(messages.read({ ref, session: other, message: id }), none)
   const nobody = { code: 'session_not_found' }
@@ -55,6 +57,7 @@ t.test("nobody's, somebody else's and another session's messages are not found",
     [ref, ''],
   ] as const) {
     await t.rejects(messages.read({ ref: whose, session: which, message: id }), nobody)
+    await t.rejects(messages.check({ ref: whose, session: which, message: id }), nobody)
     await t.rejects(messages.read({ ref: whose, session: which, message: 'msg_' }), nobody)
     await t.rejects(messages.list({ ref: whose, session: which }, oldest), nobody)
   }

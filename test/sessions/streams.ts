@@ -37,7 +37,7 @@ async function open(t: Test, setup: Setup = {}) {
     replayBytes,
     places: createPlaces({ pool: new SharedPool(1000) }),
     heartbeatMs: 60_000,
-    readMessage: messages.read,
+    messages,
   })
   /** With so many frames of an owner elsewhere. */
   const speak = async (count: number) => {
