@@ -3,7 +3,10 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { startBackend } from './fixtures/backend.ts'
+import { chat } from './fixtures/backend-model.ts'
+import { garbage, silent } from './fixtures/backend-scripts.ts'
 import { startGateway } from './fixtures/gateway.ts'
+import { until } from './fixtures/until.ts'
 import { admin } from '../src/plugins/admin.ts'
 
 const text = await readFile(new URL('../docs/operating.md', import.meta.url), 'utf8')
@@ -11,9 +14,15 @@ const sectionOf = (title: string) => text.split(/^## /m).find((one) => one.start
 const firstCells = (title: string) =>
   [...sectionOf(title).matchAll(/^\| `([^`]+)`/gm)].map(([, name = '']) => name)
 
-const backend = await startBackend(t)
+/** Each model breaks as its name says. */
+const backend = await startBackend(t, (call) =>
+  (call.json['model'] === 'silent' ? silent : call.json['model'] === 'broken' ? garbage : chat())(
+    call,
+  ),
+)
+const targets = `{ targets: [{ url: '${backend.url}' }] }`
 const gateway = await startGateway(t, {
-  yaml: `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
+  yaml: `models: { m: ${targets}, silent: ${targets}, broken: ${targets} }`,
 })
 
 t.test('metrics', async (t) => {
@@ -38,10 +47,36 @@ t.test('admin routes', async (t) => {
 t.test('fields of the line of a request', async (t) => {
   const { key } = await gateway.account(10_000)
   const messages = [{ role: 'user', content: 'Hi' }]
-  await (await gateway.call('/v1/chat', key, { model: 'm', messages, stream: true })).text()
-  const line = JSON.parse(gateway.log.at(-1) ?? '{}') as object
-  const documented = new Set([...sectionOf('Log').matchAll(/`(\w+)`/g)].map(([, name]) => name))
-  for (const name of Object.keys(line)) {
-    if (!['level', 'time', 'msg'].includes(name)) t.ok(documented.has(name), name)
-  }
+  const leaving = new AbortController()
+  const ask = (model: string, more: object = {}) =>
+    fetch(`${gateway.url}/v1/chat`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'x-client-request-id': 'mine',
+      },
+      body: JSON.stringify({ model, messages, stream: true, ...more }),
+      signal: leaving.signal,
+    })
+  await (await ask('m')).text()
+  await (await ask('broken', { stream: false })).text()
+  const left = ask('silent').catch(() => undefined)
+  await backend.request(2)
+  leaving.abort()
+  await left
+  const lines = () => gateway.log.map((one) => JSON.parse(one) as Readonly<Record<string, unknown>>)
+  await until(() => lines().some((one) => one['client_left'] === true))
+  const seen = new Set(
+    lines()
+      .filter(({ msg }) => msg === 'request')
+      .flatMap((line) => Object.keys(line)),
+  )
+  const sentence = /with `"msg": "request"`: ([^]*?)Bodies, keys/.exec(sectionOf('Log'))?.[1] ?? ''
+  const documented = [...sentence.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)
+  const values = ['client', 'gateway', 'backend']
+  t.strictSame(
+    documented.filter((name) => !values.includes(name)).toSorted(),
+    [...seen].filter((name) => !['level', 'time', 'msg'].includes(name)).toSorted(),
+  )
 })

@@ -230,6 +230,7 @@ const turnBytes = 256 * 1024
 /** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, too slow, client gone. */
 function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   const { timeoutMs, take, pace, whole } = receiver
+  const { socket } = req
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   let read = 0
   let resuming: NodeJS.Immediate | undefined
@@ -238,6 +239,7 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     clearImmediate(resuming)
     clearInterval(looking)
     req.off('data', onData).off('end', onEnd).off('close', onClose)
+    socket.off('close', onClose)
   }
   const refuse = (error: unknown) => {
     settle()
@@ -269,8 +271,13 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   }
   const timer = setTimeout(() => refuse(new GatewayError('request_timeout')), timeoutMs)
   const looking = pace && lookAfter(pace, refuse)
-  if (req.destroyed) refuse(new ClientLeft('the client left before its body was read'))
-  else req.on('data', onData).on('end', onEnd).on('close', onClose)
+  if (req.destroyed) {
+    refuse(new ClientLeft('the client left before its body was read'))
+  } else {
+    req.on('data', onData).on('end', onEnd).on('close', onClose)
+    // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
+    socket.on('close', onClose)
+  }
   return promise
 }
 

@@ -7,6 +7,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import type { Reading } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
+import { until } from '../fixtures/until.ts'
 
 const host = 'Host: a\r\n'
 const json = `POST / HTTP/1.1\r\n${host}Content-Type: application/json\r\n`
@@ -294,6 +295,20 @@ t.test('so is one that says that it has nothing more to send', async (t) => {
   while (budget.usedBytes > 0) await new Promise(setImmediate)
   t.match(left, [{ name: 'ClientLeft' }])
 })
+
+t.test(
+  'a body that the parser gave up is not waited for once its connection has gone',
+  async (t) => {
+    const { client, left } = await serve(t)
+    const one = await client()
+    one.send(chunked, '1\r\n{\r\n', 'no length\r\n')
+    t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
+    // The server closes, since this client does not.
+    await one.ended()
+    await until(() => left.length === 1)
+    t.match(left, [{ name: 'ClientLeft' }])
+  },
+)
 
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })

@@ -54,7 +54,7 @@ t.test('an S3 server keeps all that a store promises', async (t) => {
 })
 
 t.test('downloads that nobody reads on keep no call waiting', async (t) => {
-  const store = open(t, { sockets: 1, answerMs: 5000 })
+  const store = open(t, { sockets: 1, answerMs: 30_000 })
   await store.put('x', contentOf(2 * partBytes))
   const unread = await Promise.all(Array.from({ length: 8 }, () => store.read('x')))
   await store.put('y', contentOf(2 * partBytes))
