@@ -19,7 +19,7 @@ import { assertNothingLeft } from '../fixtures/files-left.ts'
 import { countEnds, sendUpload } from '../fixtures/files-uploads.ts'
 import { partBytes, s3Config, startFilesWorld } from '../fixtures/files-world.ts'
 import type { FilesWorld } from '../fixtures/files-world.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startS3 } from '../fixtures/s3-server.ts'
@@ -96,10 +96,12 @@ t.test(
     const content = Buffer.alloc(5 * partBytes, 'a file ')
     const { id } = await own.make({ content })
     const { id: other } = await own.make({ content: 'to be deleted' })
-    const seconds = async (what: string, work: Promise<unknown>) => {
+    /** Figures for who reads them: it ends at all is what is promised. */
+    const seconds = async <T>(what: string, work: Promise<T>): Promise<T> => {
       const from = performance.now()
       const end = await work
       t.comment(what, ((performance.now() - from) / 1000).toFixed(1), end)
+      return end
     }
     const uploads = [0, 1].map((i) =>
       sendUpload(t, {
@@ -113,25 +115,22 @@ t.test(
     const reading = await own.call(`GET /${id}`)
     process.kill(s3.pid, 'SIGSTOP')
     for (const upload of uploads) upload.goOn()
-    await Promise.all([
-      ...uploads.map((upload, i) => seconds(`upload ${i}`, upload.end)),
-      seconds(
-        'new upload',
-        own.upload({ content: 'small' }).then((answer) => answer.text()),
-      ),
-      seconds(
-        'download within',
-        reading.bytes().then(({ length }) => length, String),
-      ),
-      seconds(
-        'download',
-        own.call(`GET /${id}`).then((answer) => answer.text()),
-      ),
+    const within = reading.bytes().then(
+      () => 'whole',
+      () => 'cut',
+    )
+    const [ends, ...told] = await Promise.all([
+      Promise.all(uploads.map((upload, i) => seconds(`upload ${i}`, upload.end))),
+      seconds('new upload', own.upload({ content: 'small' }).then(codeOf)),
+      seconds('download within', within),
+      seconds('download', own.call(`GET /${id}`).then(codeOf)),
       seconds(
         'delete',
         own.call(`DELETE /${other}`).then(({ status }) => status),
       ),
     ])
+    t.same(countEnds(ends), { '503 storage_unavailable': 2 })
+    t.strictSame(told, ['storage_unavailable', 'cut', 'storage_unavailable', 204])
     process.kill(s3.pid, 'SIGCONT')
     await world.sweepLater()
     await assertNothingLeft(t, world, 'after a sweep')

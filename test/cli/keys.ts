@@ -33,7 +33,7 @@ t.test('a key is narrowed as asked', async (t) => {
     models: ['m'],
     limits: { requests_per_minute: 1, tokens_per_minute: 2, concurrency: 3 },
   })
-  t.ok(Math.abs(key.expires_at - Date.now() / 1000 - 90 * 86_400) < 10)
+  t.ok(Math.abs(key.expires_at - Date.now() / 1000 - 90 * 86_400) < 60)
 })
 
 t.test('a key is revoked, and rotated with a grace', async (t) => {
@@ -44,7 +44,7 @@ t.test('a key is revoked, and rotated with a grace', async (t) => {
   const rotated = await cli('keys', 'rotate', id, '--grace', '1h')
   t.match(rotated, { code: 0, out: /^tg_live_\w+\n$/ })
   const [old] = await accounts.listKeys(ref)
-  t.ok(Math.abs(Number(old?.expires_at) - Date.now() / 1000 - 3600) < 10)
+  t.ok(Math.abs(Number(old?.expires_at) - Date.now() / 1000 - 3600) < 60)
   t.match(await cli('keys', 'revoke', id), { code: 0, out: `${id} is revoked.\n` })
   t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
 })

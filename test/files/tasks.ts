@@ -81,7 +81,7 @@ t.test('a session whose time ends is looked at then', async (t) => {
   await redis.expire(keys.session(ref, session), 500)
   await addFile(all, { session })
   const next = Number(await redis.zscore(keys.due(ref), `session ${session}`))
-  t.ok(Math.abs(next - Date.now() - 500_000) < 10_000)
+  t.ok(Math.abs(next - Date.now() - 500_000) < 60_000)
 })
 
 t.test('a session without files is not looked at any more', async (t) => {
@@ -130,7 +130,7 @@ t.test('what a dead upload puts after it was swept is found, too', async (t) => 
   store.objects.add(objectName(ref, row.id))
   const member = `object ${row.id} 0`
   const due = Number(await redis.zscore(keys.due(ref), member))
-  t.ok(Math.abs(due - Date.now() - 3_600_000) < 10_000)
+  t.ok(Math.abs(due - Date.now() - 3_600_000) < 60_000)
   t.ok(await again(ref, `abandoned ${row.id} 1`), 'by another sweeper, late')
   t.ok(await tasksOf(all)(ref, member))
   t.equal(store.objects.size, 0)

@@ -83,7 +83,7 @@ t.test('a key that ends later is good until then, and an empty scope asks for no
     accountName: 'A',
   })
   const seen = Number(await link.client.hget(keys.key(caller.ref, 'hmac'), 'last_used_at'))
-  t.ok(Math.abs(seen - Date.now() / 1000) < 5)
+  t.ok(Math.abs(seen - Date.now() / 1000) < 60)
 })
 
 t.test('a model is refused by the key, or by the plan', async (t) => {
