@@ -178,16 +178,21 @@ t.test("the server's own refusal arrives as it wrote it, without its key", async
 
 t.test('a key over its limit is told when to come back', async (t) => {
   const narrow = await narrowKey()
-  const asked = clientFor(narrow).chat.completions.create({ model: 'tiny', messages })
-  const error: unknown = await asked.catch((thrown: unknown) => thrown)
+  const ask = () =>
+    clientFor(narrow)
+      .chat.completions.create({ model: 'tiny', messages, max_tokens: 40 })
+      .catch((thrown: unknown) => thrown)
+  let error: unknown
+  // Of three in a row two are in one minute.
+  for (let tries = 0; tries < 3 && !(error instanceof Error); tries++) error = await ask()
   t.ok(error instanceof OpenAI.RateLimitError)
   t.match(error, { status: 429, code: 'rate_limit_exceeded' })
   if (error instanceof OpenAI.RateLimitError) t.match(error.headers?.get('retry-after'), /^\d+$/)
 })
 
-/** Less than any request wants: refused in every minute. */
+/** Enough for one request a minute. */
 async function narrowKey(): Promise<string> {
-  const limits = { tokens_per_minute: 10 }
+  const limits = { tokens_per_minute: 90 }
   const answer = await gateway.admin('POST', `accounts/${accountId}/keys`, { limits })
   return ((await answer.json()) as { key: string }).key
 }

@@ -67,7 +67,8 @@ print(
                 "model": refusal(lambda: create(model="nothing", messages=MESSAGES)),
                 "ours": refusal(lambda: create(**{**TINY, "max_tokens": -1})),
                 "theirs": refusal(lambda: create(**TINY, extra_body={"temperature": "hot"})),
-                "limit": refusal(lambda: narrow(**TINY)),
+                # Of three in a row two are in one minute, which has room for one.
+                "limit": refusal(lambda: [narrow(**TINY) for _ in range(3)]),
             },
         }
     )
