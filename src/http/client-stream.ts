@@ -3,6 +3,8 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
+import { discard } from '../discard.ts'
 import { watchReader } from './slow-reader.ts'
 import type { ReaderLimits } from './slow-reader.ts'
 import type { StreamOut } from './stream-out.ts'
@@ -73,16 +75,35 @@ class Stream implements ClientStream {
     return this.#res.destroyed && !this.#res.writableFinished
   }
 
-  write(bytes: string): boolean {
+  write(bytes: string | Buffer): boolean {
     const res = this.#res
     if (res.destroyed || bytes.length === 0) return true
-    const frame = this.#framed ? `${bytes.length.toString(16)}\r\n${bytes}\r\n` : bytes
-    const data = frame.length > longBytes ? Buffer.from(frame, 'latin1') : frame
-    const socket = this.#direct()
-    if (socket ? socket.write(data, 'latin1') : res.write(data, 'latin1')) return true
+    const isShort = typeof bytes === 'string' && bytes.length <= longBytes
+    if (isShort ? this.#writeText(bytes) : this.#writeBuffer(bytes)) return true
     if (res.writableLength > maxBufferedBytes) res.destroy()
     this.#measure()
     return false
+  }
+
+  #writeText(bytes: string): boolean {
+    const frame = this.#framed ? `${bytes.length.toString(16)}\r\n${bytes}\r\n` : bytes
+    const socket = this.#direct()
+    return socket ? socket.write(frame, 'latin1') : this.#res.write(frame, 'latin1')
+  }
+
+  #writeBuffer(given: string | Buffer): boolean {
+    const bytes = typeof given === 'string' ? Buffer.from(given, 'latin1') : given
+    const out: Writable = this.#direct() ?? this.#res
+    const sent = (error?: Error | null) => {
+      if (!error) discard(bytes)
+    }
+    if (!this.#framed) return out.write(bytes, sent)
+    out.cork()
+    out.write(`${bytes.length.toString(16)}\r\n`, 'latin1')
+    out.write(bytes, sent)
+    const isTaken = out.write('\r\n', 'latin1')
+    out.uncork()
+    return isTaken
   }
 
   drained(): Promise<void> {

@@ -26,9 +26,9 @@ export class Numbered implements Grammar {
 }
 
 /** Where the frame `seq` begins; undefined where it is not there. */
-export function startOf(text: string, message: string, seq: number): number | undefined {
+export function startOf(text: string | Buffer, message: string, seq: number): number | undefined {
   const mark = `id: ${message}:${seq}\n`
-  if (text.startsWith(mark)) return 0
+  if (text.indexOf(mark) === 0) return 0
   const blank = text.indexOf(`\n\n${mark}`)
   return blank < 0 ? undefined : blank + 2
 }

@@ -7,6 +7,9 @@ import { GatewayError } from '../errors.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { Log, Piece } from './log.ts'
+import type { StoredBytes } from './stream-rows.ts'
+
+type StoredPiece = Omit<StoredBytes, 'isEnd'>
 
 export interface ReaderOptions {
   readonly log: Log
@@ -14,7 +17,7 @@ export interface ReaderOptions {
   readonly from: number
   readonly heartbeatMs: number
   /** What is stored from a seq on; undefined where that is no longer kept. */
-  stored(seq: number): Promise<Piece | undefined>
+  stored(seq: number): Promise<StoredPiece | undefined>
   /** The terminal for one who was ahead of a stream whose owner died: its copy is shorter than what the reader has seen. */
   afterLost(seq: number): Piece
 }
@@ -106,10 +109,18 @@ export class Reader {
     return this.#out.write(whole)
   }
 
+  #giveBytes({ bytes, next }: StoredPiece): boolean {
+    this.#heartbeat.refresh()
+    this.#seq = next
+    const whole = this.#prefix ? Buffer.concat([Buffer.from(this.#prefix), bytes]) : bytes
+    this.#prefix = ''
+    return this.#out.write(whole)
+  }
+
   async #catchUp(): Promise<void> {
     const piece = await this.#options.stored(this.#seq)
-    if (!piece || piece.text === '') throw new GatewayError('stream_expired')
-    if (!this.#isEnded && !this.#give(piece)) await this.#out.drained()
+    if (!piece || piece.bytes.length === 0) throw new GatewayError('stream_expired')
+    if (!this.#isEnded && !this.#giveBytes(piece)) await this.#out.drained()
   }
 
   async #wait(until: Promise<void>): Promise<void> {

@@ -62,12 +62,18 @@ export interface StreamState {
   readonly saidNext: number
 }
 
-export interface StoredFrames {
-  readonly text: string
+/** Frames as they are stored. */
+export interface StoredBytes {
+  readonly bytes: Buffer
   /** Seq behind the last of them. */
   readonly next: number
   /** The last is the terminal. */
   readonly isEnd: boolean
+}
+
+export interface StoredFrames extends Omit<StoredBytes, 'bytes'> {
+  /** latin1. */
+  readonly text: string
 }
 
 type Paid = Pick<StoredMessage, 'cost' | 'usage'>
@@ -205,11 +211,21 @@ export class StreamRows {
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
-  async frames(
+  async frames(place: Place, seq: number): Promise<StoredFrames | undefined> {
+    const found = await this.frameBytes(place, seq, batchesARead)
+    if (!found) return undefined
+    const { bytes, ...rest } = found
+    const text = bytes.toString('latin1')
+    discard(bytes)
+    return { text, ...rest }
+  }
+
+  /** The same for one who only passes them on. */
+  async frameBytes(
     { ref, message }: Place,
     seq: number,
-    batches = batchesARead,
-  ): Promise<StoredFrames | undefined> {
+    batches: number,
+  ): Promise<StoredBytes | undefined> {
     const { redis } = this.#options
     const key = keys.frames(ref, message)
     const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
@@ -221,12 +237,14 @@ export class StreamRows {
       next = Number.parseInt(id.toString(), 10)
       isEnd = fields.length > 2
     }
-    const joined = Buffer.concat(pieces)
-    const text = joined.toString('latin1')
+    const [first] = pieces
+    const from = first ? startOf(first, message, seq) : 0
+    if (from === undefined) return undefined
+    if (first) pieces[0] = first.subarray(from)
+    const bytes = Buffer.concat(pieces)
     // Of a thousand replays it would be a hundred MiB that nobody has collected yet.
-    for (const piece of [joined, ...pieces]) discard(piece)
-    const from = text === '' ? 0 : startOf(text, message, seq)
-    return from === undefined ? undefined : { text: text.slice(from), next, isEnd }
+    for (const piece of pieces) discard(piece)
+    return { bytes, next, isEnd }
   }
 
   /** Whether readers of a lost stream have had the terminal of this number. */

@@ -13,12 +13,11 @@ import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
 import type { Generations } from './generations.ts'
 import { Log } from './log.ts'
-import type { Piece } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from './message.ts'
 import type { MessageBook } from './messages.ts'
 import { Reader } from './reader.ts'
-import type { Place, StreamRows, StreamState } from './stream-rows.ts'
+import type { Place, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
 
 export interface StreamsOptions {
   readonly rows: StreamRows
@@ -242,12 +241,14 @@ export class Streams {
 
   /** A place that is no longer kept is said before the stream begins. */
   async #checkKept(place: Place, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
-    const kept = source.log.from(seq, 1) ?? (await this.#stored(place, seq, 1))
-    if (!kept || (kept.text === '' && seq < source.log.next)) expired(place)
+    const here = source.log.from(seq, 1)?.text
+    const kept = here ?? (await this.#stored(place, seq, 1))?.bytes
+    const isGone = kept === undefined || (kept.length === 0 && seq < source.log.next)
+    if (isGone) expired(place)
   }
 
-  #stored(place: Place, seq: number, batches: number): Promise<Piece | undefined> {
-    return this.#reads.run(place.ref, () => this.#options.rows.frames(place, seq, batches))
+  #stored(place: Place, seq: number, batches: number): Promise<StoredBytes | undefined> {
+    return this.#reads.run(place.ref, () => this.#options.rows.frameBytes(place, seq, batches))
   }
 }
 

@@ -64,6 +64,21 @@ t.test('each write is one chunk of exactly its bytes, and the connection is kept
   t.equal((await client.head()).status, 200)
 })
 
+t.test('a Buffer is one chunk, too, in its place, and is freed when it has gone out', async (t) => {
+  for (const request of [get, 'GET / HTTP/1.0\r\n\r\n']) {
+    const { client, out } = await (await serve(t))(request)
+    const large = Buffer.alloc(200_000, 'b')
+    out.write('a')
+    out.write(large)
+    out.write('c')
+    out.end()
+    const { chunks, body } = await client.answer()
+    if (request === get) t.same(chunks, ['a', 'b'.repeat(200_000), 'c'])
+    t.equal(body.toString(), `a${'b'.repeat(200_000)}c`)
+    t.equal(large.length, 0)
+  }
+})
+
 t.test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
   const { client, out } = await (await serve(t))('GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
   out.write('data: 1\n\n')

@@ -6,8 +6,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../src/ids.ts'
 import { Log } from '../../src/sessions/log.ts'
-import type { Piece } from '../../src/sessions/log.ts'
 import { Reader } from '../../src/sessions/reader.ts'
+import type { ReaderOptions } from '../../src/sessions/reader.ts'
 import { Client, framesOf, openStreams } from '../fixtures/stream.ts'
 import { seeded } from '../fixtures/random.ts'
 import { until } from '../fixtures/until.ts'
@@ -18,7 +18,7 @@ interface Reading {
   readonly log: Log
   readonly from?: number
   readonly heartbeatMs?: number
-  stored?(seq: number): Promise<Piece | undefined>
+  stored?: ReaderOptions['stored']
 }
 
 function read(t: Test, { log, from = 0, heartbeatMs = 60_000, stored }: Reading) {
@@ -60,7 +60,7 @@ t.test('readers at any place, fast and slow, get byte for byte what follows', as
       await rows.append(owned, { first, count: next - first, text })
       log.stored(next)
       const from = random(next + 1)
-      const stored = (seq: number) => rows.frames(owned, seq)
+      const stored = (seq: number) => rows.frameBytes(owned, seq, 2)
       const { client, how } = read(t, { log, from, stored })
       if (random(2) === 0) client.room = random(20_000)
       readings.push({ from, client, how })
@@ -105,7 +105,7 @@ t.test(
     const asked: number[] = []
     const stored = async (seq: number) => {
       asked.push(seq)
-      return { text: frames[seq] ?? '', next: seq + 1 }
+      return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
     }
     const behind = read(t, { log, stored })
     log.add(frames.slice(2).join(''), 4)
@@ -114,7 +114,7 @@ t.test(
     t.same(asked, [0, 1])
     t.equal(behind.client.text, retry + frames.join(''))
     t.equal(await read(t, { log }).how, 'cut')
-    const nothing = async (seq: number) => ({ text: '', next: seq })
+    const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
     t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
     const away = () => Promise.reject(new Error('Redis is away'))
     t.equal(await read(t, { log, stored: away }).how, 'cut')
