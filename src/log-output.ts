@@ -8,8 +8,8 @@ import type { Writable } from 'node:stream'
 /** So much is gathered before it is written; what is there is written every quarter second in any case. */
 const gatheredChars = 32 * 1024
 const flushEveryMs = 250
-/** So much may wait for a slow reader. */
-const waitingBytes = 4 * 1024 * 1024
+/** So much may wait for a slow reader: at full load a disk may stand still for some seconds. */
+const waitingBytes = 16 * 1024 * 1024
 /** The exit waits so long for a reader. */
 const closingMs = 500
 
