@@ -104,7 +104,7 @@ export function parseChatRequest(
       counted = countPrompt(counting)
       counted.then(done, done) // who asks hears of a failure
       known = undefined
-      return 0
+      return isSent ? 0 : counting.body.length
     },
   }
 }

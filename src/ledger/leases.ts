@@ -92,14 +92,15 @@ export class Leases {
     this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
   }
 
+  async #renewAll(): Promise<void> {
+    await this.reopen(await this.renew())
+  }
+
   async #tick(): Promise<void> {
     const { isUp, onTick } = this.#options
-    try {
-      if (isUp()) await this.reopen(await this.renew())
-      await onTick()
-    } catch {
-      // Redis is away: the next round or the reconnect does it.
-    }
+    // Redis is away, or refuses: the next round or the reconnect does it. The upkeep has more to do than that.
+    if (isUp()) await this.#renewAll().catch(() => undefined)
+    await onTick().catch(() => undefined)
     if (this.#isRunning) this.#schedule()
   }
 }

@@ -52,8 +52,12 @@ export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<
   const taken = new Set<string>()
   const removeTaken = async () => {
     if (own.isFailing) return
-    for (const path of taken) await rm(path, { force: true })
-    taken.clear()
+    for (const path of taken) {
+      await rm(path, { force: true }).then(
+        () => taken.delete(path),
+        () => undefined, // tried again
+      )
+    }
   }
   let late: Promise<void> = Promise.resolve()
   return {

@@ -191,7 +191,7 @@ t.test('a body that was not sent whole keeps its bytes', async (t) => {
   const text = JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] })
   const body = Buffer.from(text)
   const request = chatOf(body)
-  request.forgetBody({ isSent: false })
+  t.equal(request.forgetBody({ isSent: false }), body.length, 'and its share of memory')
   await request.countPrompt()
   t.equal(body.toString(), text)
 })

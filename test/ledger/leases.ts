@@ -86,8 +86,9 @@ t.test(
   async (t) => {
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())
-    const roundsIn = async (ms: number, leaseMs: number) => {
-      const it = open(all('ok'), leaseMs)
+    const roundsIn = async (ms: number, leaseMs: number, answer = all('ok')) => {
+      const it = open(answer, leaseMs)
+      it.leases.add(makeHold({ id: '1' }))
       it.leases.start()
       for (let passed = 0; passed < ms; passed += 10) {
         mock.timers.tick(10)
@@ -100,5 +101,8 @@ t.test(
     t.ok(short >= 3 && short <= 4, `${short}`)
     const long = await roundsIn(3000, 30_000)
     t.ok(long >= 3 && long <= 4, `${long}`)
+    const refusing = () => Promise.reject(unavailable())
+    const refused = await roundsIn(3000, 30_000, refusing)
+    t.ok(refused >= 3, `${refused} with a Redis that refuses`)
   },
 )

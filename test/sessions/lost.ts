@@ -132,6 +132,17 @@ t.test('what has ended, or is not there, needs no end', async (t) => {
   t.equal(await lost.finish({ ...owned, message: newId('msg') }), true)
 })
 
+t.test('one that is withdrawn while it is looked at does not come back', async (t) => {
+  const { startGone, redis, ref, row, rows } = await open(t)
+  const owned = await startGone()
+  const seen = JSON.stringify({ ...(await row(owned)), status: 'incomplete' })
+  await rows.withdraw(owned, { ids: [owned.message] })
+  t.equal(await rows.finishLost(owned, { reached: 0, terminal: '{}', row: seen }), true)
+  t.equal(await redis.hexists(keys.messages(ref, owned.session), owned.message), 0)
+  t.equal(await redis.zscore(keys.messageIds(ref, owned.session), owned.message), null)
+  t.equal(await redis.exists(keys.stream(ref, owned.message), keys.frames(ref, owned.message)), 0)
+})
+
 t.test('a message whose stream Redis forgot is finished all the same', async (t) => {
   const { lost, startGone, redis, ref, row } = await open(t)
   const owned = await startGone(['a'])

@@ -14,6 +14,8 @@ local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'touched', 'bytes', 'counted')
 local owner, ended, next_seq, touched, bytes, counted = unpack(found)
 if ended then return { 'ended', now } end
+-- Withdrawn by its owner since its row was read, or deleted.
+if not owner and call('HEXISTS', messages, message) == 0 then return { 'ended', now } end
 local deadline = call('ZSCORE', holds, hold)
 if deadline and tonumber(deadline) > now then return { 'alive', now } end
 -- An owner settles just before it finishes; and after a restart of Redis none could renew.
