@@ -68,7 +68,7 @@ t.test('a disk that was full and has room again gets lines again', async (t) => 
     const { openLogOutput } = await import(${JSON.stringify(url.href)})
     const output = openLogOutput()
     for (let i = 0; i < 300; i++) output.write('x'.repeat(1023) + '\\n')
-    while (output.dropped === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    while (output.dropped === 0) await new Promise(setImmediate)
     console.error('full')
     for await (const _ of process.stdin);
     const { dropped } = output
