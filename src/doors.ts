@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { GatewayError, asGatewayError } from './errors.ts'
 import type { Exchange } from './exchange.ts'
 import type { Gateway, NamedRunning } from './gateway.ts'
-import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
+import { ClientLeft, createBodyBudget, free, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { parseAhead, smallBytes } from './http/json-scan.ts'
@@ -215,6 +215,7 @@ interface WireParts {
 
 class HttpWire implements Wire {
   readonly #parts: WireParts
+  #isParsing = false
 
   constructor(parts: WireParts) {
     this.#parts = parts
@@ -231,7 +232,9 @@ class HttpWire implements Wire {
     if (body.length <= smallBytes) return body
     // Also where it can't be parsed: what a refusal has cost is counted.
     x.body = body
+    this.#isParsing = true
     claim.take(await parseAhead(body, { ref: x.caller?.ref ?? '', keptChars }))
+    this.#isParsing = false
     return body
   }
 
@@ -255,7 +258,9 @@ class HttpWire implements Wire {
   }
 
   async sendError(error: GatewayError): Promise<void> {
-    sendError(this.#parts.res, this.#parts.x, error)
+    const { res, x } = this.#parts
+    if (this.#isParsing) free(x.body)
+    sendError(res, x, error)
   }
 }
 

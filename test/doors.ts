@@ -82,6 +82,31 @@ t.test('what is no sound request is refused with a line and a count as well', as
   t.match(metrics, /^tollgate_rejections_total\{code="malformed_request"\} 2$/m)
 })
 
+t.test('a large body that is refused is let go of at once', async (t) => {
+  const yaml = yamlFor('http://127.0.0.1:1/v1', 'limits: { json_v1: 100KiB }')
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(0)
+  const allocated: Buffer[] = []
+  const { allocUnsafeSlow } = Buffer
+  t.capture(Buffer, 'allocUnsafeSlow', (size: number) => {
+    const bytes = allocUnsafeSlow(size)
+    allocated.push(bytes)
+    return bytes
+  })
+  const one = await rawClient(t, Number(new URL(gateway.url).port))
+  const head = `POST /v1/chat HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`
+  for (const [bytes, status] of [
+    [90_000, 400],
+    [110_000, 413],
+  ] as const) {
+    const chunk = `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`
+    one.send(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`)
+    t.equal((await one.answer()).status, status)
+    const kept = allocated.splice(0).map(({ length }) => length)
+    t.ok(kept.length > 0 && kept.every((length) => length === 0), String(kept))
+  }
+})
+
 t.test('after the drain a stream that still runs is told, charged and closed', async (t) => {
   const backend = await startBackend(t, endless({ gapMs: 5 }))
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url, 'drain: 50ms') })

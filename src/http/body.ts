@@ -190,18 +190,16 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
     return options.vouch().then(() => claim.take(received))
   }
   const isSlow = (ms: number) => received > patientBytes && received < (bytesPerSecond * ms) / 1000
-  return receive(req, {
-    timeoutMs,
-    take,
-    pace: { patienceMs, isSlow },
-    whole: () => body.subarray(0, received),
-  })
+  const whole = () => body.subarray(0, received)
+  const reading = receive(req, { timeoutMs, take, pace: { patienceMs, isSlow }, whole })
+  reading.catch(() => free(body)) // who awaits it hears of the failure
+  return reading
 }
 
 /** Room that nothing was written to takes no memory. */
 const growth = 4
 
-/** Now, not at some later collection: megabytes that are copied would wait for it. Nobody may use it any more. */
+/** Now, not at some later collection: megabytes that are copied or refused would wait for it. Nobody may use it any more. */
 export function free(bytes: Buffer): void {
   if (bytes.length > 0 && bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
 }
