@@ -172,7 +172,7 @@ const limits = z.strictObject({
     .prefault('1KiB')
     .describe('Bytes a second that an upload keeps up over each `upload_idle`, or it is given up.'),
   unsent: bytes()
-    .prefault('128MiB')
+    .prefault('96MiB')
     .describe(
       'What clients have not taken of their answers, together; who has too much is dropped.',
     ),
