@@ -1,5 +1,5 @@
 // One page of rows whose ids stand in a zset. Rows can be gone (retention) while their ids stay: these are skipped, and
-// taken out of the zset. A page ends early when its rows are large: it never has much more than `largestPage` in memory.
+// taken out of the zset. A page ends early when its rows are large: it has more than `largestPage` only where one row has.
 
 import type { Redis } from 'ioredis'
 import { directionOf, listOf } from './http/page.ts'
@@ -9,7 +9,7 @@ import { readMembers } from './redis-members.ts'
 export interface Rows<T> {
   /** The zset. */
   readonly key: string
-  /** In one flight, in the order of the ids; fewer than asked for where they have more than `room` bytes. */
+  /** In one flight, in the order of the ids; one at least that is there, and fewer than asked for where the next has no room. */
   read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>
   /** Ids whose rows are gone; by default they are only taken out of the zset. */
   forget?(ids: readonly string[]): Promise<unknown>
@@ -33,8 +33,10 @@ export async function readPage<T extends { readonly id: string }>(
   let hasMore = false
   const mostAFlight = Math.min(page.limit + 1, rowsAFlight)
   for await (const row of walk(redis, rows, { ...direction, mostAFlight })) {
-    hasMore = data.length === page.limit || bytes >= largestPage
+    const isFull = row === 'cut' || data.length === page.limit || bytes + row.bytes > largestPage
+    hasMore = isFull && data.length > 0
     if (hasMore) break
+    if (row === 'cut') continue
     data.push(row.value)
     bytes += row.bytes
   }
@@ -58,6 +60,7 @@ async function* walk<T>(
     const gone = ids.filter((_id, at) => found[at] === 'gone')
     if (gone.length > 0) await forget(gone)
     for (const row of found) if (typeof row === 'object') yield row
+    if (found.length < ids.length) yield 'cut' as const
     if (found.length === ids.length && ids.length < count) return
     cursor = ids[found.length - 1]
   }

@@ -6,13 +6,13 @@ import { openSessions } from './fixtures/sessions.ts'
 
 const all = Array.from({ length: 100 }, (_, i) => `a${String(i).padStart(2, '0')}`)
 
-async function start(t: Parameters<typeof openSessions>[0], rowOf = row) {
+async function start(t: Parameters<typeof openSessions>[0], rowOf = row, unreadableBytes = 1) {
   const { redis } = await openSessions(t)
   await redis.zadd('ids', ...all.flatMap((id) => [0, id]))
   let flights = 0
-  const read = async (ids: readonly string[]) => {
+  const read = async (ids: readonly string[], room: number) => {
     flights++
-    return ids.map(rowOf)
+    return fitting(ids.map(rowOf), { room, unreadableBytes })
   }
   const page = async (fields: Partial<Page>) => {
     const asked = { limit: 10, order: 'asc', ...fields } as const
@@ -20,6 +20,22 @@ async function start(t: Parameters<typeof openSessions>[0], rowOf = row) {
     return { ids: list.data.map(({ id }) => id), has_more: list.has_more }
   }
   return { redis, page, flights: () => flights }
+}
+
+interface Fit {
+  readonly room: number
+  readonly unreadableBytes: number
+}
+
+/** As many as the script of messages gives, which reads one at least. */
+function fitting(rows: readonly Read[], { room, unreadableBytes }: Fit): readonly Read[] {
+  let size = 0
+  for (const [i, one] of rows.entries()) {
+    const bytes = one === 'gone' ? 0 : one === 'unreadable' ? unreadableBytes : one.bytes
+    if (size > 0 && size + bytes > room) return rows.slice(0, i)
+    size += bytes
+  }
+  return rows
 }
 
 type Read = Row<{ readonly id: string }>
@@ -75,7 +91,21 @@ t.test('rows that are gone are skipped and forgotten, unreadable ones only skipp
 
 t.test('a page of large rows ends early, and the next goes on behind it', async (t) => {
   const { page, flights } = await start(t, (id) => ({ value: { id }, bytes: 3 * 2 ** 17 }))
-  t.strictSame(await page({ limit: 100 }), { ids: ['a00', 'a01', 'a02'], has_more: true })
+  t.strictSame(await page({ limit: 100 }), { ids: ['a00', 'a01'], has_more: true })
   t.equal(flights(), 1)
-  t.strictSame((await page({ after: 'a02', limit: 100 })).ids, ['a03', 'a04', 'a05'])
+  t.strictSame((await page({ after: 'a01', limit: 100 })).ids, ['a02', 'a03'])
+})
+
+t.test('a row that is larger than a page comes alone', async (t) => {
+  const { page, flights } = await start(t, (id) => ({ value: { id }, bytes: 2 ** 21 }))
+  t.strictSame(await page({}), { ids: ['a00'], has_more: true })
+  t.equal(flights(), 1)
+  t.strictSame(await page({ after: 'a98' }), { ids: ['a99'], has_more: false })
+})
+
+t.test('an unreadable row that fills a page makes none of its own', async (t) => {
+  const rowOf = (id: string): Read =>
+    id < 'a03' ? 'unreadable' : { value: { id }, bytes: 2 ** 19 }
+  const { page } = await start(t, rowOf, 2 ** 20)
+  t.strictSame(await page({}), { ids: ['a03', 'a04'], has_more: true })
 })

@@ -1,14 +1,14 @@
 -- Purpose: rows of messages, as many as a page has room for, in one flight: one row can have megabytes.
 -- KEYS: messages
--- ARGV: 1 bytes after which no more are given; 2… ids
--- Reply: ok, now, rows in the order of the ids, '' where there is none…
+-- ARGV: 1 bytes that there is room for; 2… ids
+-- Reply: ok, now, rows in the order of the ids, '' where there is none…; one that is there at least
 
 local messages, most, first_id = KEYS[1], tonumber(ARGV[1]), 2
 
 local reply, size = { 'ok', now_ms() }, 0
 for i = first_id, #ARGV do
-  if size > most then break end
   local row = call('HGET', messages, ARGV[i]) or ''
+  if size > 0 and size + #row > most then break end
   reply[#reply + 1] = row
   size = size + #row
 end
