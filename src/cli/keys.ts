@@ -11,6 +11,10 @@ import { formatTime, table } from './table.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 
 const account = { value: 'ACCOUNT', help: 'its id or its name' }
+const accountOfKey = {
+  value: 'ACCOUNT',
+  help: 'then KEY_ID may be what `keys list` shows as KEY, or its end',
+}
 
 const create: Command = {
   name: 'keys create',
@@ -61,12 +65,10 @@ const revoke: Command = {
   name: 'keys revoke',
   words: ['KEY_ID'],
   summary: 'refuse a key from the next request on',
-  options: {
-    account: { value: 'ACCOUNT', help: 'then KEY_ID may be what `keys list` shows as KEY' },
-  },
+  options: { account: accountOfKey },
   async run(call) {
     const admin = await call.admin()
-    const key = await admin.delete<ApiKey>(path`keys/${await keyToRevoke(call, admin)}`)
+    const key = await admin.delete<ApiKey>(path`keys/${await keyIdOf(call, admin)}`)
     return tell(call, key, `${key.id} is revoked.\n`)
   },
 }
@@ -76,12 +78,14 @@ const rotate: Command = {
   words: ['KEY_ID'],
   summary: 'make a key like it, and let the old one die',
   options: {
+    account: accountOfKey,
     grace: { value: 'TIME', help: 'the old one works for so long: 1h; not at all where not given' },
     ...repeatable,
   },
-  run(call) {
+  async run(call) {
     const grace = parseSeconds(call.text('grace') ?? '0')
-    return makeKey(call, path`keys/${keyIdOf(call)}/rotate`, { grace })
+    const id = await keyIdOf(call, await call.admin())
+    return makeKey(call, path`keys/${id}/rotate`, { grace })
   },
 }
 
@@ -112,10 +116,12 @@ async function readInput({ io }: Call): Promise<string> {
   return text.trim()
 }
 
-/** An id, or of an account that is named the end of a key, where only one has it. */
-async function keyToRevoke(call: Call, admin: Admin): Promise<string> {
+/** Given as an id, or with its account as the end of a key, where only one has it. */
+async function keyIdOf(call: Call, admin: Admin): Promise<string> {
   const [word, account] = [wordAt(call, 0), call.text('account')]
-  if (account === undefined || word.startsWith('key_')) return keyIdOf(call)
+  if (word.startsWith('key_')) return word
+  // Not the key's text: it would end up in the shell's history, and in a URL.
+  if (account === undefined) throw usageError(noKeyId)
   const keys = await collect<ApiKey>(admin, path`accounts/${account}/keys`, { order: 'asc' })
   const end = word.slice(word.indexOf('…') + 1)
   const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))
@@ -132,12 +138,8 @@ function accountOf(call: Call): string {
   return given
 }
 
-/** A key's text in the place of its id would end up in the shell's history, and in a URL. */
-function keyIdOf(call: Call): string {
-  const id = wordAt(call, 0)
-  if (id.startsWith('key_')) return id
-  throw usageError('Give the id of the key, key_…; `tollgate keys list ACCOUNT` shows it.')
-}
+const noKeyId =
+  'Give the id of the key, key_…, or with --account ACCOUNT its last four characters; `tollgate keys list ACCOUNT` shows both.'
 
 function limitsOf(call: Call) {
   const limits = {

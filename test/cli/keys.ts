@@ -60,7 +60,7 @@ t.test("a key's text is not taken for its id, and an account has to be named", a
   t.match(await cli('keys', 'revoke', 'key_none'), { code: 1, err: /key_not_found/ })
 })
 
-t.test('two keys of an account can be told apart, and one is revoked by its end', async (t) => {
+t.test('two keys of an account can be told apart, and named by their end', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   const { ref } = await accounts.createAccount({ name: 'a' })
@@ -81,6 +81,9 @@ t.test('two keys of an account can be told apart, and one is revoked by its end'
     (await accounts.listKeys(ref)).map(({ status }) => status),
     ['active', 'revoked'],
   )
+  const rotated = await cli('keys', 'rotate', one.key.slice(-4), '--account', 'a')
+  t.match(rotated, { code: 0, err: /keep the key/ })
+  t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
 })
 
 t.test('whose key it is: the key comes by stdin and is in no answer', async (t) => {
