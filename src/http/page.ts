@@ -18,28 +18,31 @@ export const pageQuery = ['limit', 'after', 'before', 'order'] as const
 const defaultLimit = 20
 const maxLimit = 100
 
-export function parsePage(query: URLSearchParams, defaultOrder: Page['order'] = 'desc'): Page {
-  const after = single(query, 'after')
-  const before = single(query, 'before')
+/** `isCursor`: can it be the id of a row? What else sorts before or after the rows is nobody's business. */
+export function parsePage(
+  query: URLSearchParams,
+  isCursor: (id: string) => boolean,
+  defaultOrder: Page['order'] = 'desc',
+): Page {
+  const cursor = (name: 'after' | 'before') => {
+    const id = single(query, name)
+    if (id === undefined || isCursor(id)) return id
+    throw refuse(name, `"${name}" must be the id of a row of this list.`)
+  }
+  const [after, before] = [cursor('after'), cursor('before')]
   if (after !== undefined && before !== undefined) {
     throw refuse('before', 'Give "after" or "before", not both.')
   }
   return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
 }
 
-/** The same, of rows with ids of this kind: what else sorts before or after them is nobody's business. */
+/** Of rows with ids of this kind. */
 export function parseIdPage(
   query: URLSearchParams,
   prefix: IdPrefix,
-  defaultOrder: Page['order'] = 'desc',
+  defaultOrder?: Page['order'],
 ): Page {
-  const page = parsePage(query, defaultOrder)
-  for (const param of ['after', 'before'] as const) {
-    const cursor = page[param]
-    if (cursor === undefined || isId(prefix, cursor)) continue
-    throw refuse(param, `"${param}" must be the id of a row of this list.`)
-  }
-  return page
+  return parsePage(query, (id) => isId(prefix, id), defaultOrder)
 }
 
 /** How rows are read for it: from the cursor outwards. Those before a cursor are turned afterwards. */

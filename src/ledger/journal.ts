@@ -130,9 +130,15 @@ const hex16 = (decimal: string) => BigInt(decimal).toString(16).padStart(16, '0'
 const lowestId = '0-1'
 const highestId = '18446744073709551615-18446744073709551614'
 
-/** What is no transaction's id stands before all of them. Redis refuses to read from beyond either end. */
+const transactionPattern = /^txn_([0-9a-f]{16})([0-9a-f]{16})$/
+
+export function isTransactionId(text: string): boolean {
+  return transactionPattern.test(text)
+}
+
+/** Redis refuses to read from beyond either end. */
 function streamId(id: string): string {
-  const match = /^txn_([0-9a-f]{16})([0-9a-f]{16})$/.exec(id)
+  const match = transactionPattern.exec(id)
   if (!match || /^txn_0+$/.test(id)) return lowestId
   if (/^txn_f+$/.test(id)) return highestId
   return `${BigInt(`0x${match[1]}`)}-${BigInt(`0x${match[2]}`)}`

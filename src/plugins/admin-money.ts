@@ -7,6 +7,7 @@ import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
 import { newId } from '../ids.ts'
+import { isTransactionId } from '../ledger/journal.ts'
 import type { Route } from '../plugin.ts'
 import { printable } from './admin-body.ts'
 import { idOf, ok, route } from './admin-route.ts'
@@ -44,7 +45,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       'GET',
       'accounts/:id/transactions',
       async (x) => {
-        const page = parsePage(x.query)
+        const page = parsePage(x.query, isTransactionId)
         return ok(await ledger.transactions(await refOf(x), page))
       },
       pageQuery,

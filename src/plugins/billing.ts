@@ -5,6 +5,7 @@ import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
 import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
+import { isTransactionId } from '../ledger/journal.ts'
 import type { Plugin, Route } from '../plugin.ts'
 
 const schema = z.strictObject({})
@@ -30,7 +31,11 @@ export const billing: Plugin<z.infer<typeof schema>> = {
     return {
       routes: [
         get('balance', (_x, ref) => ledger.balance(ref)),
-        get('transactions', (x, ref) => ledger.transactions(ref, parsePage(x.query)), pageQuery),
+        get(
+          'transactions',
+          (x, ref) => ledger.transactions(ref, parsePage(x.query, isTransactionId)),
+          pageQuery,
+        ),
         get('usage', (x, ref) => ledger.usage(ref, parseUsageQuery(x.query)), usageQuery),
       ],
     }

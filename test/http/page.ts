@@ -2,7 +2,7 @@ import t from 'tap'
 import { directionOf, listOf, parseIdPage, parsePage } from '../../src/http/page.ts'
 import { newId } from '../../src/ids.ts'
 
-const parse = (text: string) => parsePage(new URLSearchParams(text))
+const parse = (text: string) => parsePage(new URLSearchParams(text), (id) => /^[ab]$/.test(id))
 
 t.test('a list has 20 rows, newest first, unless it is asked for otherwise', async (t) => {
   t.match(parse(''), { limit: 20, order: 'desc', after: undefined, before: undefined })
@@ -22,6 +22,8 @@ t.test('what cannot be meant is 400 invalid_parameter, naming the parameter', as
     ['order=up', 'order'],
     ['after=', 'after'],
     ['after=a&before=b', 'before'],
+    ['after=c', 'after'],
+    ['before=c', 'before'],
   ]
   for (const [text, param] of wrong) {
     t.throws(() => parse(text), { code: 'invalid_parameter', param }, text)
@@ -40,8 +42,8 @@ t.test('the envelope names its first and last row, null where there is none', as
 })
 
 t.test('a list may be oldest first unless it is asked for otherwise', async (t) => {
-  t.equal(parsePage(new URLSearchParams(), 'asc').order, 'asc')
-  t.equal(parsePage(new URLSearchParams('order=desc'), 'asc').order, 'desc')
+  t.equal(parsePage(new URLSearchParams(), () => true, 'asc').order, 'asc')
+  t.equal(parsePage(new URLSearchParams('order=desc'), () => true, 'asc').order, 'desc')
 })
 
 t.test('rows before a cursor are read from it outwards, and turned', async (t) => {

@@ -29,6 +29,7 @@ t.test('money: topped up, adjusted, never below zero, in the journal, audited', 
     { amount: 1000 },
   ])
   t.match((await call('GET accounts/a/usage')).body, { object: 'list', data: [] })
+  t.match(await call('GET accounts/a/transactions?after=foo'), { status: 400 })
   t.match((await call('GET audit')).body, { object: 'audit', accounts: 1, differences: [] })
   t.match((await call(`GET audit?account=${account.id}`)).body, { accounts: 1, entries: 2 })
   t.match(await call('GET audit?account=nobody'), { status: 404 })

@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { newId } from '../../src/ids.ts'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -112,7 +113,10 @@ t.test('nonsense in the query is named', async (t) => {
     'transactions?limit=0',
     'transactions?limit=101',
     'transactions?order=up',
-    'transactions?after=txn_1&before=txn_2',
+    'transactions?after=foo',
+    'transactions?before=txn_1',
+    `transactions?after=${newId('msg')}`,
+    `transactions?after=txn_${'0'.repeat(32)}&before=txn_${'1'.repeat(32)}`,
     'usage?bucket=week',
     'usage?from=soon',
     'usage?from=2&to=1',
