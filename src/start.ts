@@ -38,7 +38,7 @@ export async function start(file: string, io: Io): Promise<number> {
     log.info({ version: version(), node: process.versions.node, file }, 'starting')
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
     // Where stdout is no terminal it is the log's alone, a JSON line each.
-    await greet(gateway, isShown ? io.stdout : io.stderr)
+    await greet(gateway, file, isShown ? io.stdout : io.stderr)
     await aborted(io.signal)
     log.info({ drain_ms: config.drainMs }, 'draining')
     await gateway.close()
@@ -72,14 +72,23 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
 }
 
 /** Where it listens; and on a machine of one's own, a key to try it with, or how to make one. */
-async function greet(gateway: RunningGateway, out: Out): Promise<void> {
+async function greet(gateway: RunningGateway, file: string, out: Out): Promise<void> {
   const { public: front, admin } = gateway.doors
   const url = reachable(front.address)
   gateway.log.info({ url, admin: reachable(admin.address) }, 'listening')
   out.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)
   const demo = await ensureDemo(gateway)
   if (demo) out.write(demoText({ ...demo, url, admin: admin.address }))
-  else out.write('tollgate: a key: npm run -s tollgate -- keys create --account ACCOUNT\n')
+  else out.write(keyText(file))
+}
+
+function keyText(file: string): string {
+  const config = file === 'gateway.yaml' ? '' : ` --config ${file}`
+  return [
+    'tollgate: to make a key, of an account that there is or a new one:',
+    `  npm run -s tollgate -- accounts create NAME${config}`,
+    `  npm run -s tollgate -- keys create --account NAME${config}\n`,
+  ].join('\n')
 }
 
 function reachable(address: string): string {

@@ -164,7 +164,7 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   if (bound !== undefined && most >= 1) {
     return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
   }
-  const counts = `Its ${prompt} counts as ${promptTokens}. Shorten it.`
+  const counts = `"${prompt}" counts as ${promptTokens} tokens. Shorten it.`
   return { param: prompt, message: `${asked} ${counts}` }
 }
 
