@@ -1,10 +1,11 @@
 // Both listeners: makes an exchange of each request and lets it live. Knows who is still inside, for the drain.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { free } from './discard.ts'
 import { GatewayError, asGatewayError } from './errors.ts'
 import type { Exchange } from './exchange.ts'
 import type { Gateway, NamedRunning } from './gateway.ts'
-import { ClientLeft, createBodyBudget, free, readJsonBody } from './http/body.ts'
+import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
 import { createClientAddress } from './http/client-address.ts'
 import { parseAhead, smallBytes } from './http/json-scan.ts'

@@ -1,7 +1,7 @@
 // src/discard.ts: what is freed, and what is left alone.
 
 import t from 'tap'
-import { discard } from '../src/discard.ts'
+import { discard, free } from '../src/discard.ts'
 
 t.test('memory of its own is freed', async (t) => {
   const { external: before } = process.memoryUsage()
@@ -9,6 +9,12 @@ t.test('memory of its own is freed', async (t) => {
   discard(own)
   t.equal(own.length, 0)
   t.ok(process.memoryUsage().external - before < 2 ** 20)
+})
+
+t.test('with a part of it the whole is freed, where that is wanted', async (t) => {
+  const whole = Buffer.allocUnsafeSlow(8)
+  free(whole.subarray(0, 4))
+  t.equal(whole.length, 0)
 })
 
 t.test('a part of something larger stays', async (t) => {

@@ -2,9 +2,9 @@
 // gets for it: the client's bytes, with only the gateway's own fields spliced.
 
 import type { Model, Target } from '../config/config.ts'
+import { free } from '../discard.ts'
 import type { GatewayError } from '../errors.ts'
 import type { WantedFields } from '../exchange.ts'
-import { free } from '../http/body.ts'
 import { scanJson } from '../http/json-scan.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid, missing } from '../http/refusals.ts'

@@ -3,6 +3,7 @@
 // is json-scan.ts's matter.
 
 import type { IncomingMessage } from 'node:http'
+import { free } from '../discard.ts'
 import { GatewayError } from '../errors.ts'
 import { SharedPool } from '../shared-pool.ts'
 import { smallBytes } from './json-scan.ts'
@@ -198,11 +199,6 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
 
 /** Room that nothing was written to takes no memory. */
 const growth = 4
-
-/** Now, not at some later collection: megabytes that are copied or refused would wait for it. Nobody may use it any more. */
-export function free(bytes: Buffer): void {
-  if (bytes.length > 0 && bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
-}
 
 interface Pace {
   /** It is looked at this often, first after as long. */
