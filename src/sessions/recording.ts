@@ -156,10 +156,10 @@ export class Recording implements StreamOut {
 
   #flush(): void {
     // Behind the end an append would be a stranger's.
-    if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return
+    if (this.#sending || this.isLost || this.#isFinishing) return
     this.#sending = this.#send().then((isTaken) => {
       this.#sending = undefined
-      if (this.#isFinishing || this.#isLost || this.#isForgotten) return
+      if (this.#isFinishing || this.isLost) return
       if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
     })
@@ -185,7 +185,7 @@ export class Recording implements StreamOut {
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
     // What Redis has of it may be more or less than was known; then it said how far it is.
-    for (let misses = 0; misses < 3 && !this.#isLost && !this.#isForgotten;) {
+    for (let misses = 0; misses < 3 && !this.isLost;) {
       const batch = this.#isAnew ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
@@ -193,7 +193,7 @@ export class Recording implements StreamOut {
       if (reply.word !== 'ok') misses++
       this.#learn(reply, batch)
     }
-    return this.#isLost || this.#isForgotten
+    return this.isLost
   }
 
   #all(): Batch {

@@ -169,8 +169,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/recording.ts',
-    'if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return',
-    'if (this.#sending || this.#isLost || this.#isForgotten) return',
+    'if (this.#sending || this.isLost || this.#isFinishing) return',
+    'if (this.#sending || this.isLost) return',
   ),
   one(
     'sessions/recording.ts',
