@@ -37,10 +37,7 @@ export async function listModels(target: Target, asking: Asking): Promise<Outcom
 }
 
 /** http-proxy-3 only ever posts here; all else is as on the way of a request. */
-function get(
-  target: Target,
-  { connectMs, signal }: Omit<Asking, 'promptWindow'>,
-): Promise<IncomingMessage> {
+function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
   const { fresh: agent } = new Connections({ url, ca: target.ca, connectMs })
@@ -75,8 +72,9 @@ function windowOf(model: unknown): number | undefined {
     field(model, 'context_length'),
     field(field(model, 'meta'), 'n_ctx'),
   ]
-  return named.find((one) => typeof one === 'number' && Number.isSafeInteger(one) && one > 0) as
-    number | undefined
+  return named.find(
+    (one): one is number => typeof one === 'number' && Number.isSafeInteger(one) && one > 0,
+  )
 }
 
 /** Ollama lists `llama3` as `llama3:latest`. */
