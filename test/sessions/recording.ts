@@ -7,6 +7,7 @@ import { Assembly } from '../../src/sessions/assembly.ts'
 import { Lost } from '../../src/sessions/lost.ts'
 import { Recording } from '../../src/sessions/recording.ts'
 import type { BeginRequest } from '../../src/sessions/stream-rows.ts'
+import { durable } from '../fixtures/aof.ts'
 import { seeded } from '../fixtures/random.ts'
 import { openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Opened, Setup } from '../fixtures/stream.ts'
@@ -191,7 +192,7 @@ t.test('what memory has no more is begun anew, with all that was said', async (t
 })
 
 t.test('with Redis away frames wait, and arrive in order; readers notice nothing', async (t) => {
-  const it = await record(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const it = await record(t, { args: durable })
   it.say('a')
   await until(it.isStored(1))
   await it.server.stop()
@@ -210,8 +211,7 @@ t.test(
   'with Redis away for long no more than the bound waits; then it is begun anew',
   async (t) => {
     const replayBytes = 20_000
-    const args = ['--appendonly', 'yes', '--appendfsync', 'always']
-    const it = await record(t, { args, replayBytes })
+    const it = await record(t, { args: durable, replayBytes })
     it.say('a')
     await until(it.isStored(1))
     await it.server.stop()
@@ -327,7 +327,7 @@ t.test('a Redis that comes back in the middle of the end does not break it', asy
 })
 
 t.test('where the end can not be told, readers get it, and Redis later, once', async (t) => {
-  const it = await record(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const it = await record(t, { args: durable })
   it.say('a')
   await until(it.isStored(1))
   await it.server.stop()
