@@ -166,8 +166,7 @@ export async function sceneOf([first, second]: readonly [OwnProcess, OwnProcess]
 }
 
 async function revokedKeyOf(gateway: OwnProcess, account: Account): Promise<string> {
-  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, {})
-  const { id, key } = (await made.json()) as { readonly id: string; readonly key: string }
+  const { id, key } = await gateway.keyFor(account.id)
   await (await gateway.admin('DELETE', `keys/${id}`)).text()
   return key
 }
