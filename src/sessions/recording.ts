@@ -155,7 +155,7 @@ export class Recording implements StreamOut {
   }
 
   #flush(): void {
-    // Behind the end an append would be a stranger's.
+    // After the message has ended, its stream must not be appended to.
     if (this.#sending || this.isLost || this.#isFinishing) return
     this.#sending = this.#send().then((isTaken) => {
       this.#sending = undefined
@@ -169,7 +169,7 @@ export class Recording implements StreamOut {
     const { rows, owned, replayBytes } = this.#options
     const said = this.said()
     const isSaid = this.#isAnew || this.#unsaidBytes > replayBytes / 2
-    // What is said is said by all frames.
+    // When the summary is due, all frames since the last one go with it.
     const batch = isSaid ? this.#all() : this.#batch()
     try {
       const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
