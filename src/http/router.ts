@@ -6,7 +6,7 @@ import type { HTTPMethod } from 'find-my-way'
 import { GatewayError } from '../errors.ts'
 import type { Route } from '../plugin.ts'
 
-export interface Found {
+interface Found {
   readonly route: Route
   readonly params: Readonly<Record<string, string | undefined>>
 }

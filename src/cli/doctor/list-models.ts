@@ -11,7 +11,7 @@ import { ok, warn } from './examination.ts'
 import type { Outcome } from './examination.ts'
 import { parsed, readBody, refusal } from './refusal.ts'
 
-export interface Asking {
+interface Asking {
   readonly connectMs: number
   /** Of the model. */
   readonly promptWindow: number

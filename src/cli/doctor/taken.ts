@@ -11,7 +11,7 @@ import { ok } from './examination.ts'
 import type { Outcome } from './examination.ts'
 import { parsed, readBody } from './refusal.ts'
 
-export interface Asking {
+interface Asking {
   readonly model: Model
   readonly target: Target
   readonly signal: AbortSignal
