@@ -15,12 +15,8 @@ export interface RecordingOptions {
   readonly rows: StreamRows
   /** Frames in memory and in Redis. */
   readonly replayBytes: number
-  /** A cancel from another instance. */
-  onCancel(): void
-  /** The message is another's by now, or gone. */
-  onLost(): void
-  /** Redis knows neither it nor its session. */
-  onForgotten(): void
+  /** Cancelled from another instance; another's by now, or gone; or Redis knows neither it nor its session. */
+  stop(code: 'message_cancelled' | 'upstream_incomplete' | 'session_not_found'): void
 }
 
 const flushMs = 250
@@ -210,14 +206,14 @@ export class Recording implements StreamOut {
   }
 
   #learn(reply: Appended, batch: Batch): void {
-    const { onCancel, onLost, onForgotten } = this.#options
+    const { stop } = this.#options
     if (reply.word === 'forgotten' && !this.#isCancelled) {
       this.#isForgotten = true
-      return onForgotten()
+      return stop('session_not_found')
     }
     if (reply.word === 'lost' || reply.word === 'forgotten') {
       this.drop()
-      return onLost()
+      return stop('upstream_incomplete')
     }
     if (reply.word === 'behind') return this.#meet(reply.next)
     // Old ones may have gone meanwhile, for want of room.
@@ -229,7 +225,7 @@ export class Recording implements StreamOut {
     this.log.stored(this.#first)
     if (!reply.isCancelled) return
     this.#isCancelled = true
-    onCancel()
+    stop('message_cancelled')
   }
 
   /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */

@@ -24,9 +24,7 @@ async function record(t: Test, setup: Setup = {}) {
     owned,
     rows: opened.rows,
     replayBytes: opened.options.replayBytes,
-    onCancel: () => heard.push('cancel'),
-    onLost: () => heard.push('lost'),
-    onForgotten: () => heard.push('forgotten'),
+    stop: (code) => heard.push(code),
   })
   t.teardown(() => recording.drop())
   /** All frames. */
@@ -274,7 +272,7 @@ t.test('a cancel from elsewhere is heard of, also in silence', async (t) => {
   await until(it.isStored(1))
   await it.rows.cancel(it.owned)
   await until(() => it.heard.length > 0)
-  t.equal(it.heard[0], 'cancel')
+  t.equal(it.heard[0], 'message_cancelled')
 })
 
 t.test('an owner that Redis takes for gone stops, and cuts its readers off', async (t) => {
@@ -288,7 +286,7 @@ t.test('an owner that Redis takes for gone stops, and cuts its readers off', asy
   const after = await storedText(it, it.owned)
   it.say('b')
   await until(() => it.heard.length > 0)
-  t.same(it.heard, ['lost'])
+  t.same(it.heard, ['upstream_incomplete'])
   t.ok(it.recording.log.isBroken)
   it.say('c')
   t.equal(await it.end(), true, 'there is nothing more to tell')
@@ -304,7 +302,7 @@ t.test('one that is taken for gone at its very end says so too', async (t) => {
   await it.silence(it.owned)
   await it.rows.finishLost(it.owned, { reached: 1, terminal: 'data: {}\n\n', row: '{}' })
   t.equal(await it.end(), true)
-  t.same(it.heard, ['lost'])
+  t.same(it.heard, ['upstream_incomplete'])
   t.ok(it.recording.log.isBroken)
 })
 
