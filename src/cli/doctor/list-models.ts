@@ -6,10 +6,10 @@ import type { IncomingMessage } from 'node:http'
 import { Connections } from '../../backend/connections.ts'
 import { ownHeaders } from '../../backend/request-headers.ts'
 import type { Target } from '../../config/config.ts'
-import { field } from '../../json-field.ts'
+import { field, parsed } from '../../json-field.ts'
 import { ok, warn } from './examination.ts'
 import type { Outcome } from './examination.ts'
-import { parsed, readBody, refusal } from './refusal.ts'
+import { readBody, refusal } from './refusal.ts'
 
 interface Asking {
   readonly connectMs: number

@@ -6,10 +6,10 @@ import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { chatRow } from '../../chat/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
-import { field } from '../../json-field.ts'
+import { field, parsed } from '../../json-field.ts'
 import { ok } from './examination.ts'
 import type { Outcome } from './examination.ts'
-import { parsed, readBody } from './refusal.ts'
+import { readBody } from './refusal.ts'
 
 interface Asking {
   readonly model: Model
