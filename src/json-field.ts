@@ -5,3 +5,12 @@ export function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return (value as Record<string, unknown>)[name]
 }
+
+/** Undefined where the text is no JSON. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}

@@ -79,7 +79,7 @@ type Phase = 'vouch' | 'identify' | 'admit'
 /**
  * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in their order: what is a
  * replay is none of the later ones' business. But what one throws at once goes first, since it needed no answer of Redis:
- * a body at fault is said before a key that may not. Undefined where nothing waits.
+ * an invalid body is reported before an unauthorised key. Undefined where nothing waits.
  */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
   let first: Promise<Answer | void> | undefined

@@ -6,8 +6,6 @@ import type { Log } from './log.ts'
 
 export interface OutageOptions {
   readonly log: Pick<Log, 'info' | 'warn'> | undefined
-  /** Nothing is news any more. */
-  readonly closing: { readonly asked: boolean }
   /** A zset, whether it is there or not. */
   readonly probeKey: string
 }
@@ -31,6 +29,7 @@ export class RedisOutage {
   #reason = ''
   #refuses: string | undefined
   #probe: NodeJS.Timeout | undefined
+  #isClosing = false
 
   constructor(options: OutageOptions) {
     this.#options = options
@@ -46,6 +45,11 @@ export class RedisOutage {
     this.#refused++
   }
 
+  /** Nothing is news any more. */
+  close(): void {
+    this.#isClosing = true
+  }
+
   watch(client: Redis): void {
     this.#client = client
     client.on('error', (error: Error) => this.#failed(textOf(error)))
@@ -56,7 +60,7 @@ export class RedisOutage {
   /** Of each error that Redis answers. */
   answered(message: string): void {
     const [, word] = refusal.exec(message) ?? []
-    if (word === undefined || this.#refuses !== undefined || this.#options.closing.asked) return
+    if (word === undefined || this.#refuses !== undefined || this.#isClosing) return
     this.#refuses = word
     this.#begin()
     const reason = message.replace(/ script: .*$/s, '')
@@ -70,7 +74,7 @@ export class RedisOutage {
   }
 
   #failed(reason: string): void {
-    if (this.#options.closing.asked || reason === this.#reason) return
+    if (this.#isClosing || reason === this.#reason) return
     this.#reason = reason
     if (!this.#wasUp || (this.#isTold && this.#isAway && hopeless.test(reason))) {
       this.#options.log?.warn({ reason }, 'Redis: a connection failed')
@@ -80,7 +84,7 @@ export class RedisOutage {
   #lost(): void {
     clearTimeout(this.#probe)
     this.#refuses = undefined
-    if (this.#isAway || !this.#wasUp || this.#options.closing.asked) return
+    if (this.#isAway || !this.#wasUp || this.#isClosing) return
     this.#isAway = true
     this.#isTold = false
     this.#begin()

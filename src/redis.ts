@@ -45,11 +45,11 @@ export const keys = {
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
   /** zset, all scores 0: file ids of the account */
   files: (ref: string) => `{${ref}}:files`,
-  /** hash: id, bytes, created_at, expires_at, filename, purpose, session, content_type, sha256; of an expired file only id, expires_at and session, EXPIRE 7 d */
+  /** hash: id, bytes, created_at, expires_at, filename, purpose, session, content_type, sha256, row (what it counts beside its bytes); of an expired file only id, expires_at and session, EXPIRE 7 d */
   file: (ref: string, id: string) => `{${ref}}:file:${id}`,
   /** zset, all scores 0: file ids of a session */
   sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
-  /** hash: used (bytes of all files), reserved (bytes that uploads may still need), `<file id>` (what that upload has reserved), sessions (what all sessions count), `<session id>` (what that one counts, where it may expire), frames and claims (what Redis removes by itself, as storage.lua has it), closed (the last minute of `dueAccounts` that covers nothing here) */
+  /** hash: used (bytes of all files), rows (the sum of their `row`), reserved (what uploads may still need, rows included), `<file id>` (what that upload has reserved), sessions (what all sessions count), `<session id>` (what that one counts, where it may expire), frames, claims and told (what Redis removes by itself, as storage.lua has it), closed (the last minute of `dueAccounts` that covers nothing here) */
   storage: (ref: string) => `{${ref}}:storage`,
   /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
   due: (ref: string) => `{${ref}}:due`,
@@ -103,8 +103,7 @@ export async function connect(
   config: RedisConfig,
   options: ConnectOptions = {},
 ): Promise<RedisLink> {
-  const closing = { asked: false }
-  const outage = new RedisOutage({ log: options.log, closing, probeKey: keys.accounts })
+  const outage = new RedisOutage({ log: options.log, probeKey: keys.accounts })
   const client = new Redis(clientOptions(config, options, outage))
   client.on('error', forgetArguments)
   const writes: Writes = { written: () => Promise.resolve() }
@@ -113,13 +112,13 @@ export async function connect(
   try {
     await firstReady(client, options.waitMs ?? 10_000)
   } catch (error) {
-    closing.asked = true
+    outage.close()
     client.disconnect()
     const where = 'path' in client.options ? client.options.path : undefined
     const address = where ?? `${client.options.host}:${client.options.port}`
     throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
   }
-  return linkTo(client, { closing, writes, outage })
+  return linkTo(client, { writes, outage })
 }
 
 function clientOptions(
@@ -230,12 +229,11 @@ function firstReady(client: Redis, waitMs: number): Promise<void> {
 }
 
 interface LinkParts {
-  readonly closing: { asked: boolean }
   readonly writes: Writes
   readonly outage: RedisOutage
 }
 
-function linkTo(client: Redis, { closing, writes, outage }: LinkParts): RedisLink {
+function linkTo(client: Redis, { writes, outage }: LinkParts): RedisLink {
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -254,7 +252,7 @@ function linkTo(client: Redis, { closing, writes, outage }: LinkParts): RedisLin
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
     async close() {
-      closing.asked = true
+      outage.close()
       await end(client)
     },
   }

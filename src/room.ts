@@ -20,7 +20,7 @@ const lookedAt = 256
 const library = { folder: new URL('./', import.meta.url), scripts: { outlived: [] } }
 
 export function createRoom(link: ScriptLink): Room {
-  const scripts = createScripts({ link, library, onReply: () => undefined })
+  const scripts = createScripts({ link, library })
   const forgetExpired = async (ref: string, ids: readonly string[]) => {
     const sessions = ids.map((id) => keys.session(ref, id))
     const names = [keys.storage(ref), keys.sessions(ref), ...sessions]
@@ -28,11 +28,9 @@ export function createRoom(link: ScriptLink): Room {
   }
   const look = async (ref: string) => {
     const fields = await asked(link.client.hrandfield(keys.storage(ref), lookedAt))
-    const ids = [fields ?? []]
-      .flat()
-      .map(String)
-      .filter((field) => isId('sess', field))
-    return ids.length > 0 ? await forgetExpired(ref, ids) : 0
+    const ids = [fields].flat().map(String)
+    const sessions = ids.filter((id) => isId('sess', id))
+    return sessions.length > 0 ? await forgetExpired(ref, sessions) : 0
   }
   return {
     forgetExpired,

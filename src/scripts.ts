@@ -37,7 +37,7 @@ export type Argument = string | Buffer
 export interface ScriptsOptions<Name extends string> {
   readonly link: ScriptLink
   readonly library: ScriptLibrary<Name>
-  readonly onReply: (name: Name, seconds: number, nowMs: number) => void
+  readonly onReply?: (name: Name, seconds: number, nowMs: number) => void
 }
 
 export function createScripts<Name extends string>({
@@ -50,7 +50,7 @@ export function createScripts<Name extends string>({
     async run(name, keys, args) {
       const started = performance.now()
       const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
-      onReply(name, (performance.now() - started) / 1000, reply.nowMs)
+      onReply?.(name, (performance.now() - started) / 1000, reply.nowMs)
       return reply
     },
     async load() {

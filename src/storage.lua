@@ -1,7 +1,7 @@
 -- Purpose: what an account has stored, kept in one row, and whether more fits; stands before the scripts that store.
--- The row has `used` (bytes of files), `reserved` (what uploads need, their rows with it), `rows` (the sum of `row` of all its files), `sessions` (the sum of
--- `counted` of all its sessions), and three windows, `frames`, `claims` and `told`: what Redis removes by itself, at a
--- time that nobody is told of.
+-- The row has `used` (bytes of files), `rows` (the sum of `row` of all its files), `reserved` (what uploads need, their rows
+-- with it), `sessions` (the sum of `counted` of all its sessions), and three windows, `frames`, `claims` and `told`: what
+-- Redis removes by itself, at a time that nobody is told of.
 
 local SESSION_BYTES = 1024
 local MESSAGE_BYTES = 512

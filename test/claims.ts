@@ -20,7 +20,7 @@ const second = { ...first, id: 'req_2' }
 
 async function start(t: Test) {
   const link = await connectLink(t, (await startRedis(t)).socket)
-  return { link, redis: link.client, placeOf: createClaims({ link, onReply: () => undefined }) }
+  return { link, redis: link.client, placeOf: createClaims({ link }) }
 }
 
 function taken(found: Found): Claim {

@@ -300,8 +300,7 @@ t.test('route, key, body, key again, balance: refused in this order', async (t) 
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
   const gateway = await startGateway(t, { yaml })
   const { id, key: poor } = await gateway.account(0)
-  const made = await gateway.admin('POST', `accounts/${id}/keys`, {})
-  const { id: keyId, key: revoked } = (await made.json()) as { id: string; key: string }
+  const { id: keyId, key: revoked } = await gateway.keyFor(id)
   await gateway.admin('DELETE', `keys/${keyId}`)
   const good = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
   const bad = '{"model":"m","model":"m"}'

@@ -19,14 +19,13 @@ function listen() {
 /** One whose connection was there. */
 function connected() {
   const { said, log } = listen()
-  const closing = { asked: false }
-  const outage = new RedisOutage({ log, closing, probeKey: 'z' })
+  const outage = new RedisOutage({ log, probeKey: 'z' })
   const client = new EventEmitter()
   outage.watch(Object(client))
   client.emit('ready')
   t.same(said.splice(0), [['Redis is connected', {}]])
   const fail = (message: string) => client.emit('error', new Error(message))
-  return { said, closing, outage, client, fail }
+  return { said, outage, client, fail }
 }
 
 const away = (reason: string): Said => ['Redis is away: work that needs it is refused', { reason }]
@@ -71,8 +70,8 @@ t.test('what no other try can heal is told in an outage, too', (t) => {
 })
 
 t.test('a connection that is closed on purpose is no outage', (t) => {
-  const { said, closing, client, outage } = connected()
-  closing.asked = true
+  const { said, client, outage } = connected()
+  outage.close()
   client.emit('close')
   outage.answered('OOM command not allowed')
   t.same(said, [])

@@ -76,10 +76,6 @@ t.test('whatever Redis says that is no answer of ours is ledger_unavailable', as
 t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
   const client = { evalsha: async () => 'OK' }
   const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
-  const scripts = createScripts({
-    library: ledgerScripts,
-    link: Object(link),
-    onReply: () => undefined,
-  })
+  const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
   await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
 })

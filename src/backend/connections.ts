@@ -8,7 +8,7 @@ import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
-export interface ConnectOptions {
+interface ConnectOptions {
   readonly url: URL
   /** PEM. */
   readonly ca: string | undefined

@@ -1,6 +1,7 @@
-// What a backend says of its own answer: what it used, or that it failed. Believes no count that cannot be.
+// What a backend says of its own answer: what it used, or that it failed. Believes no count that cannot be. Latin1 is fine:
+// what is read are numbers and ASCII.
 
-import { field } from '../json-field.ts'
+import { field, parsed } from '../json-field.ts'
 
 /** What a backend said it used; a field it did not say, or said nonsense for, is undefined. */
 export interface Reported {
@@ -57,16 +58,12 @@ export function usageIn(data: string): unknown {
 /** An event that is the backend's error. */
 export function isError(data: string): boolean {
   if (leadingError.test(data)) return true
-  return anyError.test(data) && (field(parsed(data), 'error') ?? null) !== null
+  return anyError.test(data) && hasError(data)
 }
 
-/** Latin1 is fine: what is read are numbers and ASCII. */
-export function parsed(data: string): unknown {
-  try {
-    return JSON.parse(data) as unknown
-  } catch {
-    return undefined
-  }
+/** JSON with an error that is not null. */
+export function hasError(data: string): boolean {
+  return (field(parsed(data), 'error') ?? null) !== null
 }
 
 function tokensIn(value: unknown, name: string): number | undefined {

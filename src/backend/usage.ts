@@ -2,12 +2,13 @@
 // answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and of them
 // only usage is parsed. Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
 
+import { parsed } from '../json-field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
 import { Generated } from './generated.ts'
 import type { Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
-import { isError, parsed, readAnswer, readReport, usageIn } from './report.ts'
+import { isError, readAnswer, readReport, usageIn } from './report.ts'
 import type { Reported } from './report.ts'
 
 export interface MeterOptions {
@@ -41,7 +42,6 @@ export interface Refused {
   readonly isAnswer?: boolean
 }
 
-const doneMark = '[DONE]'
 const finishWord = /"finish_reason"\s*:\s*"([^"\\]{1,64})"/
 
 export class Meter {
@@ -75,7 +75,7 @@ export class Meter {
 
   /** Called for every event's data, latin1. */
   event(data: string): EventKind {
-    if (data.length < 16 && data.trim() === doneMark) {
+    if (data.length < 16 && data.trim() === '[DONE]') {
       this.#sawDone = true
       return 'done'
     }

@@ -4,9 +4,9 @@
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer } from '../plugin.ts'
-import { isError, parsed } from '../backend/report.ts'
+import { hasError, isError } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
-import { field } from '../json-field.ts'
+import { field, parsed } from '../json-field.ts'
 
 /** Bytes of an error body that are read; more is not relayed. */
 export const errorBodyBytes = 256 * 1024
@@ -20,7 +20,7 @@ export function relayedRefusal(
   headers: Readonly<Record<string, unknown>>,
   { body, target }: { body: Buffer | undefined; target: Target },
 ): Answer {
-  if (clientsFault.has(status) && body && hasError(body)) {
+  if (clientsFault.has(status) && body && hasError(body.toString())) {
     const headers = { 'Content-Type': 'application/json' }
     return { status, headers, body: mask(body, target) }
   }
@@ -57,15 +57,4 @@ function errorFor(status: number, headers: Readonly<Record<string, unknown>>): G
 function retryAfter(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,6}$/.test(value) ? Number(value) : 1
   return Math.min(Math.max(1, seconds), 3600) * 1000
-}
-
-function hasError(body: Buffer): boolean {
-  try {
-    const parsed: unknown = JSON.parse(body.toString())
-    return (
-      typeof parsed === 'object' && parsed !== null && 'error' in parsed && parsed.error !== null
-    )
-  } catch {
-    return false
-  }
 }

@@ -18,22 +18,21 @@ import type { Answer, BackendRequest } from '../plugin.ts'
 import { committed } from './committed.ts'
 import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
+import { plain } from './frames.ts'
 import { finishesAlone, forgetBody, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
 import { readWhole } from './whole-answer.ts'
 
-export interface GenerateOptions extends GenerationOptions {
-  /** How long a stream's first content is waited for before 200 is committed. */
-  readonly firstContentMs: number
-}
-
-export async function generate(x: Exchange, options: GenerateOptions): Promise<Answer> {
-  const generation = begin(x, options)
+/** For the one client that asks, who gets what the backend says as it says it. */
+export async function generate(
+  x: Exchange,
+  { run, request, limits }: Pick<GenerationOptions, 'run' | 'request' | 'limits'>,
+): Promise<Answer> {
+  const { heartbeatMs } = limits
+  const generation = begin(x, { run, request, limits, grammar: plain, heartbeatMs })
   try {
-    return options.request.stream
-      ? await streamed(generation, options.firstContentMs)
-      : await whole(generation)
+    return request.stream ? await streamed(generation) : await whole(generation)
   } catch (thrown) {
     throw await givenUp(generation, thrown)
   }
@@ -122,9 +121,9 @@ async function relayed(generation: Generation, answer: Answer): Promise<Answer> 
   return answer
 }
 
-async function streamed(generation: Generation, firstContentMs: number): Promise<Answer> {
+async function streamed(generation: Generation): Promise<Answer> {
   const late = Promise.withResolvers<undefined>()
-  const timer = setTimeout(() => late.resolve(undefined), firstContentMs)
+  const timer = setTimeout(() => late.resolve(undefined), generation.limits.firstByteMs)
   const opening = openRelay(generation, late.promise)
   try {
     const opened = await Promise.race([opening, late.promise])

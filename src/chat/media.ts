@@ -31,7 +31,7 @@ const mostUnlisted = 4096
 /** No name of ours is as long. */
 const longestName = 64
 
-export interface Found {
+interface Found {
   readonly unlisted: Unlisted[]
   readonly addresses: RemoteAddress[]
 }

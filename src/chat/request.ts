@@ -50,7 +50,7 @@ export interface Grant {
 /** The bytes of smaller bodies are kept: to count their prompt ahead would cost more than they take. */
 const keptBytes = 1024 * 1024
 
-export const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
+const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
 
 /** Throws invalid_json, missing_, invalid_ and unknown_parameter. `find` knows ids and aliases; undefined where no such model serves the endpoint. */
 export function parseChatRequest(
@@ -64,13 +64,14 @@ export function parseChatRequest(
   if (typeof name !== 'string') throw invalid('model', 'must be a string')
   if (!scan.members.has(row.required)) throw missing(row.required)
   const judged = judgeBody(scan, row)
-  const numbers = readNumbers(scan)
+  const maximum = readMaximum(scan)
+  const choices = readChoices(scan)
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
   const addresses = judged.addresses.length
   const estimate = estimatePrompt({ body, scan, addresses, media: row.media }, model)
-  const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, ...numbers.maximums) : 0
+  const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, maximum.most) : 0
   // Nothing below may refer to them in another way: it would keep them.
   let held: Held | undefined = { body, scan }
   // A view of its own: what was parsed is kept for as long as the body's.
@@ -82,12 +83,12 @@ export function parseChatRequest(
     model,
     stream,
     wantsUsage: wantsUsage(scan),
-    choices: row.generates ? numbers.choices : 0,
+    choices: row.generates ? choices : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: () => counted ?? countPrompt(there(known)),
     outputPerChoice,
-    fields: { prompt: row.required, bound: row.generates ? numbers.bound : undefined },
+    fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
       const { body, scan } = there(held)
@@ -119,27 +120,33 @@ function there<T>(held: T | undefined): T {
   return held
 }
 
-interface Numbers {
-  readonly maximums: readonly number[]
-  /** The field that has the lowest of them. */
-  readonly bound: string | undefined
-  readonly choices: number
+interface Maximum {
+  readonly most: number
+  /** Undefined where the client set none. */
+  readonly field?: string
 }
 
-function readNumbers(scan: JsonScan): Numbers {
-  const maximums = maximumFields.flatMap((field) => readCount(scan, field) ?? [])
+/** The lower one of what the client set. */
+export function readMaximum(scan: JsonScan): Maximum {
+  let lowest: Maximum = { most: Infinity }
+  for (const field of maximumFields) {
+    const most = readCount(scan, field) ?? Infinity
+    if (most < lowest.most) lowest = { most, field }
+  }
+  return lowest
+}
+
+function readChoices(scan: JsonScan): number {
   const n = readCount(scan, 'n')
   const best_of = readCount(scan, 'best_of')
   const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
   if (!Number.isSafeInteger(choices) || choices > 1024)
     throw invalid('n', 'asks for too many choices')
-  const lowest = Math.min(...maximums)
-  const bound = maximumFields.find((field) => readCount(scan, field) === lowest)
-  return { maximums, bound, choices }
+  return choices
 }
 
 /** An integer ≥ 1; undefined where absent or null. */
-export function readCount(scan: JsonScan, field: string): number | undefined {
+function readCount(scan: JsonScan, field: string): number | undefined {
   const value = scan.value(field)
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) {

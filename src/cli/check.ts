@@ -13,8 +13,7 @@ const check: Command = {
   isLocal: true,
   async run(call) {
     const { file, loaded } = await loadFile(call)
-    if ('problems' in loaded) return tellProblems(call, file, loaded)
-    if (!call.has('print')) return tellProblems(call, file, { warnings: loaded.warnings })
+    if ('problems' in loaded || !call.has('print')) return tellProblems(call, file, loaded)
     const { printYaml } = await import('../config/tree.ts')
     return tell(call, loaded.effective, printYaml(loaded.effective))
   },

@@ -1,9 +1,8 @@
 // tollgate doctor: is everything there that the gateway needs, and does it do what the gateway needs of it? The file, Redis,
 // the store, each target of each model; a line a check, as they come. What it writes it takes away again.
 
-import type { Config } from '../config/config.ts'
+import type { Loaded } from '../config/load.ts'
 import { formatPath } from '../config/problem.ts'
-import type { Problem } from '../config/problem.ts'
 import { loadFile, tellProblems } from './check.ts'
 import { CliError, exit, json, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Colour, Command } from './command.ts'
@@ -40,13 +39,8 @@ interface Examining {
   readonly call: Call
 }
 
-interface Read {
-  readonly config: Config
-  readonly warnings: readonly Problem[]
-}
-
 async function examine(
-  { config, warnings }: Read,
+  { config, warnings }: Extract<Loaded, { config: unknown }>,
   { file, examination, call }: Examining,
 ): Promise<void> {
   const [{ examineRedis }, { examineStore }, { examineTargets }] = await Promise.all([

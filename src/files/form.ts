@@ -22,7 +22,7 @@ export interface FormOptions {
   readonly stop: AbortController
 }
 
-export interface TextPart {
+interface TextPart {
   readonly name: string
   readonly value: string
 }

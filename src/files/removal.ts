@@ -13,7 +13,7 @@ import type { FileScripts } from './library.ts'
 import { soon } from './patience.ts'
 import { readRow } from './rows.ts'
 
-export interface RemovalOptions {
+interface RemovalOptions {
   readonly redis: Redis
   readonly scripts: FileScripts
   readonly store: Pick<ObjectStore, 'remove'>

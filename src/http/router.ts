@@ -6,7 +6,7 @@ import type { HTTPMethod } from 'find-my-way'
 import { GatewayError } from '../errors.ts'
 import type { Route } from '../plugin.ts'
 
-export interface Found {
+interface Found {
   readonly route: Route
   readonly params: Readonly<Record<string, string | undefined>>
 }
@@ -16,7 +16,7 @@ export interface Router {
   find(method: string, path: string): Found
 }
 
-/** OPTIONS is no method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
+/** OPTIONS is not counted as a method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
 const resourceMethods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
 /** As long as a path can be: an id that nobody has is not found by its resource, whatever its length. */

@@ -2,7 +2,7 @@
 // counts, but for images and sound, which count as such, and token ids. Guesses high on purpose, since what is held and
 // not used goes back. Looks at the bytes, since parsed values hide how they were written.
 
-import type { Member } from '../http/json-scan.ts'
+import type { JsonScan, Member } from '../http/json-scan.ts'
 import { field } from '../json-field.ts'
 import { JsonTokens } from '../json-tokens.ts'
 import type { Span } from '../json-tokens.ts'
@@ -16,11 +16,7 @@ export interface PromptBody {
   readonly addresses: number
   /** Members that may hold media, on its endpoint. */
   readonly media: readonly string[]
-  readonly scan: {
-    /** Where its top-level values lie. */
-    readonly members: ReadonlyMap<string, Member>
-    value(key: string): unknown
-  }
+  readonly scan: Pick<JsonScan, 'members' | 'value'>
 }
 
 export interface PromptPrices {
@@ -173,7 +169,7 @@ const isTokenId = (value: unknown): boolean =>
 /** Lists of token ids, or lists of such lists, as embeddings and completions take them. */
 function idsIn(body: Buffer, place: Member | undefined): { count: number; bytes: number } {
   if (!place || body[place.valueStart] !== openBracket) return { count: 0, bytes: 0 }
-  const tokens = tokensOf(body, place)
+  const tokens = new JsonTokens(body, { from: place.valueStart, to: place.valueEnd })
   let count = 0
   let bytes = 0
   for (let kind = tokens.next(); kind !== 'end'; kind = tokens.next()) {
@@ -200,8 +196,4 @@ function isId(body: Buffer, start: number, end: number): boolean {
     if (c < 0x30 || c > 0x39) return false
   }
   return true
-}
-
-function tokensOf(body: Buffer, { valueStart, valueEnd }: Member): JsonTokens {
-  return new JsonTokens(body, { from: valueStart, to: valueEnd })
 }

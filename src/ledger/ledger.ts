@@ -61,9 +61,7 @@ const dayMs = 86_400_000
 const takeUpMs = 5000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
-  const { spoolDir, events } = options
-  const told = { failed: events?.spoolFailed, works: events?.spoolWorks }
-  const parts = partsOf(options, await openSpool(spoolDir, told))
+  const parts = partsOf(options, await openSpool(options.spoolDir, options.events))
   parts.outbox.adopt(await parts.spool.takeOver())
   const ledger = new Ledger(parts)
   await ledger.open()

@@ -4,16 +4,14 @@
 
 import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
+import type { LedgerEvents } from './events.ts'
 
 const compactAboveBytes = 4 * 1024 * 1024
 /** So much has to fit before the disk counts as having room again: it would be full after the next line. */
 const probe = Buffer.alloc(64 * 1024, ' ')
 
 /** Told once when the disk begins to refuse, and once when it is over. */
-export interface SpoolEvents {
-  failed?(cause: unknown): void
-  works?(failedMs: number): void
-}
+export type SpoolEvents = Pick<LedgerEvents, 'spoolFailed' | 'spoolWorks'>
 
 interface Waiting {
   readonly text: string
@@ -138,7 +136,7 @@ export class SpoolFile {
 
   #works(): void {
     if (!this.#fault) return
-    this.#events.works?.(performance.now() - this.#fault.since)
+    this.#events.spoolWorks?.(performance.now() - this.#fault.since)
     this.#fault = undefined
     this.#unwritten.clear()
   }
@@ -149,7 +147,7 @@ export class SpoolFile {
     }
     if (this.#fault) return
     this.#fault = { error, since: performance.now() }
-    this.#events.failed?.(error)
+    this.#events.spoolFailed?.(error)
   }
 
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {

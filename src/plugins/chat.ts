@@ -7,7 +7,6 @@ import type { Gateway } from '../gateway.ts'
 import { z } from '../config/schema.ts'
 import { endpoints } from '../chat/endpoints.ts'
 import type { EndpointRow } from '../chat/endpoints.ts'
-import { plain } from '../chat/frames.ts'
 import { generate } from '../chat/generation.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
@@ -66,9 +65,7 @@ function routeTo(
       // Told only now: strangers learn nothing about models.
       if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
       if (request.refusal) throw request.refusal
-      const { limits } = gateway.config
-      const { firstByteMs: firstContentMs, heartbeatMs } = limits
-      return generate(x, { run, request, limits, grammar: plain, firstContentMs, heartbeatMs })
+      return generate(x, { run, request, limits: gateway.config.limits })
     },
   }
 }

@@ -74,7 +74,7 @@ export const sessions: Plugin<SessionsConfig> = {
 
 function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScripts) {
   const redis = gateway.redis.client
-  const { sessionBytes, sessionFirstEventMs: firstEventMs, heartbeatMs } = gateway.config.limits
+  const { sessionBytes, heartbeatMs } = gateway.config.limits
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const room = createRoom(gateway.redis)
   const book = createSessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
@@ -89,7 +89,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
     leaseMs: gateway.ledger.leaseMs,
   })
   const lost = new Lost({ redis, rows })
-  const generations = new Generations({ rows, replayBytes, firstEventMs })
+  const generations = new Generations({ rows, replayBytes })
   const places = createPlaces({ pool: gateway.pools.readers })
   const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, messages }
   return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }

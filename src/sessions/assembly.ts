@@ -1,7 +1,7 @@
 // Puts a message together from the chunks of its stream: text, reasoning, calls of tools, how it finished. Believes no
 // backend: what is no chunk adds nothing, and never throws. Can be written down and gone on with in another process.
 
-import { field } from '../json-field.ts'
+import { field, parsed } from '../json-field.ts'
 import { maxToolCalls } from './content.ts'
 import type { ToolCall } from './message.ts'
 
@@ -169,12 +169,7 @@ class Text {
 }
 
 function parse(text: string): unknown {
-  if (text.charCodeAt(0) === doneBracket) return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return text.charCodeAt(0) === doneBracket ? undefined : parsed(text)
 }
 
 /** Of `[DONE]`, which need not throw. */

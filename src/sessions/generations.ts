@@ -7,6 +7,7 @@ import type { Generation, GenerationOptions } from '../chat/generating.ts'
 import { latin1, linesOf } from '../chat/frames.ts'
 import { Relay } from '../chat/relay.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Answer } from '../plugin.ts'
 import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
@@ -42,7 +43,6 @@ export interface Running {
 export interface GenerationsOptions {
   readonly rows: StreamRows
   readonly replayBytes: number
-  readonly firstEventMs: number
 }
 
 /** For what Redis could not be told at the end. */
@@ -96,23 +96,14 @@ export class Generations {
   }
 
   start(x: Exchange, start: Start): Running {
-    const { rows, replayBytes, firstEventMs } = this.#options
-    const cancel = () => stop(new GatewayError('message_cancelled'))
-    const onLost = () => stop(new GatewayError('upstream_incomplete'))
-    const onForgotten = () => stop(new GatewayError('session_not_found'))
-    const recording = new Recording({
-      owned: start.owned,
-      rows,
-      replayBytes,
-      onCancel: cancel,
-      onLost,
-      onForgotten,
-    })
-    const generation = begin(x, { ...start.options, grammar: recording })
+    const { owned, options } = start
+    const recording = new Recording({ ...this.#options, owned, stop: (code) => stop(code) })
+    const generation = begin(x, { ...options, grammar: recording })
     const { deadline, meter } = generation
     // What is finished already is not undone: its usage is still to come.
-    const stop = (error: GatewayError) => {
+    const stop = (code: ErrorCode) => {
       if (meter.finished) return
+      const error = new GatewayError(code)
       if (generation.finishesAlone) generation.cancelled ??= error
       else deadline.depart(error)
     }
@@ -122,14 +113,15 @@ export class Generations {
     const timer = setTimeout(() => {
       generation.isCommitted = true
       opened.resolve(undefined)
-    }, firstEventMs)
+    }, options.limits.sessionFirstEventMs)
     const live = { start, recording, generation, opened }
     const done = this.#live(live).finally(() => {
       clearTimeout(timer)
-      this.#running.delete(start.owned.message)
+      this.#running.delete(owned.message)
     })
+    const cancel = () => stop('message_cancelled')
     const running = { start, recording, opened: opened.promise, done, cancel }
-    this.#running.set(start.owned.message, running)
+    this.#running.set(owned.message, running)
     return running
   }
 

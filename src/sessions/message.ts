@@ -3,7 +3,7 @@
 
 import { fileKinds } from '../files/file-reference.ts'
 import type { FileReference } from '../files/file-reference.ts'
-import { field } from '../json-field.ts'
+import { field, parsed } from '../json-field.ts'
 
 export type Role = 'user' | 'assistant' | 'tool'
 
@@ -159,12 +159,7 @@ const statuses: ReadonlySet<unknown> = new Set<MessageStatus>([
 /** A row of the messages hash; undefined where it is none. */
 export function parseStored(row: string | null | undefined): StoredMessage | undefined {
   if (!row) return undefined
-  let value: unknown
-  try {
-    value = JSON.parse(row)
-  } catch {
-    return undefined
-  }
+  const value = parsed(row)
   return isStored(value) ? value : undefined
 }
 

@@ -3,7 +3,7 @@
 
 import type { Unlisted } from '../chat/media.ts'
 import { judge, parameterNames, rulesOf } from '../chat/parameter-check.ts'
-import { maximumFields, readCount } from '../chat/request.ts'
+import { readMaximum } from '../chat/request.ts'
 import type { JsonScan } from '../http/json-scan.ts'
 import { invalid } from '../http/refusals.ts'
 
@@ -12,8 +12,8 @@ export interface Parameters {
   readonly parameters: ReadonlyMap<string, string>
   /** Those of them that only a model's `extra_parameters` can allow. */
   readonly unlisted: readonly Unlisted[]
-  /** The lower of `max_tokens` and `max_completion_tokens`. */
-  readonly maxTokens?: number
+  /** The lower of `max_tokens` and `max_completion_tokens`; Infinity where there is none. */
+  readonly maxTokens: number
 }
 
 /** The message's own fields, which turns.ts reads. */
@@ -50,8 +50,7 @@ export function readParameters(scan: JsonScan): Parameters {
     if (rule) judge(key, { rule, scan, member, unlisted })
     else unlisted.push({ name: key, param: key })
   }
-  const maximums = maximumFields.flatMap((key) => readCount(scan, key) ?? [])
-  return { parameters, unlisted, maxTokens: maximums.length ? Math.min(...maximums) : undefined }
+  return { parameters, unlisted, maxTokens: readMaximum(scan).most }
 }
 
 function checkOwn(key: string, value: unknown): void {

@@ -88,7 +88,7 @@ async function historyOf(
   turns: readonly NewMessage[],
   { send, context, inlineBytes, files, tokensPerMinute = Infinity, ...options }: PrepareOptions,
 ): Promise<History> {
-  const { parameters, maxTokens = Infinity } = send
+  const { parameters, maxTokens } = send
   const contextWindow = Math.min(options.model.contextWindow, tokensPerMinute)
   const model = { ...options.model, contextWindow }
   const history = new HistoryBuilder({

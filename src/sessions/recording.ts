@@ -15,12 +15,8 @@ export interface RecordingOptions {
   readonly rows: StreamRows
   /** Frames in memory and in Redis. */
   readonly replayBytes: number
-  /** A cancel from another instance. */
-  onCancel(): void
-  /** The message is another's by now, or gone. */
-  onLost(): void
-  /** Redis knows neither it nor its session. */
-  onForgotten(): void
+  /** Cancelled from another instance; another's by now, or gone; or Redis knows neither it nor its session. */
+  stop(code: 'message_cancelled' | 'upstream_incomplete' | 'session_not_found'): void
 }
 
 const flushMs = 250
@@ -155,11 +151,11 @@ export class Recording implements StreamOut {
   }
 
   #flush(): void {
-    // Behind the end an append would be a stranger's.
-    if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return
+    // After the message has ended, its stream must not be appended to.
+    if (this.#sending || this.isLost || this.#isFinishing) return
     this.#sending = this.#send().then((isTaken) => {
       this.#sending = undefined
-      if (this.#isFinishing || this.#isLost || this.#isForgotten) return
+      if (this.#isFinishing || this.isLost) return
       if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
     })
@@ -169,7 +165,7 @@ export class Recording implements StreamOut {
     const { rows, owned, replayBytes } = this.#options
     const said = this.said()
     const isSaid = this.#isAnew || this.#unsaidBytes > replayBytes / 2
-    // What is said is said by all frames.
+    // When the summary is due, all frames since the last one go with it.
     const batch = isSaid ? this.#all() : this.#batch()
     try {
       const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
@@ -185,7 +181,7 @@ export class Recording implements StreamOut {
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
     // What Redis has of it may be more or less than was known; then it said how far it is.
-    for (let misses = 0; misses < 3 && !this.#isLost && !this.#isForgotten;) {
+    for (let misses = 0; misses < 3 && !this.isLost;) {
       const batch = this.#isAnew ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
@@ -193,7 +189,7 @@ export class Recording implements StreamOut {
       if (reply.word !== 'ok') misses++
       this.#learn(reply, batch)
     }
-    return this.#isLost || this.#isForgotten
+    return this.isLost
   }
 
   #all(): Batch {
@@ -210,14 +206,14 @@ export class Recording implements StreamOut {
   }
 
   #learn(reply: Appended, batch: Batch): void {
-    const { onCancel, onLost, onForgotten } = this.#options
+    const { stop } = this.#options
     if (reply.word === 'forgotten' && !this.#isCancelled) {
       this.#isForgotten = true
-      return onForgotten()
+      return stop('session_not_found')
     }
     if (reply.word === 'lost' || reply.word === 'forgotten') {
       this.drop()
-      return onLost()
+      return stop('upstream_incomplete')
     }
     if (reply.word === 'behind') return this.#meet(reply.next)
     // Old ones may have gone meanwhile, for want of room.
@@ -229,7 +225,7 @@ export class Recording implements StreamOut {
     this.log.stored(this.#first)
     if (!reply.isCancelled) return
     this.#isCancelled = true
-    onCancel()
+    stop('message_cancelled')
   }
 
   /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */

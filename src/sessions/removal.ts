@@ -8,7 +8,7 @@ import { keys } from '../redis.ts'
 import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 
-export interface RemovalOptions {
+interface RemovalOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
   /** How long the frames of a message are kept after its end. */

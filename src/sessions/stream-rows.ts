@@ -147,7 +147,7 @@ export class StreamRows {
     return toAppended(await this.#run('append', names, [head, bytes(text), said, message]))
   }
 
-  /** The last frames, the row as it stays, and the session is free. Twice is once. */
+  /** The last frames, the row as it stays, and the session is free. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
     const { first, count, text, isAnew = false } = batch
     const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`

@@ -9,7 +9,7 @@ import { storageError } from './store.ts'
 /** As much as one read of a busy socket brings, a few times. */
 const readAheadBytes = 256 * 1024
 
-export interface BodyOptions {
+interface BodyOptions {
   readonly idleMs: number
 }
 

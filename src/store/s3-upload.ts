@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import { discard } from '../discard.ts'
 import { storageError } from './store.ts'
 
-export interface UploadOptions {
+interface UploadOptions {
   readonly calls: UploadCalls
   readonly partBytes: number
   /** Parts in memory at a time: one that is being filled, the others on their way. */

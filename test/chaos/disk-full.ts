@@ -6,6 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
+import { callerOf } from '../fixtures/files-http.ts'
 import { fillDisk, freeDisk, noFullDisk } from '../fixtures/full-disk.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
@@ -135,16 +136,8 @@ t.test(
   { skip: noFullDisk },
   async (t) => {
     const { gateway, account } = await midStreams(t)
-    const { id: session } = (await (
-      await gateway.call('/api/chat/sessions', account.key, {})
-    ).json()) as { id: string }
-    const upload = () => {
-      const form = new FormData()
-      form.append('session_id', session)
-      form.append('file', new Blob([Buffer.alloc(200_000, 'x')]), 'x.txt')
-      const headers = { authorization: `Bearer ${account.key}` }
-      return fetch(`${gateway.url}/api/files/upload`, { method: 'POST', headers, body: form })
-    }
+    const own = await callerOf(gateway, account.key)
+    const upload = () => own.upload({ content: 'x'.repeat(200_000) })
     fillDisk(gateway.pid, 100_000)
     const refused = await upload()
     t.equal(refused.status, 503)

@@ -111,15 +111,6 @@ t.test('what was reserved is committed: the row has its room from the first byte
   t.strictSame(stored.map(Number), [5000, 2 * rowBytes, 0])
 })
 
-t.test('a file of before rows were counted gives back what it counted', async (t) => {
-  const { book, ref, redis, session, store } = await openFiles(t)
-  const { id } = await addFile({ book, store, ref }, { session })
-  await redis.hdel(keys.file(ref, id), 'row')
-  await redis.hdel(keys.storage(ref), 'rows')
-  await book.remove(ref, id)
-  t.strictSame(await redis.hmget(keys.storage(ref), 'used', 'rows'), ['0', '0'])
-})
-
 t.test('an upload for no session, or one that goes meanwhile, is refused', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const none = { code: 'session_not_found' }

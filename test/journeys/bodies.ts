@@ -152,8 +152,7 @@ t.test('of a stranger nothing over 4 KiB is parsed, and nothing is read', async 
 t.test('invented and revoked keys use up no request of the account in them', async (t) => {
   const { gateway } = await start(t)
   const honest = await gateway.account(1000)
-  const made = await gateway.admin('POST', `accounts/${honest.id}/keys`, {})
-  const revoked = (await made.json()) as { id: string; key: string }
+  const revoked = await gateway.keyFor(honest.id)
   await gateway.admin('DELETE', `keys/${revoked.id}`)
   const wrong = Array.from({ length: 350 }, () => [revoked.key, newKey(refOf(honest))]).flat()
   const answers = await Promise.all(wrong.map((key) => gateway.call('/api/billing/balance', key)))

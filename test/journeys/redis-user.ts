@@ -77,7 +77,7 @@ async function useSessionsAndFiles(t: Test, gateway: InProcess, key: string): Pr
 /** As the gateway does each hour, but with all that there is. */
 async function archive(t: Test, { gateway }: InProcess, key: string): Promise<void> {
   const { redis: link, store } = gateway
-  const scripts = createScripts({ link, library: ledgerScripts, onReply: () => undefined })
+  const scripts = createScripts({ link, library: ledgerScripts })
   const { archive } = createArchive({ redis: link.client, scripts, store })
   t.ok((await archive(refOf({ id: '', key }), Date.now() + 1000)) > 0, 'entries were archived')
 }

@@ -22,9 +22,11 @@ plans: { narrow: { models: [embedder, cheap, small] } }
   t.match(await said(gateway, any.key), { model: 'dear' })
   const narrow = await gateway.account(100_000, { plan: 'narrow' })
   t.match(await said(gateway, narrow.key), { model: 'cheap' }, 'the plan')
-  t.match(await said(gateway, await keyFor(gateway, any, 'small')), { model: 'small' }, 'the key')
-  t.match(await said(gateway, await keyFor(gateway, narrow, 'small')), { model: 'small' }, 'both')
-  const none = await sent(gateway, await keyFor(gateway, narrow, 'dear'))
+  const keyFor = async ({ id }: Account, model: string) =>
+    (await gateway.keyFor(id, { models: [model] })).key
+  t.match(await said(gateway, await keyFor(any, 'small')), { model: 'small' }, 'the key')
+  t.match(await said(gateway, await keyFor(narrow, 'small')), { model: 'small' }, 'both')
+  const none = await sent(gateway, await keyFor(narrow, 'dear'))
   t.equal(none.status, 403)
   t.equal(await codeOf(none), 'model_not_allowed')
 })
@@ -50,11 +52,6 @@ const refused = {
   code: 'invalid_parameter',
   param: 'messages',
   message: /must be a list/,
-}
-
-async function keyFor(gateway: InProcess, { id }: Account, model: string): Promise<string> {
-  const answer = await gateway.admin('POST', `accounts/${id}/keys`, { models: [model] })
-  return ((await answer.json()) as { key: string }).key
 }
 
 async function messagesPath(gateway: InProcess, key: string): Promise<string> {

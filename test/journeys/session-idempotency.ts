@@ -16,7 +16,7 @@ t.test('a send takes over from a try that died, and is itself sent once', async 
   const path = `/api/chat/sessions/${id}/messages`
   const body = JSON.stringify({ content: 'Hi' })
   const ref = key.split('_')[2] ?? ''
-  const claims = createClaims({ link: gateway.redis, onReply: () => undefined })
+  const claims = createClaims({ link: gateway.redis })
   const died = claims({
     id: 'req_died',
     ref,

@@ -87,7 +87,8 @@ t.test('refusals come in order: route, key, body, key, limits, balance', async (
   const unknown = `${chat.key.slice(0, 8)}${'0'.repeat(12)}`
   t.same(await refusal(await chat.at(path, { key: unknown, ...badBody })), [401, 'invalid_api_key'])
   t.same(await refusal(await chat.at(path, badBody)), [400, 'invalid_json'])
-  const scoped = await keyWith(chat, { scopes: ['chat', 'billing', 'files'] })
+  const scopes = ['chat', 'billing', 'files']
+  const { key: scoped } = await chat.gateway.keyFor(chat.account.id, { scopes })
   t.same(await refusal(await chat.at(path, { key: scoped, ...badBody })), [400, 'invalid_json'])
   t.same(await refusal(await chat.send(chat.sessionId, 'Hi', { key: scoped })), [
     403,
@@ -98,17 +99,12 @@ t.test('refusals come in order: route, key, body, key, limits, balance', async (
   t.same(await refusal(poor), [402, 'insufficient_balance'])
   const elsewhere = `sess_${'0'.repeat(32)}`
   t.same(await refusal(await chat.send(elsewhere)), [404, 'session_not_found'])
-  const other = await keyWith(chat, { models: ['other'] })
+  const { key: other } = await chat.gateway.keyFor(chat.account.id, { models: ['other'] })
   const body = { content: 'Hi', model: 'm' }
   const forbidden = await chat.send(chat.sessionId, body, { key: other })
   t.same(await refusal(forbidden), [403, 'model_not_allowed'])
   t.strictSame(await chat.messages(chat.sessionId), [])
 })
-
-async function keyWith({ gateway, account }: Chat, fields: object): Promise<string> {
-  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, fields)
-  return ((await made.json()) as { key: string }).key
-}
 
 interface Failure {
   readonly script: Script

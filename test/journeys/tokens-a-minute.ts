@@ -6,9 +6,9 @@ import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startGateway } from '../fixtures/gateway.ts'
-import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
+import { chatOf } from '../fixtures/session-chat.ts'
 import { keys } from '../../src/redis.ts'
 
 const plans = `
@@ -43,18 +43,13 @@ async function refusalOf(answer: Response): Promise<Refusal> {
   return { ...error, status: answer.status, retryAfter: answer.headers.get('retry-after') }
 }
 
-async function withLimit(gateway: InProcess, id: string, tokens: number): Promise<string> {
-  const limits = { tokens_per_minute: tokens }
-  const answer = await gateway.admin('POST', `accounts/${id}/keys`, { limits })
-  return ((await answer.json()) as { key: string }).key
-}
-
 t.test('an output that nobody bounded is lowered to fit the limit', async (t) => {
   const { backend, gateway } = await start(t)
   // An account each, so that no minute is used up.
   const boundOf = async (body: object, keyLimit?: number) => {
     const { id, key } = await gateway.account(100_000, keyLimit ? { plan: 'wide' } : {})
-    const own = keyLimit ? await withLimit(gateway, id, keyLimit) : key
+    const limits = keyLimit ? { tokens_per_minute: keyLimit } : undefined
+    const own = limits ? (await gateway.keyFor(id, { limits })).key : key
     const answer = await gateway.call('/v1/chat', own, body)
     t.equal(answer.status, 200, await answer.text())
     const bound = jsonOf(backend.requests.at(-1)).max_tokens
@@ -108,8 +103,7 @@ t.test('a session is lowered in the same way, and keeps to a history that fits',
   const { backend, gateway } = await start(t)
   const { client } = await connectLink(t, gateway.redis.socket)
   const { id, key } = await gateway.account(1_000_000)
-  const created = await gateway.call('/api/chat/sessions', key, {})
-  const session = `/api/chat/sessions/${((await created.json()) as { id: string }).id}/messages`
+  const session = `/api/chat/sessions/${await chatOf(t, gateway, { id, key }).session()}/messages`
   const plan = (name: string) => gateway.admin('PATCH', `accounts/${id}`, { plan: name })
   const say = async (content: string) => {
     const answer = await gateway.call(session, key, { content, stream: false })

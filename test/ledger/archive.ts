@@ -26,7 +26,7 @@ async function open(t: Test) {
   for (let i = 0; i < 24; i++)
     await ledger.settle(await ledger.admit(request(caller, 10)), used(1 + (i % 7)))
   const archiveInto = (place: ObjectStore) => {
-    const scripts = createScripts({ library: ledgerScripts, link, onReply: () => undefined })
+    const scripts = createScripts({ library: ledgerScripts, link })
     return createArchive({ redis: link.client, scripts, store: place })
   }
   const list = (page: Partial<Page>) =>

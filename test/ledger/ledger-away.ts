@@ -2,13 +2,13 @@
 
 import { readdir, rename } from 'node:fs/promises'
 import t from 'tap'
+import { durable } from '../fixtures/aof.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
-const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
 
 t.test(
   '7 Redis away: new work is refused at once, a settlement waits on disk and is made once',

@@ -5,12 +5,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { durable } from '../fixtures/aof.ts'
 import { noFullDisk } from '../fixtures/full-disk.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 const script = fileURLToPath(new URL('../fixtures/full-spool.ts', import.meta.url))
-const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
 
 t.test(
   'with too much in memory paid work is refused, and what ran is charged; with room again it is admitted',

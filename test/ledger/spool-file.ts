@@ -65,8 +65,8 @@ async function onFullDisk(t: Test) {
   const dir = await tempDir(t)
   const told: string[] = []
   const file = await SpoolFile.create(join(dir, 'own'), {
-    failed: () => void told.push('failed'),
-    works: () => void told.push('works'),
+    spoolFailed: () => void told.push('failed'),
+    spoolWorks: () => void told.push('works'),
   })
   await file.write('a', '"a"')
   await file.write('b', '"b"')

@@ -20,7 +20,6 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { CreditOrder } from '../../src/ledger/orders.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
-import type { Spool } from '../../src/ledger/spool.ts'
 import { startOf } from '../../src/lock.ts'
 import { fillDisk, freeDisk, noFullDisk } from '../fixtures/full-disk.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
@@ -126,21 +125,22 @@ t.test(
 
 const noDevFull = process.platform === 'linux' ? false : 'needs /dev/full'
 
-/** From now on its disk takes nothing, until it is tried once more. */
-async function fill(t: Test, dir: string, spool: Spool): Promise<void> {
+/** Its disk takes nothing, until it is tried once more. */
+async function openOnFullDisk(t: Test) {
+  const dir = await tempDir(t)
+  const spool = await openSpool(dir)
   const [own = ''] = await spools(dir)
   await symlink('/dev/full', join(dir, `${own}.new`))
   await rm(join(dir, own))
   await t.rejects(spool.touch())
+  return { dir, spool }
 }
 
 t.test(
   'what the dead left is taken up on a full disk, too, and stays on it',
   { skip: noDevFull },
   async (t) => {
-    const dir = await tempDir(t)
-    const spool = await openSpool(dir)
-    await fill(t, dir, spool)
+    const { dir, spool } = await openOnFullDisk(t)
     const name = `spool-${hostname().replaceAll(/[^\w.]/g, '_')}-4194305-abcdef.ndjson`
     await writeFile(join(dir, name), `${JSON.stringify(order('a'))}\n`)
     t.same(await spool.takeOver(), [order('a')])
@@ -161,9 +161,7 @@ t.test(
   'what waits in memory has a bound, and is all written in the end',
   { skip: noDevFull },
   async (t) => {
-    const dir = await tempDir(t)
-    const spool = await openSpool(dir)
-    await fill(t, dir, spool)
+    const { spool } = await openOnFullDisk(t)
     const append = (i: number) => spool.append(order(`${i}`)).catch(() => undefined)
     await Promise.all(Array.from({ length: 9999 }, (_, i) => append(i)))
     t.match(spool, { unwritten: 9999, isFull: false })

@@ -9,10 +9,15 @@ export interface Mutant {
   readonly tests: readonly string[]
 }
 
-/** `path` and `test` are from src and test; the same where no test is given. */
-export const one = (path: string, line: string, replacement: string, test = path): Mutant => ({
+/** `path` is from src, `tests` from test: the one of the same path where none is given. */
+export const one = (
+  path: string,
+  line: string,
+  replacement: string,
+  ...tests: readonly string[]
+): Mutant => ({
   file: `src/${path}`,
   line,
   replacement,
-  tests: [test],
+  tests: tests.length > 0 ? tests : [path],
 })

@@ -1,6 +1,7 @@
 // The mutants of `npm run test:mutants`: each a line made wrong, and the tests that must notice. Here those of the money path.
 
 import { edgeMutants } from './edges.ts'
+import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 import { storeMutants } from './stores.ts'
 
@@ -9,28 +10,13 @@ const lua = (
   line: string,
   replacement: string,
   tests: readonly string[] = ['ledger/ledger.ts'],
-): Mutant => ({ file: `src/ledger/lua/${name}.lua`, line, replacement, tests })
+) => one(`ledger/lua/${name}.lua`, line, replacement, ...tests)
 
-const sessionLua = (name: string, line: string, replacement: string): Mutant => ({
-  file: `src/sessions/lua/${name}.lua`,
-  line,
-  replacement,
-  tests: ['sessions/stream-rows.ts'],
-})
+const sessionLua = (name: string, line: string, replacement: string) =>
+  one(`sessions/lua/${name}.lua`, line, replacement, 'sessions/stream-rows.ts')
 
-const code = (path: string, line: string, replacement: string): Mutant => ({
-  file: `src/${path}`,
-  line,
-  replacement,
-  tests: [path],
-})
-
-const fileLua = (name: string, line: string, replacement: string, test: string): Mutant => ({
-  file: `src/files/lua/${name}.lua`,
-  line,
-  replacement,
-  tests: [`files/${test}.ts`],
-})
+const fileLua = (name: string, line: string, replacement: string, test: string) =>
+  one(`files/lua/${name}.lua`, line, replacement, `files/${test}.ts`)
 
 const limits = ['ledger/limits.ts', 'ledger/ledger.ts']
 const wide = ['ledger/ledger.ts', 'ledger/property.ts']
@@ -97,56 +83,57 @@ export const mutants: readonly Mutant[] = [
     'ledger/ledger-lease.ts',
   ]),
   lua('prelude', 'account.spent = account.spent + paid', '', wide),
-  code(
+  one(
     'ledger/price.ts',
     'return bounded((sum + micro - 1n) / micro)',
     'return bounded(sum / micro)',
   ),
-  code(
+  one(
     'ledger/door.ts',
     'const reply = mayBeLate(first) ? await this.#ask(question) : first',
     'const reply = first',
   ),
-  {
-    file: 'src/lifecycle.ts',
-    line: 'finished = done ? done.then(() => x.written) : x.written',
-    replacement: 'finished = done',
-    tests: ['lifecycle.ts'],
-  },
-  code('ledger/debtors.ts', 'await addOwing(refs)', ''),
-  code(
+  one(
+    'lifecycle.ts',
+    'finished = done ? done.then(() => x.written) : x.written',
+    'finished = done',
+  ),
+  one('ledger/debtors.ts', 'await addOwing(refs)', ''),
+  one(
     'ledger/ending.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
     "flags: '',",
   ),
-  code(
+  one(
     'ledger/outbox.ts',
     'if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break',
     '',
   ),
-  code('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
-  {
-    file: 'src/ledger/leases.ts',
-    line: "return textAt(reply, 3 + i) === 'gone'",
-    replacement: 'return false',
-    tests: ['ledger/leases.ts', 'ledger/forgotten.ts', 'ledger/ledger.ts'],
-  },
-  code(
+  one('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
+  one(
+    'ledger/leases.ts',
+    "return textAt(reply, 3 + i) === 'gone'",
+    'return false',
+    'ledger/leases.ts',
+    'ledger/forgotten.ts',
+    'ledger/ledger.ts',
+  ),
+  one(
     'backend/sse-reader.ts',
     'const searchFrom = Math.max(from, seen - 1)',
     'const searchFrom = seen',
   ),
-  code(
+  one(
     'backend/sse-reader.ts',
     'if (end - start > this.#maxBytes) throw this.#tooLarge(joined.slice(start, end))',
     '',
   ),
-  code(
+  one(
     'backend/usage.ts',
     'const most = Math.max(completion ?? 0, Math.min(counted, bound))',
     'const most = completion ?? 0',
   ),
-  code(
+  one(
     'backend/usage.ts',
     'return choices > 1 ? this.#ended.size >= choices : this.#finishes > 0',
     'return this.#finishes > 0',
@@ -180,38 +167,33 @@ export const mutants: readonly Mutant[] = [
     "if call('HGET', messages, message) ~= before then return { 'changed', now } end",
     '',
   ),
-  code(
+  one(
     'sessions/recording.ts',
-    'if (this.#sending || this.#isLost || this.#isForgotten || this.#isFinishing) return',
-    'if (this.#sending || this.#isLost || this.#isForgotten) return',
+    'if (this.#sending || this.isLost || this.#isFinishing) return',
+    'if (this.#sending || this.isLost) return',
   ),
-  code(
+  one(
     'sessions/recording.ts',
     'this.#numbered = new Numbered(this.#options.owned.message, this.#next)',
     '',
   ),
-  code(
+  one(
     'sessions/reader.ts',
     'if (from >= next && isLost) this.#give(afterLost(this.#seq))',
     'if (from > next && isLost) this.#give(afterLost(this.#seq))',
   ),
-  code('sessions/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
-  code(
+  one('sessions/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
+  one(
     'sessions/log.ts',
     'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
     '',
   ),
-  code(
+  one(
     'sessions/streams.ts',
     'if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined',
     '',
   ),
-  {
-    file: 'src/sessions/streams.ts',
-    line: 'if (refusal) return refusal',
-    replacement: '',
-    tests: ['sessions/generations.ts'],
-  },
+  one('sessions/streams.ts', 'if (refusal) return refusal', '', 'sessions/generations.ts'),
   fileLua(
     'reserve',
     'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
@@ -228,29 +210,29 @@ export const mutants: readonly Mutant[] = [
     '',
     'sweeper',
   ),
-  code(
+  one(
     'files/tasks.ts',
     'if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))',
     'await store.abandon(objectName(ref, id))',
   ),
-  code('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
-  code('files/upload.ts', 'hash.update(piece)', ''),
-  code(
+  one('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
+  one('files/upload.ts', 'hash.update(piece)', ''),
+  one(
     'files/shelf.ts',
     "const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')",
     'const isUnclear = false',
   ),
-  code(
+  one(
     'files/shelf.ts',
     "return hasCode(error, 'storage_unavailable') || hasCode(error, 'server_draining')",
     'return false',
   ),
-  code(
+  one(
     'files/download.ts',
     "if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'",
     "if (wish === 'inline') return wish",
   ),
-  code(
+  one(
     'http/content.ts',
     'if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)',
     '',

@@ -40,12 +40,6 @@ async function withHeader({ url }: InProcess, authorization?: string): Promise<R
 const realm = 'Bearer realm="tollgate"'
 const invalidToken = `${realm}, error="invalid_token"`
 
-/** A new key of an account, by the admin API. */
-async function keyOf(gateway: InProcess, id: string, fields: object) {
-  const answer = await gateway.admin('POST', `accounts/${id}/keys`, fields)
-  return (await answer.json()) as { id: string; key: string }
-}
-
 t.test('without a key the challenge names no error', async (t) => {
   const gateway = await start(t)
   t.match(await withHeader(gateway), { status: 401, code: 'missing_api_key', challenge: realm })
@@ -76,7 +70,7 @@ t.test('a revoked key is refused by the next request, on every instance', async 
   const one = await start(t)
   const other = await start(t, { redis: one.redis })
   const { id, key } = await one.account(0)
-  const { id: keyId, key: second } = await keyOf(one, id, {})
+  const { id: keyId, key: second } = await one.keyFor(id)
   t.equal((await other.call(balance, second)).status, 200)
   t.equal((await one.admin('DELETE', `keys/${keyId}`)).status, 200)
   for (const gateway of [one, other]) {
@@ -90,7 +84,7 @@ t.test('an expired key is refused', async (t) => {
   const gateway = await start(t)
   const account = await gateway.account(0)
   const nowS = Math.floor(Date.now() / 1000)
-  const { id, key } = await keyOf(gateway, account.id, { expires_at: nowS + 3600 })
+  const { id, key } = await gateway.keyFor(account.id, { expires_at: nowS + 3600 })
   t.equal((await gateway.call(balance, key)).status, 200)
   const { client } = await connectLink(t, gateway.redis.socket)
   const ref = refOf(account)
@@ -123,8 +117,8 @@ t.test('a key does what its scopes say, and /v1/models with any', async (t) => {
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
   const gateway = await start(t, { yaml })
   const { id } = await gateway.account(10_000)
-  const { key: chatKey } = await keyOf(gateway, id, { scopes: ['chat'] })
-  const { key: billingKey } = await keyOf(gateway, id, { scopes: ['billing', 'files'] })
+  const { key: chatKey } = await gateway.keyFor(id, { scopes: ['chat'] })
+  const { key: billingKey } = await gateway.keyFor(id, { scopes: ['billing', 'files'] })
   const refused = { status: 403, code: 'insufficient_scope', challenge: null }
   t.match(await seen(await gateway.call('/v1/chat', billingKey, hi)), refused)
   t.match(await seen(await gateway.call(balance, chatKey)), refused)
@@ -187,7 +181,7 @@ t.test('a key that is refused too often is answered 429 before a body is read', 
   t.equal(status, 429)
   t.equal(json.error?.code, 'rate_limit_exceeded')
   t.ok(Number(headers['retry-after']) <= 20)
-  const other = await keyOf(gateway, id, {})
+  const other = await gateway.keyFor(id)
   t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402, 'another key of the account')
   t.equal((await gateway.call('/api/billing/balance', other.key)).status, 200)
 })
@@ -213,7 +207,7 @@ t.test('revoked keys and large bodies that are no JSON count, too', async (t) =>
   }
   t.strictSame(await statuses(key, '{'), [400, 400, 400], 'small ones do not')
   t.strictSame(await statuses(key, `{${' '.repeat(5000)}`), [400, 400, 429])
-  const other = await keyOf(gateway, id, {})
+  const other = await gateway.keyFor(id)
   await gateway.admin('DELETE', `keys/${other.id}`)
   t.strictSame(await statuses(other.key), [401, 401, 429])
 })
@@ -224,6 +218,6 @@ t.test('a refusal of megabytes counts as much as several small ones', async (t) 
   const large = `{${' '.repeat(2.1 * 2 ** 20)}`
   t.equal((await gateway.call('/v1/chat', key, large)).status, 400)
   t.equal((await gateway.call('/v1/chat', key, hi)).status, 429)
-  const other = await keyOf(gateway, id, {})
+  const other = await gateway.keyFor(id)
   for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402)
 })

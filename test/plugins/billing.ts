@@ -87,8 +87,7 @@ t.test(
 
 t.test('usage sums what was charged, by model and by key', async (t) => {
   const { gateway, account, generate, get } = await start(t)
-  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, { name: 'second' })
-  const second = (await made.json()) as { id: string; key: string }
+  const second = await gateway.keyFor(account.id)
   const one = (await generate(1)) + (await generate(2))
   const two = await generate(3, 'other', second.key)
   const costs = async (path: string, by: 'model' | 'key_id') => {
@@ -130,8 +129,7 @@ t.test('nonsense in the query is named', async (t) => {
 t.test('a key without the scope is refused, and no key sees another account', async (t) => {
   const { gateway, account, generate, get } = await start(t)
   await generate(3)
-  const made = await gateway.admin('POST', `accounts/${account.id}/keys`, { scopes: ['chat'] })
-  const { key } = (await made.json()) as { key: string }
+  const { key } = await gateway.keyFor(account.id, { scopes: ['chat'] })
   const refused = await gateway.call('/api/billing/balance', key)
   t.equal(refused.status, 403)
   t.equal(await codeOf(refused), 'insufficient_scope')

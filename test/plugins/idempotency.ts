@@ -105,7 +105,7 @@ async function start(t: Test) {
   }
   /** A first try that dies before it created anything, and whose lease ends in `leaseMs`. */
   const crash = async (path: string, leaseMs: number) => {
-    const placeOf = createClaims({ link: gateway.gateway.redis, onReply: () => undefined })
+    const placeOf = createClaims({ link: gateway.gateway.redis })
     const ref = parseKey(apiKey)?.ref ?? ''
     const body = Buffer.from('{}')
     const found = await placeOf({ id: 'dead', ref, method: 'POST', path, key: 'one', body }).take()

@@ -30,10 +30,8 @@ async function start(t: Test, plan: string, gate?: Gate) {
 /** Windows are minutes of the clock. */
 const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
-async function narrowKey(gateway: InProcess, account: Account, limits: object): Promise<string> {
-  const answer = await gateway.admin('POST', `accounts/${account.id}/keys`, { limits })
-  return ((await answer.json()) as { key: string }).key
-}
+const narrowKey = async (gateway: InProcess, { id }: Account, limits: object) =>
+  (await gateway.keyFor(id, { limits })).key
 
 t.test(
   'requests a minute: the plan refuses the next, says when, and counts no refusal',

@@ -33,8 +33,7 @@ t.test('lists ids and aliases in the shape that SDKs expect', async (t) => {
 t.test('shows what plan and key both allow, and nothing else', async (t) => {
   const gateway = await startGateway(t, { yaml })
   const { id, key } = await gateway.account(0, { plan: 'cheap' })
-  const made = await gateway.admin('POST', `accounts/${id}/keys`, { models: ['tiny', 'large'] })
-  const { key: narrow } = (await made.json()) as { key: string }
+  const { key: narrow } = await gateway.keyFor(id, { models: ['tiny', 'large'] })
   const idsFor = async (key: string) =>
     ((await (await gateway.call('/v1/models', key)).json()) as List).data.map(({ id }) => id)
   t.same(await idsFor(key), ['small', 'tiny', 'org/large-2'])

@@ -73,9 +73,7 @@ t.test('a repeated send is looked up before the session, limits and balance are'
 
 t.test('a repeated send whose key is refused holds no place of a reader', async (t) => {
   const chat = await startChat(t, { yaml: 'limits: { readers: 4 }' })
-  const body = { name: 'narrow', scopes: ['files'] }
-  const made = await chat.gateway.admin('POST', `accounts/${chat.account.id}/keys`, body)
-  const { key } = (await made.json()) as { readonly key: string }
+  const { key } = await chat.gateway.keyFor(chat.account.id, { scopes: ['files'] })
   const headers = { 'Idempotency-Key': 'k' }
   const first = await chat.send(chat.sessionId, 'Hi', { headers })
   const whole = await first.end()

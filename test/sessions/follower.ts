@@ -9,6 +9,7 @@ import { Follower } from '../../src/sessions/follower.ts'
 import { Lost } from '../../src/sessions/lost.ts'
 import { StreamRows } from '../../src/sessions/stream-rows.ts'
 import type { Place } from '../../src/sessions/stream-rows.ts'
+import { durable } from '../fixtures/aof.ts'
 import { framesOf, openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Setup } from '../fixtures/stream.ts'
 import { until } from '../fixtures/until.ts'
@@ -141,7 +142,7 @@ t.test('frames that its owner could not keep cut its readers off', async (t) => 
 })
 
 t.test('with Redis away for a moment nothing is missing afterwards', async (t) => {
-  const it = await follow(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const it = await follow(t, { args: durable })
   await it.append(0, 2)
   await until(() => it.follower.log.next === 2)
   await it.server.stop()

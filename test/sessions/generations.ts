@@ -1,6 +1,7 @@
 // What a process generates ends in one place, finished or withdrawn, whatever its backend, its readers and Redis do.
 
 import t from 'tap'
+import { durable } from '../fixtures/aof.ts'
 import { failing, sse } from '../fixtures/backend-scripts.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -73,7 +74,7 @@ t.test('what a backend refuses leaves nothing, also for who sent it twice at onc
 })
 
 t.test('with Redis away an answer goes on to its end, which Redis is told later', async (t) => {
-  const redis = await startRedis(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const redis = await startRedis(t, { args: durable })
   const gate = new Gate()
   const it = await startChat(t, { redis, script: chat({ chunks: 5, gate }) })
   const answer = await (async () => {

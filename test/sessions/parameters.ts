@@ -44,7 +44,7 @@ void t.test('what a session can not have is refused', async (t) => {
 
 void t.test('the lower of two maximums counts', async (t) => {
   t.equal(read('{"max_tokens":7,"max_completion_tokens":5}').maxTokens, 5)
-  t.equal(read('{"max_tokens":null}').maxTokens, undefined)
+  t.equal(read('{"max_tokens":null}').maxTokens, Infinity)
   t.equal(read('{"max_tokens":1e300}').maxTokens, Number.MAX_SAFE_INTEGER)
   for (const value of ['0', '1.5', '"7"', '-1', '[]']) {
     t.throws(() => read(`{"max_tokens":${value}}`), refused('max_tokens'))

@@ -7,6 +7,7 @@ import { Assembly } from '../../src/sessions/assembly.ts'
 import { Lost } from '../../src/sessions/lost.ts'
 import { Recording } from '../../src/sessions/recording.ts'
 import type { BeginRequest } from '../../src/sessions/stream-rows.ts'
+import { durable } from '../fixtures/aof.ts'
 import { seeded } from '../fixtures/random.ts'
 import { openStreams, rowOf, said } from '../fixtures/stream.ts'
 import type { Opened, Setup } from '../fixtures/stream.ts'
@@ -23,9 +24,7 @@ async function record(t: Test, setup: Setup = {}) {
     owned,
     rows: opened.rows,
     replayBytes: opened.options.replayBytes,
-    onCancel: () => heard.push('cancel'),
-    onLost: () => heard.push('lost'),
-    onForgotten: () => heard.push('forgotten'),
+    stop: (code) => heard.push(code),
   })
   t.teardown(() => recording.drop())
   /** All frames. */
@@ -191,7 +190,7 @@ t.test('what memory has no more is begun anew, with all that was said', async (t
 })
 
 t.test('with Redis away frames wait, and arrive in order; readers notice nothing', async (t) => {
-  const it = await record(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const it = await record(t, { args: durable })
   it.say('a')
   await until(it.isStored(1))
   await it.server.stop()
@@ -210,8 +209,7 @@ t.test(
   'with Redis away for long no more than the bound waits; then it is begun anew',
   async (t) => {
     const replayBytes = 20_000
-    const args = ['--appendonly', 'yes', '--appendfsync', 'always']
-    const it = await record(t, { args, replayBytes })
+    const it = await record(t, { args: durable, replayBytes })
     it.say('a')
     await until(it.isStored(1))
     await it.server.stop()
@@ -274,7 +272,7 @@ t.test('a cancel from elsewhere is heard of, also in silence', async (t) => {
   await until(it.isStored(1))
   await it.rows.cancel(it.owned)
   await until(() => it.heard.length > 0)
-  t.equal(it.heard[0], 'cancel')
+  t.equal(it.heard[0], 'message_cancelled')
 })
 
 t.test('an owner that Redis takes for gone stops, and cuts its readers off', async (t) => {
@@ -288,7 +286,7 @@ t.test('an owner that Redis takes for gone stops, and cuts its readers off', asy
   const after = await storedText(it, it.owned)
   it.say('b')
   await until(() => it.heard.length > 0)
-  t.same(it.heard, ['lost'])
+  t.same(it.heard, ['upstream_incomplete'])
   t.ok(it.recording.log.isBroken)
   it.say('c')
   t.equal(await it.end(), true, 'there is nothing more to tell')
@@ -304,7 +302,7 @@ t.test('one that is taken for gone at its very end says so too', async (t) => {
   await it.silence(it.owned)
   await it.rows.finishLost(it.owned, { reached: 1, terminal: 'data: {}\n\n', row: '{}' })
   t.equal(await it.end(), true)
-  t.same(it.heard, ['lost'])
+  t.same(it.heard, ['upstream_incomplete'])
   t.ok(it.recording.log.isBroken)
 })
 
@@ -327,7 +325,7 @@ t.test('a Redis that comes back in the middle of the end does not break it', asy
 })
 
 t.test('where the end can not be told, readers get it, and Redis later, once', async (t) => {
-  const it = await record(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+  const it = await record(t, { args: durable })
   it.say('a')
   await until(it.isStored(1))
   await it.server.stop()

@@ -28,7 +28,7 @@ async function open(t: Test, setup: Setup = {}) {
   const { redis, rows, start, options } = opened
   const messages = createMessageBook(opened)
   const { replayBytes } = options
-  const generations = new Generations({ rows, replayBytes, firstEventMs: 1000 })
+  const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
   const streams = new Streams({
     rows,
@@ -231,12 +231,10 @@ t.test('a cancel reaches an owner elsewhere, and is answered when it has ended',
     owned,
     rows,
     replayBytes,
-    onCancel() {
+    stop() {
       recording.drop()
       void finish(owned, 0)
     },
-    onLost: () => undefined,
-    onForgotten: () => undefined,
   })
   t.match(await streams.cancel(owned), { id: owned.message, status: 'completed' })
   t.match(await streams.cancel(owned), { status: 'completed' }, 'again')

@@ -24,7 +24,7 @@ void t.test('content is one turn of the user', async (t) => {
   const sent = send({ content: 'Hi' })
   t.strictSame(sent.turns, [{ role: 'user', content: 'Hi' }])
   t.match(sent, { onDisconnect: 'continue', unlisted: [], parameters: new Map() })
-  t.strictSame([sent.model, sent.stream, sent.maxTokens], [undefined, undefined, undefined])
+  t.strictSame([sent.model, sent.stream, sent.maxTokens], [undefined, undefined, Infinity])
 })
 
 void t.test('messages are turns, with calls and their results', async (t) => {

@@ -22,7 +22,7 @@ export const warn = (detail: string): Outcome => ({ verdict: 'warn', detail })
 export const fail = (detail: string): Outcome => ({ verdict: 'fail', detail })
 
 /** Ends by its signal where it can; it is left alone where it cannot. What it throws is a failure. */
-export type Check = (signal: AbortSignal) => Promise<Outcome>
+type Check = (signal: AbortSignal) => Promise<Outcome>
 
 export interface ExaminationOptions {
   /** Ends all of it: the check that runs, and each that would follow, throws its reason. */

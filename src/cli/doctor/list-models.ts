@@ -6,12 +6,12 @@ import type { IncomingMessage } from 'node:http'
 import { Connections } from '../../backend/connections.ts'
 import { ownHeaders } from '../../backend/request-headers.ts'
 import type { Target } from '../../config/config.ts'
-import { field } from '../../json-field.ts'
+import { field, parsed } from '../../json-field.ts'
 import { ok, warn } from './examination.ts'
 import type { Outcome } from './examination.ts'
-import { parsed, readBody, refusal } from './refusal.ts'
+import { readBody, refusal } from './refusal.ts'
 
-export interface Asking {
+interface Asking {
   readonly connectMs: number
   /** Of the model. */
   readonly promptWindow: number
@@ -37,10 +37,7 @@ export async function listModels(target: Target, asking: Asking): Promise<Outcom
 }
 
 /** http-proxy-3 only ever posts here; all else is as on the way of a request. */
-function get(
-  target: Target,
-  { connectMs, signal }: Omit<Asking, 'promptWindow'>,
-): Promise<IncomingMessage> {
+function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
   const { fresh: agent } = new Connections({ url, ca: target.ca, connectMs })
@@ -75,8 +72,9 @@ function windowOf(model: unknown): number | undefined {
     field(model, 'context_length'),
     field(field(model, 'meta'), 'n_ctx'),
   ]
-  return named.find((one) => typeof one === 'number' && Number.isSafeInteger(one) && one > 0) as
-    number | undefined
+  return named.find(
+    (one): one is number => typeof one === 'number' && Number.isSafeInteger(one) && one > 0,
+  )
 }
 
 /** Ollama lists `llama3` as `llama3:latest`. */

@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http'
 import { mask } from '../../backend/secrets.ts'
 import type { Target } from '../../config/config.ts'
-import { field } from '../../json-field.ts'
+import { field, parsed } from '../../json-field.ts'
 import { fail } from './examination.ts'
 import type { Outcome } from './examination.ts'
 
@@ -45,12 +45,4 @@ export function saidBy(text: string): string {
   ]
   const sentence = candidates.find((one) => typeof one === 'string')
   return typeof sentence === 'string' ? sentence : text
-}
-
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
-  }
 }

@@ -6,12 +6,12 @@ import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { chatRow } from '../../chat/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
-import { field } from '../../json-field.ts'
+import { field, parsed } from '../../json-field.ts'
 import { ok } from './examination.ts'
 import type { Outcome } from './examination.ts'
-import { parsed, readBody } from './refusal.ts'
+import { readBody } from './refusal.ts'
 
-export interface Asking {
+interface Asking {
   readonly model: Model
   readonly target: Target
   readonly signal: AbortSignal
