@@ -18,7 +18,7 @@ const weightInRun = 1 / 32
 
 export async function countPieces(body: Buffer, pieces: readonly Span[]): Promise<number> {
   const bytes = pieces.reduce((sum, { start, end }) => sum + end - start, 0)
-  if (bytes > countedBytes) return sampled(body, pieces)
+  if (bytes > countedBytes) return sampled(body, pieces, plainText)
   const texts = pieces.map(({ start, end }) => body.toString('utf8', start, end))
   return countTokens(plainText(texts.join('\n')))
 }
@@ -27,7 +27,7 @@ export async function countPieces(body: Buffer, pieces: readonly Span[]): Promis
 export function countText(text: string): Promise<number> {
   if (text.length <= countedBytes) return countTokens(text)
   const body = Buffer.from(text)
-  return countPieces(body, [{ start: 0, end: body.length }])
+  return sampled(body, [{ start: 0, end: body.length }], (block) => block)
 }
 
 /**
@@ -35,7 +35,11 @@ export function countText(text: string): Promise<number> {
  * so tokens ÷ weight is a number from 0 to 1, whose mean a few draws tell, and a part that is dear is drawn however small
  * it is. Three standard errors are added, and three draws' worth of what no draw may have met.
  */
-async function sampled(body: Buffer, pieces: readonly Span[]): Promise<number> {
+async function sampled(
+  body: Buffer,
+  pieces: readonly Span[],
+  textOf: (block: string) => string,
+): Promise<number> {
   const blocks = pieces.flatMap(blocksOf)
   const ends = await weigh(body, blocks)
   const total = ends.at(-1) ?? 0
@@ -45,7 +49,7 @@ async function sampled(body: Buffer, pieces: readonly Span[]): Promise<number> {
     const index = placeOf(ends, (randomInt(2 ** 40) / 2 ** 40) * total)
     const block = blocks[index] ?? { start: 0, end: 0 }
     const weight = (ends[index] ?? 0) - (ends[index - 1] ?? 0) || 1
-    const ratio = (await countTokens(plainText(wholeText(body, block)))) / weight
+    const ratio = (await countTokens(textOf(wholeText(body, block)))) / weight
     sum += ratio
     squares += ratio * ratio
     await nextTurn()

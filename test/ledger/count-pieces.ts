@@ -25,6 +25,14 @@ t.test('what is short is counted to the token', async (t) => {
   t.equal(await countText(text), await countTokens(text))
 })
 
+t.test('in a text that is no JSON a backslash is a character like others', async (t) => {
+  const piece = String.raw`\u0061\u0062\n`
+  const text = piece.repeat(Math.ceil((2 * countedBytes) / piece.length))
+  const truth = await countTokens(text)
+  const counted = await countText(text)
+  t.ok(counted >= 0.95 * truth && counted < 1.3 * truth, `${counted} of ${truth}`)
+})
+
 t.test('no order hides the dear part of a text', async (t) => {
   const random = seeded(1)
   const letters = Array.from({ length: 40_000 }, () => String.fromCharCode(97 + random(26)))
