@@ -226,12 +226,11 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   const { timeoutMs, take, pace, whole } = receiver
   const { socket } = req
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-  let read = 0
-  let resuming: NodeJS.Immediate | undefined
+  const turns = turnsOf(req)
   const settle = () => {
     clearTimeout(timer)
-    clearImmediate(resuming)
     clearInterval(looking)
+    turns.end()
     req.off('data', onData).off('end', onEnd).off('close', onClose)
     socket.off('close', onClose)
   }
@@ -245,18 +244,11 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     resolve(whole())
   }
   const onClose = () => refuse(new ClientLeft('the client left within its request'))
-  const giveWay = (bytes: number) => {
-    read += bytes
-    if (read < turnBytes) return
-    read = 0
-    req.pause()
-    resuming = setImmediate(() => req.resume())
-  }
   const onData = (chunk: Buffer) => {
     try {
       const taken = take(chunk)
       if (taken === true) return onEnd()
-      if (taken === false) return giveWay(chunk.length)
+      if (taken === false) return turns.took(chunk.length)
       req.pause()
       taken.then(() => req.resume(), refuse)
     } catch (error) {
@@ -273,6 +265,22 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     socket.on('close', onClose)
   }
   return promise
+}
+
+/** Lets others have their turn between two parts of a body. */
+function turnsOf(req: IncomingMessage) {
+  let read = 0
+  let resuming: NodeJS.Immediate | undefined
+  return {
+    took(bytes: number): void {
+      read += bytes
+      if (read < turnBytes) return
+      read = 0
+      req.pause()
+      resuming = setImmediate(() => req.resume())
+    },
+    end: () => clearImmediate(resuming),
+  }
 }
 
 function lookAfter({ patienceMs, isSlow }: Pace, refuse: (error: unknown) => void) {
