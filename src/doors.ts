@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { free } from './discard.ts'
 import { GatewayError, asGatewayError } from './errors.ts'
+import { answering } from './exchange.ts'
 import type { Answer, Exchange, Route } from './exchange.ts'
 import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
@@ -18,7 +19,7 @@ import { parseTarget } from './http/target.ts'
 import type { Target } from './http/target.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
-import type { NamedHooks, Wire } from './lifecycle.ts'
+import type { Life, NamedHooks, Wire } from './lifecycle.ts'
 import type { Gateway, NamedRunning } from './plugin.ts'
 import { isOutage } from './scripts.ts'
 
@@ -36,7 +37,9 @@ export async function openDoors(
   const { config } = gateway
   const inside = new Set<AbortController>()
   const routes = running.flatMap((one) => one.routes ?? [])
-  const shared = { gateway, running, inside, budget: createBodyBudget(config.limits.bodiesBytes) }
+  const ownerOf = new Map(running.flatMap((one) => one.routes?.map((route) => [route, one]) ?? []))
+  const budget = createBodyBudget(config.limits.bodiesBytes)
+  const shared = { gateway, running, ownerOf, inside, budget }
   const open = (listener: 'public' | 'admin') => {
     const listen = listener === 'admin' ? config.admin.listen : config.listen
     const handling = {
@@ -106,6 +109,7 @@ async function emptied(inside: ReadonlySet<unknown>, withinMs: number): Promise<
 interface Handling {
   readonly gateway: Gateway
   readonly running: readonly NamedRunning[]
+  readonly ownerOf: ReadonlyMap<Route, NamedRunning>
   readonly inside: Set<AbortController>
   readonly budget: BodyBudget
   readonly router: Router
@@ -113,7 +117,7 @@ interface Handling {
 }
 
 function requestHandler(handling: Handling) {
-  const { gateway, running, inside } = handling
+  const { gateway, inside } = handling
   const onHookFailure = (plugin: string, err: unknown) => {
     gateway.metrics.hookErrors.inc({ plugin })
     if (!isOutage(err, gateway.redis)) gateway.log.error({ err, plugin }, 'a hook failed')
@@ -131,18 +135,26 @@ function requestHandler(handling: Handling) {
     }
     res.on('close', onClose)
     try {
-      const hooks: NamedHooks[] = []
-      for (const one of running) {
-        const own = one.begin?.(x)
-        if (own) hooks.push(named(own, one.name))
-      }
       const wire = new HttpWire({ req, res, x, claim, gateway })
-      await live(x, wire, hooks, onHookFailure)
+      await live(x, wire, { ...begun(x, handling), onHookFailure })
     } finally {
       claim.release()
       inside.delete(controller)
     }
   }
+}
+
+/** The route's part comes behind that of the plugin that it is of. */
+function begun(x: Exchange, { running, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
+  const owner = ownerOf.get(x.route)
+  const serving = x.route.begin(x)
+  const hooks: NamedHooks[] = []
+  for (const one of running) {
+    const own = one.begin?.(x)
+    if (own) hooks.push(named(own, one.name))
+    if (one === owner) hooks.push(named(serving, one.name))
+  }
+  return { hooks, serve: (run) => serving.serve(run) }
 }
 
 function named(hooks: object, plugin: string): NamedHooks {
@@ -201,8 +213,8 @@ function find(req: IncomingMessage, router: Router) {
 
 function refusing(thrown: unknown): Route {
   const error = asGatewayError(thrown)
-  const serve = () => Promise.reject(error)
-  return { method: 'GET', path: 'none', access: 'anybody', body: 'none', serve }
+  const begin = answering(() => Promise.reject(error))
+  return { method: 'GET', path: 'none', access: 'anybody', body: 'none', begin }
 }
 
 interface WireParts {

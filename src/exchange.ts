@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { GatewayError } from './errors.ts'
+import { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyClaim } from './http/body.ts'
@@ -176,7 +176,13 @@ export interface Route {
   readonly awaitsFirst?: boolean
   /** The client's leaving fires x.signal. */
   readonly abortOnLeave?: boolean
-  serve(x: Exchange, run: Run): Promise<Answer>
+  /** Called once an exchange, at its plugin's place. What is remembered of the exchange are this closure's variables. */
+  begin(x: Exchange): Serving
+}
+
+/** A route's part in one exchange: what a plugin may do, and the answer. */
+export interface Serving extends Hooks {
+  serve(run: Run): Promise<Answer>
 }
 
 /** What `serve` may call of the life around it. */
@@ -220,4 +226,35 @@ export interface BackendRequest {
   readonly headers: Record<string, string>
   /** In pieces, which may be views of what the client sent: to be replaced, not to be written to. */
   body: readonly Buffer[]
+}
+
+/** Lives as long as one exchange; written in the order in which it runs. */
+export interface Hooks {
+  /** Headers only, no I/O: refuse what can be refused for free. */
+  check?(): void
+  /** Only before a body over 4 KiB is read: is the caller good for it? */
+  vouch?(): Promise<void>
+  /** The body is there. All plugins' calls start in one tick: key, idempotency claim, the session a route reads. May answer (a replay). */
+  identify?(): Promise<Answer | void> | void
+  /** Again one tick: limits and hold for x.want, with the rows and locks that belong to it. */
+  admit?(): Promise<void>
+  /** Last word on what a backend gets; runs on a fresh copy for each attempt. */
+  upstream?(request: BackendRequest): void
+  /** Each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Not async: this is the token path. */
+  event?(event: SseEvent): void
+  /** An answer is being refused. May replace the error, for instance by 429 after too many failures. Must not wait. */
+  refuse?(error: GatewayError): GatewayError | void
+  /** Exactly once, last plugin first, whatever happened, also if admit never ran. Resolves when what must precede the last byte is sent. */
+  done?(outcome: Outcome): void | Promise<void>
+}
+
+/** Of a route that needs no hooks. */
+export function answering(serve: (x: Exchange) => Promise<Answer>): Route['begin'] {
+  return (x) => ({ serve: () => serve(x) })
+}
+
+/** The caller's account, as its keys in Redis name it. Throws `missing_api_key` where nobody called. */
+export function refOf({ caller }: Pick<Exchange, 'caller'>): string {
+  if (!caller) throw new GatewayError('missing_api_key')
+  return caller.ref
 }

@@ -4,10 +4,9 @@
 
 import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'
-import type { Answer, Exchange, Outcome, Route, Run, SseEvent } from './exchange.ts'
+import type { Answer, Exchange, Hooks, Outcome, Route, Run, SseEvent } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
 import { refuseStrangeQuery } from './http/refusals.ts'
-import type { Hooks } from './plugin.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
 export interface Wire {
@@ -27,12 +26,15 @@ export interface NamedHooks extends Hooks {
 /** Told of a `done` that failed: it keeps nobody from settling. */
 export type HookFailure = (plugin: string, error: unknown) => void
 
-export async function live(
-  x: Exchange,
-  wire: Wire,
-  hooks: readonly NamedHooks[],
-  onHookFailure: HookFailure,
-): Promise<void> {
+export interface Life {
+  /** Those of the plugins and of the route, in the order in which they run. */
+  readonly hooks: readonly NamedHooks[]
+  serve(run: Run): Promise<Answer>
+  readonly onHookFailure: HookFailure
+}
+
+export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
+  const { hooks, onHookFailure } = life
   const run = createRun(x, hooks, onHookFailure)
   try {
     for (const hook of hooks) hook.check?.()
@@ -45,7 +47,7 @@ export async function live(
     if (!answer) {
       const admitting = together(hooks, 'admit')
       if (admitting) await admitting
-      answer = await x.route.serve(x, run)
+      answer = await life.serve(run)
     }
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)

@@ -3,8 +3,7 @@
 
 import type { ZodType } from 'zod'
 import type { Config, Model } from './config/config.ts'
-import type { GatewayError } from './errors.ts'
-import type { Answer, BackendRequest, Exchange, Outcome, Route, SseEvent } from './exchange.ts'
+import type { Exchange, Hooks, Route } from './exchange.ts'
 import type { Shelf } from './files/shelf.ts'
 import type { Accounts } from './ledger/accounts.ts'
 import type { Ledger } from './ledger/ledger.ts'
@@ -31,26 +30,6 @@ export interface Running {
   begin?(x: Exchange): Hooks | undefined
   /** After the last exchange. Must end by itself. */
   close?(): Promise<void>
-}
-
-/** Lives as long as one exchange; written in the order in which it runs. */
-export interface Hooks {
-  /** Headers only, no I/O: refuse what can be refused for free. */
-  check?(): void
-  /** Only before a body over 4 KiB is read: is the caller good for it? */
-  vouch?(): Promise<void>
-  /** The body is there. All plugins' calls start in one tick: key, idempotency claim, the session a route reads. May answer (a replay). */
-  identify?(): Promise<Answer | void> | void
-  /** Again one tick: limits and hold for x.want, with the rows and locks that belong to it. */
-  admit?(): Promise<void>
-  /** Last word on what a backend gets; runs on a fresh copy for each attempt. */
-  upstream?(request: BackendRequest): void
-  /** Each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Not async: this is the token path. */
-  event?(event: SseEvent): void
-  /** An answer is being refused. May replace the error, for instance by 429 after too many failures. Must not wait. */
-  refuse?(error: GatewayError): GatewayError | void
-  /** Exactly once, last plugin first, whatever happened, also if admit never ran. Resolves when what must precede the last byte is sent. */
-  done?(outcome: Outcome): void | Promise<void>
 }
 
 /** A plugin's Running under its name. */

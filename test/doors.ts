@@ -14,7 +14,8 @@ import { loadConfig } from '../src/config/load.ts'
 import { plugins, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
 import type { Plugin } from '../src/plugin.ts'
-import type { Route } from '../src/exchange.ts'
+import { answering } from '../src/exchange.ts'
+import type { Exchange } from '../src/exchange.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 
 const yamlFor = (url: string, more = '') =>
@@ -137,7 +138,7 @@ t.test('a client that leaves ends its backend request', async (t) => {
 
 /** Serves content of 64 MiB that falls silent after the first bytes where the query says so. */
 function shelf(served: Counted[]): Plugin<object> {
-  const serve: Route['serve'] = async ({ query }) => {
+  const serve = async ({ query }: Exchange) => {
     const content = new Counted(bytes, query.has('silent') ? { stallsAt: 1 } : {})
     served.push(content)
     return { status: 200, headers: { 'Content-Length': String(bytes) }, content }
@@ -153,7 +154,7 @@ function shelf(served: Counted[]): Plugin<object> {
           query: ['silent', 'bytes'],
           access: 'anybody',
           body: 'none',
-          serve,
+          begin: answering(serve),
         },
       ],
     }),

@@ -3,11 +3,10 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
-import type { Answer, Exchange, Outcome, Route } from '../src/exchange.ts'
+import type { Answer, Exchange, Hooks, Outcome, Route, Serving } from '../src/exchange.ts'
 import { ClientLeft } from '../src/http/body.ts'
 import { live } from '../src/lifecycle.ts'
 import type { NamedHooks, Wire } from '../src/lifecycle.ts'
-import type { Hooks } from '../src/plugin.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { startGateway } from './fixtures/gateway.ts'
 
@@ -20,7 +19,7 @@ interface Life {
 
 interface Setting {
   readonly hooks: Readonly<Record<string, Hooks>>
-  readonly serve?: Route['serve']
+  readonly serve?: Serving['serve']
   readonly readBody?: Wire['readBody']
   /** Sends nothing: the client leaves first. */
   readonly leaves?: boolean
@@ -35,7 +34,7 @@ async function run({ hooks, ...rest }: Setting): Promise<Life> {
   const seen: string[] = []
   const outcomes: Outcome[] = []
   const failed: string[] = []
-  const serve: Route['serve'] =
+  const serve: Serving['serve'] =
     rest.serve ??
     (async () => {
       seen.push('serve')
@@ -73,12 +72,19 @@ async function run({ hooks, ...rest }: Setting): Promise<Life> {
       return one.done?.(outcome)
     },
   }))
-  const route: Route = { method: 'POST', path: '/', access: 'anybody', body: 'json', serve }
+  const route: Route = {
+    method: 'POST',
+    path: '/',
+    access: 'anybody',
+    body: 'json',
+    begin: () => ({ serve }),
+  }
   const x = exchangeOf(route)
   const settle = () => void (x.written = later().then(() => void seen.push('written')))
   const done = () => (rest.settles === 'later' ? later().then(settle) : settle())
   if (rest.settles) named.push({ plugin: 'settling', done })
-  await live(x, wire, named, (plugin, error) => failed.push(`${plugin}: ${error}`))
+  const onHookFailure = (plugin: string, error: unknown) => failed.push(`${plugin}: ${error}`)
+  await live(x, wire, { hooks: named, serve, onHookFailure })
   return { seen, outcomes, failed }
 }
 
@@ -246,7 +252,7 @@ t.test('a done that never ends is no longer waited for after 10 s', async (t) =>
 t.test('done is called once, whatever serve has finished itself', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: {} },
-    serve: async (_x, { finish }) => {
+    serve: async ({ finish }) => {
       const cut = { clientLeft: false, backendAsked: true, complete: false, cut: true }
       await finish({ status: 200, ...cut })
       await finish({ status: 500, ...cut })

@@ -1,5 +1,6 @@
 // What the routes of the admin API have in common.
 
+import { answering } from '../exchange.ts'
 import type { Answer, Exchange, Route } from '../exchange.ts'
 
 export type Serve = (x: Exchange) => Promise<Answer>
@@ -20,7 +21,7 @@ export function route(
     access: 'admin-token',
     query,
     ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
-    serve,
+    begin: answering(serve),
   }
 }
 

@@ -3,8 +3,8 @@
 // of a known key are counted by key: who is refused without end is refused before a body is read.
 
 import { GatewayError } from '../errors.ts'
-import type { Exchange, Route, Scope } from '../exchange.ts'
-import type { Gateway, Hooks, Plugin } from '../plugin.ts'
+import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json-scan.ts'
 import { hmacKey, parseKey } from '../ledger/api-key.ts'
 import type { Identity } from '../ledger/door.ts'

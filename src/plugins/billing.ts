@@ -1,7 +1,7 @@
 // What an account has and where it went: balance, transactions and usage, read straight from the ledger.
 
-import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
 import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
@@ -24,9 +24,10 @@ export const billing: Plugin<z.infer<typeof schema>> = {
       path: `/api/billing/${path}`,
       access: 'billing',
       body: 'none',
-      async serve(x) {
-        return { status: 200, body: JSON.stringify(await read(x, refOf(x))) }
-      },
+      begin: answering(async (x) => ({
+        status: 200,
+        body: JSON.stringify(await read(x, refOf(x))),
+      })),
     })
     return {
       routes: [

@@ -1,6 +1,7 @@
 // Lets web pages of the configured origins read answers. Off (OPTIONS is 405) until an origin is listed.
 
 import { z } from '../config/schema.ts'
+import { answering } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import type { Plugin } from '../plugin.ts'
 
@@ -43,7 +44,7 @@ const preflight: Route = {
   path: '/*',
   access: 'anybody',
   body: 'none',
-  async serve(x) {
+  begin: answering(async (x) => {
     const headers = {
       'Access-Control-Allow-Methods': 'GET, HEAD, POST, PATCH, DELETE',
       'Access-Control-Allow-Headers':
@@ -51,7 +52,7 @@ const preflight: Route = {
       'Access-Control-Max-Age': '7200',
     }
     return { status: 204, headers, body: '' }
-  },
+  }),
 }
 
 export const cors: Plugin<z.infer<typeof schema>> = {

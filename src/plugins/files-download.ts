@@ -1,6 +1,5 @@
 // GET and HEAD of a file: its content, or a part of it, or the way to the store that has it.
 
-import { refOf } from '../caller.ts'
 import { planDownload } from '../files/download.ts'
 import type { Download } from '../files/download.ts'
 import { objectName } from '../files/file-row.ts'
@@ -8,6 +7,7 @@ import type { FileRow } from '../files/file-row.ts'
 import { filesPath } from '../files/shelf.ts'
 import type { Shelf } from '../files/shelf.ts'
 import type { Gateway } from '../plugin.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Answer, Route } from '../exchange.ts'
 
 /** Of large files to the store. */
@@ -28,7 +28,7 @@ export function downloadRoute({ store }: Gateway, shelf: Shelf, config: Redirect
     access: 'files',
     query: ['disposition'],
     body: 'none',
-    async serve(x) {
+    begin: answering(async (x) => {
       const ref = refOf(x)
       const file = await shelf.book.read(ref, x.params.id ?? '')
       const plan = planDownload(file, x)
@@ -43,7 +43,7 @@ export function downloadRoute({ store }: Gateway, shelf: Shelf, config: Redirect
       }
       if (!plan.hasBody) return { status, headers, body: '' }
       return { status, headers, content: await shelf.open(ref, file.id, plan.range) }
-    },
+    }),
   }
 }
 

@@ -1,18 +1,18 @@
 // Files as a resource: listed, described, deleted.
 
-import { refOf } from '../caller.ts'
 import { GatewayError } from '../errors.ts'
 import { toFileObject } from '../files/file-row.ts'
 import type { FileBook } from '../files/files.ts'
 import { filesPath } from '../files/shelf.ts'
 import { pageQuery, parseIdPage } from '../http/page.ts'
-import type { Route } from '../exchange.ts'
+import { answering, refOf } from '../exchange.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
 
 export function resourceRoutes(book: FileBook): readonly Route[] {
   const route = (
     method: 'GET' | 'DELETE',
     path: string,
-    serve: Route['serve'],
+    serve: (x: Exchange) => Promise<Answer>,
     query: readonly string[] = [],
   ): Route => ({
     method,
@@ -20,7 +20,7 @@ export function resourceRoutes(book: FileBook): readonly Route[] {
     path: filesPath + path,
     access: 'files',
     body: 'none',
-    serve,
+    begin: answering(serve),
   })
   return [
     route(

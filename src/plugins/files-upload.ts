@@ -1,6 +1,6 @@
 // POST /api/files/upload: one file by multipart/form-data, stored as it comes.
 
-import { refOf } from '../caller.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Answer, Exchange, Route } from '../exchange.ts'
 import { toFileObject } from '../files/file-row.ts'
 import type { FileRow } from '../files/file-row.ts'
@@ -38,7 +38,7 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: Uploads): Ro
     access: 'files',
     query: ['session_id'],
     body: 'stream',
-    serve: async (x) => created(await receive(x)),
+    begin: answering(async (x) => created(await receive(x))),
   }
 }
 

@@ -1,12 +1,12 @@
 // Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
 
-import { refOf } from '../caller.ts'
 import type { Config } from '../config/config.ts'
 import { bytes, duration, z } from '../config/schema.ts'
-import type { Exchange } from '../exchange.ts'
+import { refOf } from '../exchange.ts'
+import type { Route } from '../exchange.ts'
 import { createPlaces } from '../files/places.ts'
 import type { Places } from '../files/places.ts'
-import type { Gateway, Hooks, Plugin } from '../plugin.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
 import { SharedPool } from '../shared-pool.ts'
 import { uploadMemoryBytes } from '../store/open.ts'
 import { downloadRoute } from './files-download.ts'
@@ -47,18 +47,14 @@ export const files: Plugin<FilesConfig> = {
     const { shelf } = gateway
     if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
     checkStore(gateway, config)
-    const upload = uploadRoute(gateway, shelf, config)
-    const download = downloadRoute(gateway, shelf, config)
-    const places = new Map([
-      [upload, createPlaces({ most: config.uploads, pool: uploadPool(gateway.config) })],
-      [download, createPlaces({ most: config.downloads, pool: gateway.pools.readers })],
-    ])
+    const uploads = createPlaces({ most: config.uploads, pool: uploadPool(gateway.config) })
+    const downloads = createPlaces({ most: config.downloads, pool: gateway.pools.readers })
     return {
-      routes: [upload, download, ...resourceRoutes(shelf.book)],
-      begin(x) {
-        const some = places.get(x.route)
-        return some && placeOf(x, some)
-      },
+      routes: [
+        inPlace(uploadRoute(gateway, shelf, config), uploads),
+        inPlace(downloadRoute(gateway, shelf, config), downloads),
+        ...resourceRoutes(shelf.book),
+      ],
     }
   },
 }
@@ -86,13 +82,19 @@ function checkStore({ store, config }: Gateway, files: FilesConfig): void {
   }
 }
 
-/** From its admission to its end. */
-function placeOf(x: Exchange, places: Places): Hooks {
-  let giveBack: (() => void) | undefined
+/** Each exchange of the route has a place from its admission to its end. */
+function inPlace(route: Route, places: Places): Route {
   return {
-    async admit() {
-      giveBack = places.take(refOf(x))
+    ...route,
+    begin(x) {
+      let giveBack: (() => void) | undefined
+      return {
+        ...route.begin(x),
+        async admit() {
+          giveBack = places.take(refOf(x))
+        },
+        done: () => giveBack?.(),
+      }
     },
-    done: () => giveBack?.(),
   }
 }

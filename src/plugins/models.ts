@@ -2,6 +2,7 @@
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
+import { answering } from '../exchange.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { mayUse } from '../model-access.ts'
@@ -21,9 +22,9 @@ export const models: Plugin<z.infer<typeof schema>> = {
           path: '/v1/models',
           access: 'any-key',
           body: 'none',
-          async serve(x) {
-            return json({ object: 'list', data: namesFor(gateway, x).map(shape) })
-          },
+          begin: answering(async (x) =>
+            json({ object: 'list', data: namesFor(gateway, x).map(shape) }),
+          ),
         },
         {
           // Ids may hold slashes (`meta-llama/Llama-3`), which the official SDKs send unescaped or as %2F.
@@ -31,11 +32,11 @@ export const models: Plugin<z.infer<typeof schema>> = {
           path: '/v1/models/*',
           access: 'any-key',
           body: 'none',
-          async serve(x) {
+          begin: answering(async (x) => {
             const id = x.params['*'] ?? ''
             if (!namesFor(gateway, x).includes(id)) throw new GatewayError('model_not_found')
             return json(shape(id))
-          },
+          }),
         },
       ],
     }

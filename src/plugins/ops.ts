@@ -30,7 +30,14 @@ export const ops: Plugin<z.infer<typeof schema>> = {
 }
 
 function get(path: string, serve: () => Promise<Answer>): Route {
-  return { method: 'GET', path, listener: 'admin', access: 'anybody', body: 'none', serve }
+  return {
+    method: 'GET',
+    path,
+    listener: 'admin',
+    access: 'anybody',
+    body: 'none',
+    begin: () => ({ serve }),
+  }
 }
 
 function json(status: number, body: object): Answer {

@@ -1,9 +1,9 @@
 // What a send does with files: those that are named are looked up before anything is held; once the message is stored, all
 // that the model is to see is read, and images that came within the message are kept.
 
-import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import { GatewayError } from '../errors.ts'
+import { refOf } from '../exchange.ts'
 import type { Exchange } from '../exchange.ts'
 import { dropImages, keepImages, loadWanted, readNamed } from '../files/message-files.ts'
 import type { NewImage } from '../files/message-files.ts'

@@ -1,7 +1,7 @@
 // The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
 
-import { refOf } from '../caller.ts'
 import { pageQuery, parseIdPage } from '../http/page.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Route } from '../exchange.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
@@ -14,7 +14,7 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
   return [
     route('GET', '/:id/messages', {
       query: pageQuery,
-      async serve(x) {
+      begin: answering(async (x) => {
         const { session } = idsOf(x)
         const ref = refOf(x)
         const list = await messages.list({ ref, session }, parseIdPage(x.query, 'msg', 'asc'))
@@ -22,10 +22,10 @@ export function messageRoutes(messages: MessageBook, streams: Streams): readonly
           message.status === 'in_progress' ? look({ ref, session, message: message.id }) : message,
         )
         return json({ ...list, data: await Promise.all(shown) })
-      },
+      }),
     }),
     route('GET', '/:id/messages/:mid', {
-      serve: async (x) => json(await look({ ref: refOf(x), ...idsOf(x) })),
+      begin: answering(async (x) => json(await look({ ref: refOf(x), ...idsOf(x) }))),
     }),
   ]
 }

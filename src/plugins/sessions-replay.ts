@@ -1,8 +1,8 @@
 // A send that was sent before, under its Idempotency-Key: the first one's answer again, streamed or whole. It only reads.
 
-import { refOf } from '../caller.ts'
 import { GatewayError, asGatewayError } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
+import { refOf } from '../exchange.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import { isId } from '../ids.ts'
 import { toPublic } from '../sessions/message.ts'

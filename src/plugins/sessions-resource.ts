@@ -1,9 +1,9 @@
 // Sessions as a resource: create, list, show, change, delete.
 
-import { refOf } from '../caller.ts'
 import type { Limits } from '../config/config.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Answer, Exchange, Route } from '../exchange.ts'
 import { quotaOf } from '../files/quota.ts'
 import type { Gateway } from '../plugin.ts'
@@ -60,35 +60,35 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
     route('POST', '', {
       maxBytes,
       creates: true,
-      async serve(x) {
+      begin: withFields(parts, async (x, fields) => {
         const quota = quotaOf(gateway.config, x)
-        const fields = fieldsOf(gateway, x)
         return created(await book.create(refOf(x), fields, { claim: x.claim, ...quota }))
-      },
+      }),
       // As it is now: what it was then is not kept twice.
       replay: async (x, id) => created(await book.read(refOf(x), id)),
     }),
     route('GET', '', {
       query: pageQuery,
-      async serve(x) {
+      begin: answering(async (x) => {
         const list = await book.list(refOf(x), parseIdPage(x.query, 'sess', 'desc'))
         const data = await Promise.all(list.data.map((session) => freedInList(parts, x, session)))
         return json({ ...list, data })
-      },
+      }),
     }),
     route('GET', '/:id', {
-      serve: async (x) => json(await freed(parts, x, await book.read(refOf(x), idsOf(x).session))),
+      begin: answering(async (x) =>
+        json(await freed(parts, x, await book.read(refOf(x), idsOf(x).session))),
+      ),
     }),
     route('PATCH', '/:id', {
       maxBytes,
-      async serve(x) {
+      begin: withFields(parts, async (x, fields) => {
         const quota = quotaOf(gateway.config, x)
-        const fields = fieldsOf(gateway, x)
         return json(await book.patch(refOf(x), idsOf(x).session, fields, quota))
-      },
+      }),
     }),
     route('DELETE', '/:id', {
-      async serve(x) {
+      begin: answering(async (x) => {
         const { session } = idsOf(x)
         await book.remove(refOf(x), session)
         // Elsewhere its owner hears of it by itself.
@@ -96,9 +96,23 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
         // What fails here is the sweeper's; nobody can read them any more.
         await gateway.shelf?.book.removeSession(refOf(x), session).catch(() => undefined)
         return { status: 204, body: '' }
-      },
+      }),
     }),
   ]
+}
+
+/** A body at fault is said before the key that sent it is looked at; what the key may do is known later. */
+function withFields(
+  { gateway }: ResourceParts,
+  serve: (x: Exchange, fields: SessionFields) => Promise<Answer>,
+): Route['begin'] {
+  return (x) => {
+    let fields: SessionFields = {}
+    return {
+      identify: () => void (fields = readFields(x, gateway.config.limits)),
+      serve: async () => serve(x, withModel(gateway, x, fields)),
+    }
+  }
 }
 
 /** A session whose message has lost its owner is free again. */
@@ -126,17 +140,21 @@ function created(session: Session): Answer {
   return { status: 201, headers, body: JSON.stringify(session) }
 }
 
-/** A body at fault is said before the key that sent it is looked at. */
-export function checkFields({ body }: Exchange, { instructionsBytes }: Limits): void {
-  const { instructions } = parseFields(body, schema)
+function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionFields {
+  const fields = parseFields(body, schema)
+  const { instructions } = fields
   if (instructions && Buffer.byteLength(instructions) > instructionsBytes) {
     throw invalid('instructions', `has more than ${instructionsBytes} bytes of UTF-8`)
   }
+  return fields
 }
 
 /** An alias is kept as what it stands for. */
-function fieldsOf({ config, findModel }: Gateway, { body, caller }: Exchange): SessionFields {
-  const fields = parseFields(body, schema)
+function withModel(
+  { config, findModel }: Gateway,
+  { caller }: Exchange,
+  fields: SessionFields,
+): SessionFields {
   if (fields.model === undefined || fields.model === null) return fields
   const model = findModel(fields.model)
   if (!model) throw new GatewayError('model_not_found', { param: 'model' })

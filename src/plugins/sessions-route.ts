@@ -11,7 +11,7 @@ import { sessionsPath } from '../sessions/streams.ts'
 export function route(
   method: Route['method'],
   path: string,
-  more: Pick<Route, 'serve'> & Partial<Route>,
+  more: Pick<Route, 'begin'> & Partial<Route>,
 ): Route {
   const body = more.maxBytes === undefined ? 'none' : 'json'
   return { method, path: sessionsPath + path, access: 'sessions', body, ...more }

@@ -2,13 +2,13 @@
 // images kept, and the answer is generated, for whoever reads it. With Last-Event-ID it only reads on.
 
 import type { Redis } from 'ioredis'
-import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import { GatewayError } from '../errors.ts'
-import type { Answer, Exchange, Route, Run } from '../exchange.ts'
+import { refOf } from '../exchange.ts'
+import type { Answer, Exchange, Route, Run, Serving } from '../exchange.ts'
 import { quotaOf } from '../files/quota.ts'
 import type { Quota } from '../files/quota.ts'
-import type { Gateway, Hooks } from '../plugin.ts'
+import type { Gateway } from '../plugin.ts'
 import type { Room } from '../room.ts'
 import { readContext } from '../sessions/context.ts'
 import type { Context } from '../sessions/context.ts'
@@ -53,17 +53,32 @@ interface Sending {
   mayBeLeft: boolean
 }
 
-export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange): Hooks } {
-  const sendings = new Map<Exchange, Sending>()
+export function sendRoute(parts: SendParts): Route {
   const { config, shelf } = parts.gateway
   const limits = { ...config.limits, takesFiles: shelf !== undefined }
-  const own = route('POST', '/:id/messages', {
+  return route('POST', '/:id/messages', {
     maxBytes: limits.jsonMessageBytes,
     metered: true,
     creates: true,
     awaitsFirst: true,
-    async serve(x, run) {
-      const sending = sendings.get(x)
+    begin: (x) => sendingOf(parts, x, limits),
+    replay: (x, pointer) => replay(parts.streams, x, { pointer, limits }),
+  })
+}
+
+function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
+  let sending: Sending | undefined
+  return {
+    // What the body lacks is thrown at once.
+    identify() {
+      if (x.headers['last-event-id']) return undefined
+      const send = parseSend(x.body, limits)
+      return readSend(parts, x, send).then((read) => void (sending = read))
+    },
+    async admit() {
+      if (sending) await begin(parts, x, sending)
+    },
+    async serve(run) {
       if (!sending) return await resume(parts.streams, x)
       // Its hold took more than one flight.
       if (!sending.isBegun) await begin(parts, x, sending)
@@ -71,34 +86,10 @@ export function sendRoute(parts: SendParts): { route: Route; begin(x: Exchange):
       const request = await requestOf(parts, x, sending)
       const answer = generate(parts, x, { sending, run, request })
       // Bodies have megabytes, and an answer may take half an hour: what was sent is let go.
-      if (!sending.mayBeLeft) sendings.delete(x)
+      if (!sending.mayBeLeft) sending = undefined
       return await answer
     },
-    replay: (x, pointer) => replay(parts.streams, x, { pointer, limits }),
-  })
-  return { route: own, begin: (x) => hooksOf(x, parts, { sendings, limits }) }
-}
-
-interface Sends {
-  readonly sendings: Map<Exchange, Sending>
-  readonly limits: SendLimits
-}
-
-function hooksOf(x: Exchange, parts: SendParts, { sendings, limits }: Sends): Hooks {
-  return {
-    // What the body lacks is thrown at once.
-    identify() {
-      if (x.headers['last-event-id']) return undefined
-      const send = parseSend(x.body, limits)
-      return readSend(parts, x, send).then((sending) => void sendings.set(x, sending))
-    },
-    async admit() {
-      const sending = sendings.get(x)
-      if (sending) await begin(parts, x, sending)
-    },
     done() {
-      const sending = sendings.get(x)
-      sendings.delete(x)
       parts.streams.leave(x)
       return sending?.mayBeLeft ? withdraw(parts, x, sending) : undefined
     },
@@ -216,7 +207,7 @@ async function requestOf(
   return await fillFiles(gateway, x, filling)
 }
 
-interface Serving {
+interface Generating {
   readonly sending: Sending
   readonly run: Run
   readonly request: ChatRequest
@@ -225,7 +216,7 @@ interface Serving {
 async function generate(
   parts: SendParts,
   x: Exchange,
-  { sending, run, request }: Serving,
+  { sending, run, request }: Generating,
 ): Promise<Answer> {
   const { gateway, generations, streams } = parts
   const { draft, stored } = sending.prepared

@@ -1,7 +1,7 @@
 // The stream of a message, read from any place on, by any number of clients, from any instance; and its cancel.
 
-import { refOf } from '../caller.ts'
 import { GatewayError } from '../errors.ts'
+import { answering, refOf } from '../exchange.ts'
 import type { Answer, Exchange, Route } from '../exchange.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { SessionBook } from '../sessions/sessions.ts'
@@ -9,26 +9,35 @@ import type { Streams } from '../sessions/streams.ts'
 import { idsOf, json, route } from './sessions-route.ts'
 
 export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
-  return [
-    route('GET', '/:id/messages/:mid/stream', {
-      abortOnLeave: true,
-      query: ['starting_after'],
-      serve: (x) => resume(streams, x, { message: idsOf(x).message }),
-    }),
-    route('GET', '/:id/stream', {
-      abortOnLeave: true,
-      query: ['starting_after'],
-      async serve(x) {
-        const { active_message_id } = await book.read(refOf(x), idsOf(x).session)
-        if (active_message_id === null) return nothing
-        return await resume(streams, x, { message: active_message_id })
+  const reading = (
+    messageOf: (x: Exchange) => Promise<string | null>,
+  ): Partial<Route> & Pick<Route, 'begin'> => ({
+    abortOnLeave: true,
+    query: ['starting_after'],
+    begin: (x) => ({
+      async serve() {
+        const message = await messageOf(x)
+        return message === null ? nothing : await resume(streams, x, { message })
       },
+      done: () => streams.leave(x),
     }),
+  })
+  return [
+    route(
+      'GET',
+      '/:id/messages/:mid/stream',
+      reading(async (x) => idsOf(x).message),
+    ),
+    route(
+      'GET',
+      '/:id/stream',
+      reading(async (x) => (await book.read(refOf(x), idsOf(x).session)).active_message_id),
+    ),
     route('POST', '/:id/messages/:mid/cancel', {
-      async serve(x) {
+      begin: answering(async (x) => {
         const { session, message } = idsOf(x)
         return json(toPublic(await streams.cancel({ ref: refOf(x), session, message }), session))
-      },
+      }),
     }),
   ]
 }

@@ -14,7 +14,7 @@ import { createSessionBook } from '../sessions/sessions.ts'
 import { StreamRows } from '../sessions/stream-rows.ts'
 import { Streams } from '../sessions/streams.ts'
 import { messageRoutes } from './sessions-messages.ts'
-import { checkFields, resourceRoutes } from './sessions-resource.ts'
+import { resourceRoutes } from './sessions-resource.ts'
 import { sendRoute } from './sessions-send.ts'
 import { streamRoutes } from './sessions-stream.ts'
 
@@ -53,19 +53,13 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const { book, messages, generations, streams } = parts
     gateway.redis.onReady(() => generations.wake())
-    const send = sendRoute(parts)
-    const resources = resourceRoutes(parts)
-    const reading = streamRoutes(streams, book)
-    const withFields = new Set(resources.filter(({ body }) => body === 'json'))
     return {
-      routes: [...resources, ...messageRoutes(messages, streams), ...reading, send.route],
-      begin(x) {
-        if (x.route === send.route) return send.begin(x)
-        if (reading.includes(x.route)) return { done: () => streams.leave(x) }
-        return withFields.has(x.route)
-          ? { identify: () => checkFields(x, gateway.config.limits) }
-          : undefined
-      },
+      routes: [
+        ...resourceRoutes(parts),
+        ...messageRoutes(messages, streams),
+        ...streamRoutes(streams, book),
+        sendRoute(parts),
+      ],
       close: () => generations.close(),
     }
   },

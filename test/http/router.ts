@@ -8,7 +8,7 @@ const route = (method: Route['method'], path: string): Route => ({
   path,
   access: 'anybody',
   body: 'none',
-  serve: async () => ({ status: 200, body: path }),
+  begin: () => ({ serve: async () => ({ status: 200, body: path }) }),
 })
 
 const router = createRouter([

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { createClaims } from '../../src/claims.ts'
 import { z } from '../../src/config/schema.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { answering } from '../../src/exchange.ts'
 import type { Answer, Exchange, Route } from '../../src/exchange.ts'
 import { parseKey } from '../../src/ledger/api-key.ts'
 import type { Plugin } from '../../src/plugin.ts'
@@ -50,7 +51,7 @@ function maker(makings: Makings): Plugin {
         body: 'json',
         maxBytes: 100,
         creates: true,
-        serve: make,
+        begin: answering(make),
       } as const
       const plain = { ...common, replay: async (_x: Exchange, id: string) => made(id) }
       const replay: Route['replay'] = async (_x, pointer) => ({

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { answering } from '../../src/exchange.ts'
 import type { Exchange } from '../../src/exchange.ts'
 import type { Gateway } from '../../src/plugin.ts'
 import { idsOf, modelOf, route } from '../../src/plugins/sessions-route.ts'
@@ -13,11 +14,11 @@ t.test('what is not in the path is no id', async (t) => {
 t.test(
   'a route stands below the path of sessions, and reads a body where it is bounded',
   async (t) => {
-    const serve = async () => ({ status: 200, body: '' })
-    const common = { path: '/api/chat/sessions/:id', access: 'sessions', serve }
-    t.strictSame(route('GET', '/:id', { serve }), { ...common, method: 'GET', body: 'none' })
+    const begin = answering(async () => ({ status: 200, body: '' }))
+    const common = { path: '/api/chat/sessions/:id', access: 'sessions', begin }
+    t.strictSame(route('GET', '/:id', { begin }), { ...common, method: 'GET', body: 'none' })
     const bounded = { ...common, method: 'PATCH', body: 'json', maxBytes: 5 }
-    t.strictSame(route('PATCH', '/:id', { serve, maxBytes: 5 }), bounded)
+    t.strictSame(route('PATCH', '/:id', { begin, maxBytes: 5 }), bounded)
   },
 )
 

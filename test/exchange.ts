@@ -1,0 +1,17 @@
+// src/exchange.ts: what is more than words.
+
+import t from 'tap'
+import { answering, refOf } from '../src/exchange.ts'
+import type { Exchange } from '../src/exchange.ts'
+
+t.test('a caller has an account, and without one the key is missing', async (t) => {
+  t.equal(refOf({ caller: { ref: 'aaaaaaaaaaaa', hmac: '' } }), 'aaaaaaaaaaaa')
+  t.throws(() => refOf({}), { code: 'missing_api_key' })
+})
+
+t.test('a route without hooks answers of its exchange', async (t) => {
+  const begin = answering(async ({ id }) => ({ status: 200, body: id }))
+  const { serve, ...hooks } = begin(Object({ id: 'req_1' }) as Exchange)
+  t.same(await serve(Object(undefined)), { status: 200, body: 'req_1' })
+  t.same(hooks, {})
+})
