@@ -38,8 +38,6 @@ export interface KeyPlace {
   take(): Promise<Found>
   /** The same for who creates nothing. */
   look(): Promise<Found>
-  /** Does nothing where the claim is another try's by now, or kept. */
-  release(): Promise<void>
 }
 
 export const claimLeaseMs = 10_000
@@ -57,30 +55,33 @@ export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => Ke
     const key = keyOf(one)
     // Once a try: bodies have megabytes, and a try may look often.
     const body = one.bodyHash ?? hashOf(one.body)
-    const claim = claimOf({ key, body, id: one.id })
+    const running = `${body} running ${one.id}`
+    const letGo = async () => void (await scripts.run('release', [key], [running]))
+    const words = (pointer: string) => ({ key, running, kept: `${body} kept ${pointer}` })
     return {
       async take() {
-        const px = claimLeaseMs
-        const before = await asked(link.client.set(key, claim.running, 'PX', px, 'NX', 'GET'))
-        return before === null ? { is: 'taken', claim } : read(before, body)
+        const before = await asked(link.client.set(key, running, 'PX', claimLeaseMs, 'NX', 'GET'))
+        return before === null ? { is: 'taken', claim: claimOf(words, letGo) } : read(before, body)
       },
       async look() {
         const before = await asked(link.client.get(key))
         return before === null ? { is: 'free' } : read(before, body)
       },
-      async release() {
-        await scripts.run('release', [key], [claim.running])
-      },
     }
   }
 }
 
-function claimOf({ key, body, id }: { key: string; body: string; id: string }): Claim {
+/** Of a script that has these words. */
+export function claimOf(words: Claim['words'], letGo: () => Promise<void>): Claim {
+  let isKept = false
   return {
-    key,
-    running: `${body} running ${id}`,
-    kept: (pointer) => `${body} kept ${pointer}`,
-    isKept: false,
+    words,
+    async keep(pointer, create) {
+      const reply = await create(words(pointer))
+      isKept = reply.word === 'ok'
+      return reply
+    },
+    release: async () => (isKept ? undefined : letGo()),
   }
 }
 

@@ -1,9 +1,9 @@
 // Both listeners: makes an exchange of each request and lets it live. Knows who is still inside, for the drain.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Arrival } from './arrival.ts'
 import { free } from './discard.ts'
-import { GatewayError, asGatewayError } from './errors.ts'
-import { answering } from './exchange.ts'
+import { GatewayError } from './errors.ts'
 import type { Answer, Exchange, Route } from './exchange.ts'
 import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
@@ -15,9 +15,6 @@ import type { Router } from './http/router.ts'
 import { createListener } from './http/server.ts'
 import { shareOf } from './http/slow-reader.ts'
 import type { HttpListener } from './http/server.ts'
-import { parseTarget } from './http/target.ts'
-import type { Target } from './http/target.ts'
-import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { Life, NamedHooks, Wire } from './lifecycle.ts'
 import type { Gateway, NamedRunning } from './plugin.ts'
@@ -126,11 +123,10 @@ function requestHandler(handling: Handling) {
     const controller = new AbortController()
     inside.add(controller)
     const claim: BodyClaim = handling.budget.claim(() => x.caller?.ref ?? '')
-    const x = exchangeOf(req, handling, { signal: controller.signal, memory: claim })
+    const x = new Arrival(req, handling, { signal: controller.signal, memory: claim })
     const onClose = () => {
       if (!hasLeft(res)) return
-      x.hasLeft = true
-      x.onLeave?.()
+      x.leave()
       if (x.route.abortOnLeave && !x.finishesAlone) controller.abort(new ClientLeft())
     }
     res.on('close', onClose)
@@ -161,66 +157,10 @@ function named(hooks: object, plugin: string): NamedHooks {
   return Object.assign(hooks, { plugin })
 }
 
-function exchangeOf(
-  req: IncomingMessage,
-  { router, addressOf }: Handling,
-  { signal, memory }: Pick<Exchange, 'signal' | 'memory'>,
-): Exchange {
-  const { path, query, route, params } = find(req, router)
-  return {
-    id: newId('req'),
-    route,
-    method: req.method ?? '',
-    path,
-    query,
-    params,
-    headers: req.headers,
-    ip: addressOf(req),
-    arrivedAt: performance.now(),
-    signal,
-    replyHeaders: {},
-    body: nothing,
-    memory,
-    incoming: route.body === 'stream' ? req : undefined,
-    // Named now, so that all exchanges are of one shape for the engine.
-    caller: undefined,
-    claim: undefined,
-    hasLeft: false,
-    onLeave: undefined,
-    want: undefined,
-    granted: undefined,
-    meter: undefined,
-    stop: undefined,
-    finishesAlone: false,
-    work: undefined,
-    written: undefined,
-    facts: {},
-  }
-}
-
-const nothing = Buffer.alloc(0)
-
-/** A refusal by the router is a route too: so it has an id, a log line and what plugins add to every answer. */
-function find(req: IncomingMessage, router: Router) {
-  let target: Target = { path: '', query: new URLSearchParams() }
-  try {
-    target = parseTarget(req)
-    return { ...target, ...router.find(req.method ?? '', target.path) }
-  } catch (error) {
-    return { ...target, route: refusing(error), params: {} }
-  }
-}
-
-function refusing(thrown: unknown): Route {
-  const error = asGatewayError(thrown)
-  const begin = answering(() => Promise.reject(error))
-  return { method: 'GET', path: 'none', access: 'anybody', body: 'none', begin }
-}
-
 interface WireParts {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly x: Exchange
+  readonly x: Arrival
   readonly claim: BodyClaim
   readonly gateway: Gateway
 }
@@ -237,17 +177,16 @@ class HttpWire implements Wire {
     return hasLeft(this.#parts.res)
   }
 
-  async readBody({ maxBytes = 0, keptChars }: Route, vouch: () => Promise<void>): Promise<Buffer> {
+  async readBody({ maxBytes = 0, keptChars }: Route, vouch: () => Promise<void>): Promise<void> {
     const { req, x, claim, gateway } = this.#parts
     const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
     const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, claim })
-    if (body.length <= smallBytes) return body
     // Also where it can't be parsed: what a refusal has cost is counted.
-    x.body = body
+    x.hold(body)
+    if (body.length <= smallBytes) return
     this.#isParsing = true
     claim.take(await parseAhead(body, { ref: x.caller?.ref ?? '', keptChars }))
     this.#isParsing = false
-    return body
   }
 
   async send(answer: Answer): Promise<void> {

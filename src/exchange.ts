@@ -28,27 +28,31 @@ export interface Exchange {
   readonly signal: AbortSignal
   /** Go out with every answer, refusals too. */
   readonly replyHeaders: Record<string, string>
-  /** The whole body, once read; empty where the route takes none. */
-  body: Buffer
+  /** The whole body, once read; empty where the route takes none, and once it is forgotten. */
+  readonly body: Buffer
+  /** Bodies have megabytes, and an answer may take half an hour. */
+  forgetBody(): void
   /** What it takes of the memory for bodies, its own body included; given back when it ends. */
   readonly memory: BodyClaim
   /** The request with its body unread, where the route takes a stream. */
   readonly incoming?: IncomingMessage | undefined
-  /** Who calls; set by the auth plugin's `check`, its account's name and plan known only after Redis answered. */
+  /** Fires when the client closes before its answer was complete. */
+  readonly left: AbortSignal
+  /** Who calls, by the key's text; set by the auth plugin's `check`. */
   caller?: Caller | undefined
+  /** Settles when Redis has said whether the key is good; set by the auth plugin where it asks. */
+  proof?: Promise<Identity> | undefined
+  /** Who it was; set by who asked: the auth plugin, or metering on its routes. */
+  identity?: Identity | undefined
   /** The Idempotency-Key of a creating call, claimed by this exchange; written with what it creates. */
   claim?: Claim | undefined
-  /** The client closed before the answer was complete. */
-  hasLeft: boolean
-  /** Called when it does. */
-  onLeave?: (() => void) | undefined
   /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
   want?: Want | undefined
   /** What metering's `admit` granted. */
   granted?: Granted | undefined
   /** Reads what the backend generates; set when it is asked. */
   meter?: Meter | undefined
-  /** Set by a generation: stops it because the ledger says so. */
+  /** Set by the generation: stops it because the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
   /** Set by a generation that goes on though its client has left: leaving does not abort `signal`. */
   finishesAlone: boolean
@@ -65,24 +69,35 @@ export interface Caller {
   readonly ref: string
   /** HMAC-SHA-256 of the key, base64url. */
   readonly hmac: string
-  /** Settles when Redis has said whether the key is good; undefined where it has not been asked. */
-  proof?: Promise<unknown>
-  keyId?: string
-  accountId?: string
-  plan?: string
-  /** The models that the key may use; `*` allows all. */
-  models?: readonly string[]
 }
 
-/** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept` there for a day. */
+/** Of a key that is good. */
+export interface Identity {
+  readonly keyId: string
+  readonly accountId: string
+  readonly plan: string
+  /** The models that the key may use; `*` allows all. Not known where the hold was made in the same step. */
+  readonly models?: readonly string[]
+}
+
+/** A first try that runs. */
 export interface Claim {
+  /** Runs a script that creates: it checks that `key` still holds `running`, and puts `kept` there for a day. Where it answers `ok`, the claim is kept. */
+  keep<T extends { readonly word: string }>(
+    pointer: string,
+    create: (words: ClaimWords) => Promise<T>,
+  ): Promise<T>
+  /** `pointer` is what a repetition is led to by the route's `replay`: ids, at most 100 characters. */
+  words(pointer: string): ClaimWords
+  /** At the exchange's end; does nothing where it is kept, or another try's by now. */
+  release(): Promise<void>
+}
+
+export interface ClaimWords {
   /** Of Redis. */
   readonly key: string
   readonly running: string
-  /** What a repetition is led to by the route's `replay`: ids, at most 100 characters. */
-  kept(pointer: string): string
-  /** Set by who wrote it: the claim is not let go when the exchange ends. */
-  isKept: boolean
+  readonly kept: string
 }
 
 /** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */
@@ -91,8 +106,8 @@ export interface Want {
   readonly promptTokens: number
   /** The prompt by the tokenizer, asked only where a backend reports nothing; the estimate stands where there is none. */
   readonly countPrompt?: () => Promise<number>
-  /** Of the prompt: a backend that reports more is not believed. */
-  readonly mostPrompt: number
+  /** Of the prompt: a backend that reports more is not believed. Known when it has been asked. */
+  readonly mostPrompt: () => number
   /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
   readonly outputTokens: number
   /** How many choices the output is divided over: n × prompts. */
@@ -168,7 +183,7 @@ export interface Route {
   readonly keptChars?: number
   /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
   readonly metered?: boolean
-  /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
+  /** Takes an Idempotency-Key: `serve` (or `admit`) keeps `x.claim` in the same script as what it creates. */
   readonly creates?: boolean
   /** What a claim's pointer stands for, answered again. Needed where the route `creates`. */
   replay?(x: Exchange, pointer: string): Promise<Answer>

@@ -10,8 +10,8 @@ import { refuseStrangeQuery } from './http/refusals.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
 export interface Wire {
-  /** Reads the body; calls `vouch` before it takes more than 4 KiB. What is larger is parsed, too. */
-  readBody(route: Route, vouch: () => Promise<void>): Promise<Buffer>
+  /** Reads the body of the exchange; calls `vouch` before it takes more than 4 KiB. What is larger is parsed, too. */
+  readBody(route: Route, vouch: () => Promise<void>): Promise<void>
   send(answer: Answer): Promise<void>
   sendError(error: GatewayError): Promise<void>
   /** The client closed before the answer was complete. */
@@ -40,7 +40,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     for (const hook of hooks) hook.check?.()
     refuseStrangeQuery(x.query, x.route)
     if (x.route.body === 'json') {
-      x.body = await wire.readBody(x.route, async () => void (await together(hooks, 'vouch')))
+      await wire.readBody(x.route, async () => void (await together(hooks, 'vouch')))
     }
     const identifying = together(hooks, 'identify')
     let answer = identifying && (await identifying)

@@ -1,15 +1,14 @@
 // Which models a caller may use: those that both the key and the account's plan allow.
 
 import type { Config, Model } from './config/config.ts'
-import type { Caller } from './exchange.ts'
+import type { Identity } from './exchange.ts'
 
-/** Known only once the key is identified. */
 export function mayUse(
-  { plan, models = [] }: Pick<Caller, 'plan' | 'models'>,
+  { plan, models = [] }: Pick<Identity, 'plan' | 'models'>,
   { id }: Model,
   { plans }: Pick<Config, 'plans'>,
 ): boolean {
-  const allowed = (plans.get(plan ?? '') ?? plans.get('default'))?.models ?? []
+  const allowed = (plans.get(plan) ?? plans.get('default'))?.models ?? []
   return allows(allowed, id) && allows(models, id)
 }
 

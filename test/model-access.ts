@@ -18,13 +18,13 @@ t.test('a model may be used where key and plan both allow it', async (t) => {
     ['narrow', plan(['other'])],
     ['exact', plan(['m'])],
   ])
-  const may = (name: string | undefined, models?: readonly string[]) =>
-    mayUse({ ...(name && { plan: name }), ...(models && { models }) }, model, { plans })
+  const may = (plan: string, models?: readonly string[]) =>
+    mayUse({ plan, ...(models && { models }) }, model, { plans })
   t.equal(may('default', ['*']), true)
   t.equal(may('default', ['m', 'other']), true)
   t.equal(may('exact', ['*']), true)
   t.equal(may('narrow', ['*']), false)
   t.equal(may('default', ['other']), false)
-  t.equal(may('default'), false, 'before the key is identified')
+  t.equal(may('default'), false, 'where the models of the key are not known')
   t.equal(may('gone', ['*']), true, 'a plan that is no longer there is the default one')
 })

@@ -6,6 +6,7 @@ import type { Limits, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome, Run } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
+import type { StopReason } from '../ledger/hold.ts'
 import type { Deadline } from './deadline.ts'
 import type { Grammar } from './frames.ts'
 import type { ChatRequest } from './request.ts'
@@ -17,6 +18,11 @@ export interface GenerationOptions {
   readonly grammar: Grammar
   /** A silent stream gets a comment this often; not given, its readers see to it. */
   readonly heartbeatMs?: number
+}
+
+export interface Stoppable {
+  /** The ledger says so. */
+  stop(reason: StopReason): void
 }
 
 /** What the parts of a generation share. */
@@ -31,6 +37,8 @@ export interface Generation extends GenerationOptions {
   readonly finishesAlone: boolean
   /** 200 went out before the backend had answered. */
   isCommitted: boolean
+  /** Of what streams: how it is stopped from then on. */
+  relay: Stoppable | undefined
   /** Nobody is to hear more of it; set where it finishes alone. */
   cancelled: GatewayError | undefined
 }
@@ -59,7 +67,7 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
 /** Nothing of it had gone out to the client. */
 function endedBy(generation: Generation, thrown: unknown): Outcome {
   const error = generation.cancelled ?? thrown
-  const clientLeft = error instanceof ClientLeft || generation.x.hasLeft
+  const clientLeft = error instanceof ClientLeft || generation.x.left.aborted
   const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
   return {
     ...outcome(generation, status),
@@ -69,11 +77,9 @@ function endedBy(generation: Generation, thrown: unknown): Outcome {
   }
 }
 
-const nothing = Buffer.alloc(0)
-
 /** The answer has begun, so no other target will be asked: an answer of half an hour must not hold the memory of its question. */
 export function forgetBody(generation: Generation, { isSent }: BackendAnswer): void {
   const { x, request } = generation
-  x.body = nothing
+  x.forgetBody()
   x.memory.keep(request.forgetBody({ isSent: isSent() }))
 }

@@ -44,7 +44,7 @@ export async function openRelay(
 ): Promise<Relay | Answer> {
   const backend = await ask(generation)
   if (backend.status !== 200) return await refused(generation, backend)
-  const relay = new Relay(generation, backend)
+  const relay = (generation.relay = new Relay(generation, backend))
   const opened = relay.opened()
   // Not waited for any more, it may still fail: its pump will tell.
   opened.catch(() => undefined)
@@ -68,10 +68,25 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { timeouts } = model
   const { generates } = row
   const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
-  x.stop = (reason) => deadline.cancel(new GatewayError(stopCode(reason)))
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, cancelled: undefined, sentAtMs: 0, isCommitted: false }
-  return { ...options, x, target, meter, deadline, ...own }
+  const own = { finishesAlone: isAlone, sentAtMs: 0, isCommitted: false }
+  const generation: Generation = {
+    ...options,
+    ...own,
+    x,
+    target,
+    meter,
+    deadline,
+    relay: undefined,
+    cancelled: undefined,
+  }
+  x.stop = (reason) => stop(generation, reason)
+  return generation
+}
+
+function stop({ relay, deadline }: Generation, reason: StopReason): void {
+  if (relay) relay.stop(reason)
+  else deadline.cancel(new GatewayError(stopCode(reason)))
 }
 
 /** What a client is told when the ledger stops its work before anything was sent. */

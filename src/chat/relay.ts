@@ -15,6 +15,7 @@ import type { Outcome, SseEvent } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
+import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { forgetBody, outcome } from './generating.ts'
@@ -65,19 +66,13 @@ export class Relay {
   #afterFinish: NodeJS.Timeout | undefined
 
   constructor(generation: Generation, backend: BackendAnswer) {
-    const { limits, deadline, x } = generation
+    const { limits, deadline } = generation
     this.#generation = generation
     this.backend = backend
     this.#reader = new SseReader(limits.sseLineBytes)
     if (deadline.signal.aborted) this.#onAbort()
     deadline.onDepart(this.#onDepart)
     deadline.signal.addEventListener('abort', this.#onAbort)
-    x.stop = (code) =>
-      this.#end(
-        code === 'account_suspended'
-          ? { kind: 'failed', error: new GatewayError(code) }
-          : { kind: 'length', cut: true },
-      )
     backend.stream.on('data', this.#onData)
     backend.stream.on('error', () => undefined)
     void backend.ended.then((how) => this.#onBackendEnd(how))
@@ -92,6 +87,14 @@ export class Relay {
     if (ending.kind === 'failed') throw ending.error
     if (ending.kind === 'left') throw new ClientLeft()
     return ending.kind === 'relayed-error' ? ending.event.data : undefined
+  }
+
+  stop(reason: StopReason): void {
+    this.#end(
+      reason === 'account_suspended'
+        ? { kind: 'failed', error: new GatewayError(reason) }
+        : { kind: 'length', cut: true },
+    )
   }
 
   /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
@@ -253,12 +256,11 @@ export class Relay {
   }
 
   #release(): void {
-    const { deadline, x } = this.#generation
+    const { deadline } = this.#generation
     clearTimeout(this.#afterFinish)
     clearInterval(this.#heartbeat)
     deadline.signal.removeEventListener('abort', this.#onAbort)
     deadline.stop()
-    x.stop = undefined
   }
 
   #outcome(ending: Ending): Outcome {

@@ -13,9 +13,9 @@ export interface Quota {
 /** By the account's plan, which `identify` or `admit` found out. */
 export function quotaOf(
   { plans }: Pick<Config, 'plans'>,
-  { caller }: Pick<Exchange, 'caller'>,
+  { identity }: Pick<Exchange, 'identity'>,
 ): Required<Quota> {
-  const plan = plans.get(caller?.plan ?? 'default') ?? plans.get('default')
+  const plan = plans.get(identity?.plan ?? 'default') ?? plans.get('default')
   if (!plan) throw new GatewayError('internal_error')
   return { quotaBytes: plan.storageBytes, unpaidBytes: plan.unpaidStorageBytes }
 }

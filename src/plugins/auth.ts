@@ -7,7 +7,6 @@ import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json-scan.ts'
 import { hmacKey, parseKey } from '../ledger/api-key.ts'
-import type { Identity } from '../ledger/door.ts'
 import { createAllowance, createGuard } from '../rate.ts'
 import type { Allowance, Guard } from '../rate.ts'
 import { secret, z } from '../config/schema.ts'
@@ -60,14 +59,11 @@ interface Door {
 
 function hooksOf(x: Exchange, door: Door): Hooks {
   const { gateway, pepper, refusals } = door
-  let identity: Promise<Identity> | undefined
   let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
-    identity ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
-    x.caller.proof = identity
-    const { keyId, accountId, plan, models } = await identity
-    Object.assign(x.caller, { keyId, accountId, plan, models })
+    x.proof ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
+    x.identity = await x.proof
   }
   return {
     check() {
@@ -107,7 +103,7 @@ function bearerToken(header: string | undefined): string {
 /** What is answered in the error's place, where the address of a guess has failed too often. */
 function counted(error: GatewayError, x: Exchange, door: Door): GatewayError | undefined {
   const { caller } = x
-  if (caller && (caller.keyId ?? error.caller?.keyId)) {
+  if (caller && (x.identity ?? error.caller)?.keyId) {
     const weight = weightOf(error, x)
     if (weight > 0) door.refusals.use(caller.hmac, weight)
   }

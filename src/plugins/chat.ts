@@ -55,9 +55,10 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
 }
 
 function expect(x: Exchange, request: ChatRequest): void {
-  const { model, promptTokens, mostPrompt, countPrompt, outputPerChoice, choices, fields } = request
+  const { model, promptTokens, countPrompt, outputPerChoice, choices, fields } = request
   x.facts.model = model.id
   x.facts.stream = request.stream
   const outputTokens = outputPerChoice * choices
+  const mostPrompt = () => request.mostPrompt
   x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, fields }
 }

@@ -36,7 +36,6 @@ const largeBytes = 256 * 1024
 
 function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
   let key = ''
-  let place: KeyPlace | undefined
   return {
     check() {
       key = idempotencyKey(x.headers) ?? ''
@@ -51,15 +50,13 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
       const bodyHash = isLarge
         ? await sha256InTurns(body, { ref, encoding: 'base64url' })
         : undefined
-      place = placeOf({ id, ref, method, path, key, body, bodyHash })
+      const place = placeOf({ id, ref, method, path, key, body, bodyHash })
       const found = await decided(x, place)
       if (found.is !== 'taken') return answerOf(x, found)
       x.claim = found.claim
       return undefined
     },
-    async done() {
-      if (x.claim && !x.claim.isKept) await place?.release()
-    },
+    done: () => x.claim?.release(),
   }
 }
 
@@ -80,7 +77,7 @@ async function decided(x: Exchange, place: KeyPlace): Promise<Found> {
   while (found.is === 'running' && x.route.awaitsFirst && performance.now() < until) {
     await pause(pollMs)
     x.signal.throwIfAborted()
-    if (x.hasLeft) throw new ClientLeft()
+    if (x.left.aborted) throw new ClientLeft()
     found = await ask()
   }
   return found

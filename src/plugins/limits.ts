@@ -20,7 +20,7 @@ export const limits: Plugin<z.infer<typeof schema>> = {
         return {
           async identify() {
             if (!x.caller) return
-            await x.caller.proof
+            await x.proof
             const plan = gateway.ledger.planOf(x.caller.ref)
             if (!plan) return
             const requests = await count(x.caller.ref, plan.requestsPerMinute)

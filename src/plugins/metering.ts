@@ -54,8 +54,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: scopeOf(x.route) }
       // A model that does not exist is said only to those with a good key.
       if (!x.want) {
-        const { keyId, accountId, plan } = await ledger.identify(caller)
-        return void Object.assign(x.caller, { keyId, accountId, plan })
+        x.identity = await ledger.identify(caller)
+        return
       }
       const amounts = price(x.want, config.min_output_tokens)
       // A request has one hold at most: one id finds both.
@@ -68,9 +68,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       hold.onStop((reason) => x.stop?.(reason))
       const { want } = x
       hold.watch(() => progressOf(x, want))
-      const { keyId, accountId, plan, limits } = hold.fields
-      Object.assign(x.caller, { keyId, accountId, plan })
-      Object.assign(x.replyHeaders, limitHeaders(limits))
+      x.identity = hold.fields
+      Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits))
       const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
       const counted = Math.min(outputTokens, hold.fields.countedTokens - promptTokens)
       const outputPerChoice = Math.min(afforded, Math.floor(counted / Math.max(1, choices)))
@@ -129,7 +128,9 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
 }
 
 /** A backend that lies, or counts in another unit, ruins nobody (ledger.md, promise 4). */
-function plausible<T extends Tokens>(x: Exchange, { mostPrompt, choices }: Want, used: T): T {
+function plausible<T extends Tokens>(x: Exchange, want: Want, used: T): T {
+  const { choices } = want
+  const mostPrompt = want.mostPrompt()
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
   if (used.prompt <= mostPrompt && used.completion <= mostOutput) return used
   const prompt = Math.min(used.prompt, mostPrompt)

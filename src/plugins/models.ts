@@ -48,8 +48,8 @@ function json(body: object): Answer {
 }
 
 /** Ids and aliases that the caller may use. */
-function namesFor({ config }: Gateway, { caller }: Exchange): readonly string[] {
+function namesFor({ config }: Gateway, { identity }: Exchange): readonly string[] {
   return [...config.models.values()]
-    .filter((model) => caller && mayUse(caller, model, config))
+    .filter((model) => identity && mayUse(identity, model, config))
     .flatMap((model) => [model.id, ...model.aliases])
 }

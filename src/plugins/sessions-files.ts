@@ -47,7 +47,7 @@ export async function fillFiles(
     const loaded = await loadWanted(shelf, ref, { ...filling, signal })
     const keeping = { ref, session, ...quotaOf(gateway.config, x), signal }
     const kept = await keepImages(shelf, filling.images, keeping)
-    return asked(x, await filling.request(new Map([...loaded, ...kept])))
+    return await filling.request(new Map([...loaded, ...kept]))
   } finally {
     end()
   }
@@ -58,12 +58,6 @@ function timeOf({ config }: Gateway, x: Exchange) {
   const onLate = () => late.abort(new GatewayError('storage_unavailable'))
   const timer = setTimeout(onLate, config.limits.firstByteMs)
   return { signal: AbortSignal.any([x.signal, late.signal]), end: () => clearTimeout(timer) }
-}
-
-function asked(x: Exchange, request: ChatRequest): ChatRequest {
-  const { countPrompt, mostPrompt } = request
-  if (x.want) x.want = { ...x.want, countPrompt, mostPrompt }
-  return request
 }
 
 /** Of a message that is taken back. */

@@ -152,13 +152,13 @@ function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionF
 /** An alias is kept as what it stands for. */
 function withModel(
   { config, findModel }: Gateway,
-  { caller }: Exchange,
+  { identity }: Exchange,
   fields: SessionFields,
 ): SessionFields {
   if (fields.model === undefined || fields.model === null) return fields
   const model = findModel(fields.model)
   if (!model) throw new GatewayError('model_not_found', { param: 'model' })
-  if (!caller || !mayUse(caller, model, config)) {
+  if (!identity || !mayUse(identity, model, config)) {
     throw new GatewayError('model_not_allowed', { param: 'model' })
   }
   return { ...fields, model: model.id }

@@ -2,7 +2,7 @@
 
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { Answer, Caller, Exchange, Route } from '../exchange.ts'
+import type { Answer, Exchange, Identity, Route } from '../exchange.ts'
 import type { Gateway } from '../plugin.ts'
 import { mayUse } from '../model-access.ts'
 import { sessionsPath } from '../sessions/streams.ts'
@@ -33,9 +33,9 @@ export function idsOf({ params }: Exchange): {
 export function modelOf(
   { config, findModel }: Gateway,
   name: string | undefined,
-  caller: Caller | undefined,
+  identity: Identity | undefined,
 ): Model {
-  const model = name === undefined ? firstOf(config, caller) : findModel(name)
+  const model = name === undefined ? firstOf(config, identity) : findModel(name)
   if (!model?.endpoints.includes('chat')) {
     throw new GatewayError('model_not_found', { param: 'model' })
   }
@@ -43,7 +43,7 @@ export function modelOf(
 }
 
 /** Where there is none that the caller may use, the first one: admission says that it is not allowed. */
-function firstOf(config: Config, caller: Caller | undefined): Model | undefined {
+function firstOf(config: Config, identity: Identity | undefined): Model | undefined {
   const chatting = [...config.models.values()].filter(({ endpoints }) => endpoints.includes('chat'))
-  return chatting.find((model) => caller && mayUse(caller, model, config)) ?? chatting[0]
+  return chatting.find((model) => identity && mayUse(identity, model, config)) ?? chatting[0]
 }

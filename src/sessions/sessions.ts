@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
-import type { Claim } from '../exchange.ts'
+import type { Claim, ClaimWords } from '../exchange.ts'
 import { quotaWords } from '../files/quota.ts'
 import type { Quota } from '../files/quota.ts'
 import type { List, Page } from '../http/page.ts'
@@ -139,13 +139,13 @@ async function create(
     const row = { id, created_at: second, updated_at: second, ...textsOf(fields) }
     const head = `${retentionS(options)} ${quotaWords(quota)}`
     const names = [keys.sessions(ref), keys.session(ref, id), keys.storage(ref), keys.account(ref)]
-    if (claim) names.push(claim.key)
-    const words = [head, claim?.running ?? '', claim?.kept(id) ?? '', ...Object.entries(row).flat()]
-    const reply = await room.within(ref, () => scripts.run('create', names, words))
-    if (reply.word === 'ok') {
-      if (claim) claim.isKept = true
-      return found(sessionOf(row))
+    const store = (own?: ClaimWords) => {
+      const words = [head, own?.running ?? '', own?.kept ?? '', ...Object.entries(row).flat()]
+      const all = own ? [...names, own.key] : names
+      return room.within(ref, () => scripts.run('create', all, words))
     }
+    const reply = await (claim ? claim.keep(id, store) : store())
+    if (reply.word === 'ok') return found(sessionOf(row))
     if (reply.word === 'claim_lost') throw claimLost()
     if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
     // Another gateway's clock is ahead, or its creation overtook this one.

@@ -2,6 +2,7 @@
 // change is one script, which makes sure that it comes from the owner, once, and in order.
 
 import type { Redis } from 'ioredis'
+import type { ClaimWords } from '../exchange.ts'
 import { asked } from '../asked.ts'
 import { discard } from '../discard.ts'
 import { quotaWords } from '../files/quota.ts'
@@ -102,7 +103,7 @@ export interface BeginRequest extends Owned, Quota {
   readonly seen: string | undefined
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
-  readonly claim?: { readonly key: string; readonly running: string; readonly kept: string }
+  readonly claim?: ClaimWords
   /** The answer may take so long; nothing expires meanwhile. */
   readonly lastsMs?: number
 }

@@ -85,7 +85,7 @@ export class Streams {
   /** Writes frames from `seq` on until the end, or until its client has left. */
   async write(out: StreamOut, x: Exchange, reading: Reading): Promise<void> {
     const { rows, heartbeatMs } = this.#options
-    const { place, source, seq, onLeft, paid } = reading
+    const { place, source, seq, paid } = reading
     const reader = new Reader(out, {
       log: source.log,
       from: seq,
@@ -97,11 +97,9 @@ export class Streams {
         return { text: lostTerminal(x, place, from), next: from + 1 }
       },
     })
-    x.onLeave = () => {
-      reader.stop()
-      onLeft?.()
-    }
-    if (x.hasLeft) reader.stop()
+    const stop = () => reader.stop()
+    x.left.addEventListener('abort', stop)
+    if (x.left.aborted) stop()
     const onAbort = () => reader.cut()
     if (source instanceof Follower) {
       x.signal.addEventListener('abort', onAbort)
@@ -255,7 +253,6 @@ interface Reading {
   readonly place: Place
   readonly source: Source
   readonly seq: number
-  onLeft?(): void
   /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
   readonly paid?: Promise<unknown>
 }

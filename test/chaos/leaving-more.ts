@@ -193,7 +193,7 @@ for (const stream of [true, false]) {
       await backend.request(0)
       leave()
       await t.rejects(answer)
-      await until(() => asked?.hasLeft === true)
+      await until(() => asked?.left.aborted === true)
       goOn.resolve()
       t.equal(await spent(), 12_005)
     },

@@ -6,14 +6,17 @@ const plans = new Map([
   ['default', { storageBytes: 10, unpaidStorageBytes: 1 }],
   ['pro', { storageBytes: 99, unpaidStorageBytes: 9 }],
 ]) as unknown as Config['plans']
-const caller = (plan?: string) => ({ ref: 'r', hmac: 'h', ...(plan !== undefined && { plan }) })
+const identity = (plan: string) => ({ keyId: 'k', accountId: 'a', plan })
 
 t.test("an account has its plan's room, one of an unknown plan the default's", async (t) => {
   const least = { quotaBytes: 10, unpaidBytes: 1 }
-  t.strictSame(quotaOf({ plans }, { caller: caller('pro') }), { quotaBytes: 99, unpaidBytes: 9 })
-  t.strictSame(quotaOf({ plans }, { caller: caller('gone') }), least)
-  t.strictSame(quotaOf({ plans }, { caller: caller() }), least)
-  t.throws(() => quotaOf({ plans: new Map() }, { caller: caller() }), { code: 'internal_error' })
+  t.strictSame(quotaOf({ plans }, { identity: identity('pro') }), {
+    quotaBytes: 99,
+    unpaidBytes: 9,
+  })
+  t.strictSame(quotaOf({ plans }, { identity: identity('gone') }), least)
+  t.strictSame(quotaOf({ plans }, {}), least)
+  t.throws(() => quotaOf({ plans: new Map() }, {}), { code: 'internal_error' })
 })
 
 t.test(

@@ -27,7 +27,7 @@ t.test('a send takes over from a try that died, and is itself sent once', async 
   })
   const taken = await died.take()
   t.equal(taken.is, 'taken')
-  if (taken.is === 'taken') await gateway.redis.client.pexpire(taken.claim.key, 200)
+  if (taken.is === 'taken') await gateway.redis.client.pexpire(taken.claim.words('').key, 200)
 
   const send = () =>
     fetch(`${gateway.doors.public.address}${path}`, {

@@ -122,7 +122,7 @@ export const edgeMutants: readonly Mutant[] = [
     "return route.awaitsFirst === true && Boolean(headers['last-event-id'])",
     'return false',
   ),
-  one('plugins/limits.ts', 'await x.caller.proof', ''),
+  one('plugins/limits.ts', 'await x.proof', ''),
   one(
     'plugins/metering.ts',
     'const least = Math.min(outputTokens, minOutputTokens * choices)',
@@ -138,5 +138,5 @@ export const edgeMutants: readonly Mutant[] = [
     "metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)",
     "metrics.tokens.inc({ model, kind: 'input' }, promptTokens)",
   ),
-  one('plugins/sessions-send.ts', 'if (x.hasLeft) onLeft()', ''),
+  one('plugins/sessions-send.ts', 'if (left.aborted) then()', ''),
 ]

@@ -39,10 +39,10 @@ function maker(makings: Makings): Plugin {
         const { refuse } = JSON.parse(x.body.toString()) as { refuse?: boolean }
         if (refuse) throw new GatewayError('session_busy')
         const id = `made-${++makings.count}`
-        if (x.claim) {
-          await redis.client.set(x.claim.key, x.claim.kept(id), 'EX', 86_400)
-          x.claim.isKept = true
-        }
+        await x.claim?.keep(id, async ({ key, kept }) => {
+          await redis.client.set(key, kept, 'EX', 86_400)
+          return { word: 'ok' }
+        })
         return made(id)
       }
       const common = {
@@ -111,7 +111,7 @@ async function start(t: Test) {
     const body = Buffer.from('{}')
     const found = await placeOf({ id: 'dead', ref, method: 'POST', path, key: 'one', body }).take()
     if (found.is !== 'taken') throw new Error(found.is)
-    await redis.pexpire(found.claim.key, leaseMs)
+    await redis.pexpire(found.claim.words('').key, leaseMs)
   }
   return { makings, gateway, apiKey, redis, claims, post, crash }
 }

@@ -33,12 +33,17 @@ t.test('without a name, the first model that chats and may be used', async (t) =
     config: { models: new Map(models.map((model) => [model.id, model])), plans },
     findModel: (name: string) => models.find(({ id }) => id === name),
   } as unknown as Gateway
-  const caller = (...models: readonly string[]) => ({ ref: 'r', hmac: 'h', plan: 'p', models })
-  t.equal(modelOf(gateway, undefined, caller('*')).id, 'c')
-  t.equal(modelOf(gateway, undefined, caller('e', 'd')).id, 'd')
-  t.equal(modelOf(gateway, undefined, caller('e')).id, 'c', 'admission refuses it')
+  const who = (...models: readonly string[]) => ({
+    keyId: 'k',
+    accountId: 'a',
+    plan: 'p',
+    models,
+  })
+  t.equal(modelOf(gateway, undefined, who('*')).id, 'c')
+  t.equal(modelOf(gateway, undefined, who('e', 'd')).id, 'd')
+  t.equal(modelOf(gateway, undefined, who('e')).id, 'c', 'admission refuses it')
   t.equal(modelOf(gateway, undefined, undefined).id, 'c')
-  t.equal(modelOf(gateway, 'c', caller('d')).id, 'c')
-  t.throws(() => modelOf(gateway, 'e', caller('*')), { code: 'model_not_found' })
-  t.throws(() => modelOf(gateway, 'x', caller('*')), { code: 'model_not_found' })
+  t.equal(modelOf(gateway, 'c', who('d')).id, 'c')
+  t.throws(() => modelOf(gateway, 'e', who('*')), { code: 'model_not_found' })
+  t.throws(() => modelOf(gateway, 'x', who('*')), { code: 'model_not_found' })
 })

@@ -253,7 +253,7 @@ t.test(
           async admit() {
             if (!x.route.metered) return
             came.resolve()
-            while (!x.hasLeft) await new Promise(setImmediate)
+            while (!x.left.aborted) await new Promise(setImmediate)
           },
         }),
       }),

@@ -1,5 +1,6 @@
 // Every Lua file of the sessions is in their library and says what it does.
 
+import { claimOf } from '../../src/claims.ts'
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
@@ -29,13 +30,10 @@ t.test("sessions live on a Cluster's node, where foreign slots are refused", asy
   const { book, messages, ref, redis } = await openSessions(t, { args })
   await redis.cluster('ADDSLOTSRANGE', 0, 16383)
   await until(async () => (await redis.cluster('INFO')).includes('cluster_state:ok'))
-  const claim = {
-    key: keys.claim(ref, 'a'),
-    running: 'mine',
-    kept: () => 'kept',
-    isKept: false,
-  }
-  await redis.set(claim.key, claim.running)
+  const key = keys.claim(ref, 'a')
+  const words = () => ({ key, running: 'mine', kept: 'kept' })
+  const claim = claimOf(words, async () => undefined)
+  await redis.set(key, 'mine')
   const { id: session } = await book.create(ref, {}, { claim, quotaBytes: 1e6 })
   await book.patch(ref, session, { title: 'x' })
   await addMessage(redis, { ref, session })

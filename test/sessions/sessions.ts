@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Claim } from '../../src/exchange.ts'
+import { claimOf } from '../../src/claims.ts'
 import { idAfter, newId } from '../../src/ids.ts'
 import { newRef } from '../../src/ledger/api-key.ts'
 import { keys } from '../../src/redis.ts'
@@ -14,12 +14,13 @@ const full = {
   metadata: { a: '1', b: '' },
 }
 
-const claimOf = (key: string, running: string): Claim => ({
-  key,
-  running,
-  kept: (pointer) => `kept ${pointer}`,
-  isKept: false,
-})
+/** `released` says how often it was to be let go. */
+function claim(key: string) {
+  const released = { count: 0 }
+  const words = (pointer: string) => ({ key, running: 'mine', kept: `kept ${pointer}` })
+  return { ...claimOf(words, async () => void released.count++), key, released }
+}
+
 const quotaBytes = 1e9
 
 t.test('a session is what it was made with, and is read back the same', async (t) => {
@@ -116,29 +117,31 @@ t.test('a change of a session that a fast clock made does not date before it', a
 
 t.test('a claim is kept in the step that creates, and a lost one creates nothing', async (t) => {
   const { book, ref, redis } = await openSessions(t)
-  const claim = claimOf(keys.claim(ref, 'one'), 'mine')
+  const own = claim(keys.claim(ref, 'one'))
   const refusal = { code: 'idempotency_in_progress', retryAfterMs: 1000 }
-  await t.rejects(book.create(ref, {}, { claim, quotaBytes }), refusal, 'it has expired')
-  await redis.set(claim.key, 'theirs')
-  await t.rejects(book.create(ref, {}, { claim, quotaBytes }), refusal, 'another try has it')
-  t.equal(claim.isKept, false)
+  await t.rejects(book.create(ref, {}, { claim: own, quotaBytes }), refusal, 'it has expired')
+  await redis.set(own.key, 'theirs')
+  await t.rejects(book.create(ref, {}, { claim: own, quotaBytes }), refusal, 'another try has it')
+  await own.release()
+  t.equal(own.released.count, 1)
   t.equal(await redis.zcard(keys.sessions(ref)), 0)
-  t.equal(await redis.get(claim.key), 'theirs')
-  await redis.set(claim.key, 'mine')
-  const { id } = await book.create(ref, {}, { claim, quotaBytes })
-  t.equal(claim.isKept, true)
-  t.equal(await redis.get(claim.key), `kept ${id}`)
-  const ttl = await redis.ttl(claim.key)
+  t.equal(await redis.get(own.key), 'theirs')
+  await redis.set(own.key, 'mine')
+  const { id } = await book.create(ref, {}, { claim: own, quotaBytes })
+  await own.release()
+  t.equal(own.released.count, 1, 'kept')
+  t.equal(await redis.get(own.key), `kept ${id}`)
+  const ttl = await redis.ttl(own.key)
   t.ok(ttl > 86_300 && ttl <= 86_400, String(ttl))
 })
 
 t.test('what the claim keeps is of the id that it got at last', async (t) => {
   const { book, ref, redis } = await openSessions(t)
   await redis.zadd(keys.sessions(ref), 0, `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`)
-  const claim = claimOf(keys.claim(ref, 'one'), 'mine')
-  await redis.set(claim.key, 'mine')
-  const { id } = await book.create(ref, {}, { claim, quotaBytes })
-  t.equal(await redis.get(claim.key), `kept ${id}`)
+  const own = claim(keys.claim(ref, 'one'))
+  await redis.set(own.key, 'mine')
+  const { id } = await book.create(ref, {}, { claim: own, quotaBytes })
+  t.equal(await redis.get(own.key), `kept ${id}`)
 })
 
 t.test('without retention nothing expires; with it every change starts it anew', async (t) => {

@@ -63,7 +63,8 @@ async function open(t: Test, setup: Setup = {}) {
     return reading.client.text.slice(retry.length)
   }
   const begin = async (owned: BeginRequest, seq: number, abort = new AbortController()) => {
-    const x = { signal: abort.signal, hasLeft: false } as unknown as Exchange
+    const leaving = new AbortController()
+    const x = { signal: abort.signal, left: leaving.signal } as unknown as Exchange
     const answer = await streams
       .open(x, owned, { seq, isReplay: false })
       .catch(({ status }: { status: number }) => `${status}`)
@@ -75,7 +76,7 @@ async function open(t: Test, setup: Setup = {}) {
       () => 'ended',
       () => 'cut',
     )
-    t.teardown(() => x.onLeave?.())
+    t.teardown(() => leaving.abort())
     return { client, how, abort }
   }
   return { ...opened, streams, speak, finish, read, begin }
