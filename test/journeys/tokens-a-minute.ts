@@ -125,3 +125,19 @@ t.test('a session is lowered in the same way, and keeps to a history that fits',
   t.equal(sent.messages.length, 1, 'what does not fit is left out')
   t.ok(sent.max_tokens < 2000)
 })
+
+t.test("a session's history fits the limit of the key, too", async (t) => {
+  const { backend, gateway } = await start(t)
+  const { id, key } = await gateway.account(1_000_000, { plan: 'wide' })
+  const narrow = await withLimit(gateway, id, 500)
+  const created = await gateway.call('/api/chat/sessions', key, {})
+  const session = `/api/chat/sessions/${((await created.json()) as { id: string }).id}/messages`
+  const say = async (caller: string, content: string) => {
+    const answer = await gateway.call(session, caller, { content, stream: false })
+    t.equal(answer.status, 200, await answer.text())
+    return jsonOf(backend.requests.at(-1)).messages.length
+  }
+  await say(key, words(600))
+  t.equal(await say(narrow, 'and now?'), 1, 'what does not fit is left out')
+  t.equal(await say(key, 'and now?'), 5)
+})
