@@ -61,7 +61,7 @@ export const keys = {
   accounts: 'accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
-  /** hash: `name:<name>` and `external:<external id>` → the account's id; what was given up stays, so readers compare */
+  /** hash: `name:<name>` and `external:<external id>` → the account's id, and since when (ms) it is about to have it; what was given up stays, so readers compare */
   accountClaims: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
