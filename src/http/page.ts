@@ -36,10 +36,15 @@ export function parseIdPage(
   const page = parsePage(query, defaultOrder)
   for (const param of ['after', 'before'] as const) {
     const cursor = page[param]
-    if (cursor === undefined || isId(prefix, cursor)) continue
+    if (cursor === undefined || isRow(prefix, cursor)) continue
     throw refuse(param, `"${param}" must be the id of a row of this list.`)
   }
   return page
+}
+
+/** A transaction's id is its place in the journal, and no UUID. */
+function isRow(prefix: IdPrefix, cursor: string): boolean {
+  return prefix === 'txn' ? /^txn_[0-9a-f]{32}$/.test(cursor) : isId(prefix, cursor)
 }
 
 /** How rows are read for it: from the cursor outwards. Those before a cursor are turned afterwards. */

@@ -5,7 +5,7 @@ import type { Exchange } from '../exchange.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import { pageQuery, parsePage } from '../http/page.ts'
+import { pageQuery, parseIdPage } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import type { Route } from '../plugin.ts'
 import { printable } from './admin-body.ts'
@@ -44,7 +44,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       'GET',
       'accounts/:id/transactions',
       async (x) => {
-        const page = parsePage(x.query)
+        const page = parseIdPage(x.query, 'txn')
         return ok(await ledger.transactions(await refOf(x), page))
       },
       pageQuery,

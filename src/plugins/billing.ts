@@ -3,7 +3,7 @@
 import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
-import { pageQuery, parsePage } from '../http/page.ts'
+import { pageQuery, parseIdPage } from '../http/page.ts'
 import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
 import type { Plugin, Route } from '../plugin.ts'
 
@@ -30,7 +30,11 @@ export const billing: Plugin<z.infer<typeof schema>> = {
     return {
       routes: [
         get('balance', (_x, ref) => ledger.balance(ref)),
-        get('transactions', (x, ref) => ledger.transactions(ref, parsePage(x.query)), pageQuery),
+        get(
+          'transactions',
+          (x, ref) => ledger.transactions(ref, parseIdPage(x.query, 'txn')),
+          pageQuery,
+        ),
         get('usage', (x, ref) => ledger.usage(ref, parseUsageQuery(x.query)), usageQuery),
       ],
     }

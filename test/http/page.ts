@@ -65,3 +65,12 @@ t.test('a cursor is an id of what is listed, whether it is there or not', async 
     }
   }
 })
+
+t.test("a transaction's cursor is a place in the journal", async (t) => {
+  const parse = (after: string) => parseIdPage(new URLSearchParams({ after }), 'txn')
+  const id = `txn_${'0'.repeat(32)}`
+  t.match(parse(id), { after: id })
+  for (const wrong of ['nonsense', newId('msg'), `${id}0`, '1-1']) {
+    t.throws(() => parse(wrong), { code: 'invalid_parameter', param: 'after' }, wrong)
+  }
+})

@@ -113,6 +113,8 @@ t.test('nonsense in the query is named', async (t) => {
     'transactions?limit=101',
     'transactions?order=up',
     'transactions?after=txn_1&before=txn_2',
+    'transactions?after=nonsense',
+    'transactions?before=1-1',
     'usage?bucket=week',
     'usage?from=soon',
     'usage?from=2&to=1',
