@@ -89,6 +89,9 @@ t.test('what can never pass is 400, with what to do', async (t) => {
   t.equal(fits.status, 200, await fits.text())
   const choices = { ...hello, n: 2, max_completion_tokens: 1000 }
   t.match(await refused(choices), { ...never, param: 'max_completion_tokens' })
+  const fewer = { ...never, param: 'n', message: /fewer than \d+ choices/ }
+  t.match(await refused({ ...hello, n: 200 }), fewer)
+  t.match(await refused({ ...hello, n: 1024, max_tokens: 1, user: words(500) }), fewer)
   t.equal(backend.requests.length, 1)
 })
 
