@@ -18,7 +18,8 @@ const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
 export async function ensureDataFolder(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o700 })
   const names = (await readdir(dir)).filter((name) => !nothing.has(name))
-  const isOwn = (name: string) => ownNames.has(name) || name.startsWith(freshToken)
+  const isOwn = (name: string) =>
+    ownNames.has(name) || name.startsWith(freshToken) || /^lock\.\d+$/.test(name)
   const isOurs = names.includes(tokenName) || names.every(isOwn)
   // Where others can't look in already, nobody is locked out.
   if (!isOurs && !(names.some(isOwn) && (await isPrivate(dir)))) {

@@ -68,6 +68,7 @@ t.test('a folder of the system is not taken for a gateway\'s by one of its names
   await mkdir(join(folder, 'volume/spool'), { recursive: true })
   await mkdir(join(folder, 'volume/redis'))
   await writeFile(join(folder, 'volume/redis.json'), '{}')
+  await writeFile(join(folder, 'volume/lock.123'), '123')
   await chmod(join(folder, 'volume'), 0o755)
   await ensureDataFolder(join(folder, 'volume'))
   t.equal(await mode(join(folder, 'volume')), '700')
