@@ -51,7 +51,7 @@ t.test("a folder with somebody else's things is refused and left as it is", asyn
   await ensureDataFolder(join(folder, 'disk'))
 })
 
-t.test('a folder of the system is not taken for a gateway\'s by one of its names', async (t) => {
+t.test("a folder of the system is not taken for a gateway's by one of its names", async (t) => {
   const folder = await tempDir(t)
   for (const names of [
     ['bin', 'lib', 'share'],
