@@ -72,6 +72,8 @@ export interface Caller {
   plan?: string
   /** The models that the key may use; `*` allows all. */
   models?: readonly string[]
+  /** The key's own limit. */
+  tokensPerMinute?: number | undefined
 }
 
 /** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept` there for a day. */

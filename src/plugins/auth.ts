@@ -66,8 +66,8 @@ function hooksOf(x: Exchange, door: Door): Hooks {
     if (!x.caller) throw new GatewayError('missing_api_key')
     identity ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
     x.caller.proof = identity
-    const { keyId, accountId, plan, models } = await identity
-    Object.assign(x.caller, { keyId, accountId, plan, models })
+    const { keyId, accountId, plan, models, tokensPerMinute } = await identity
+    Object.assign(x.caller, { keyId, accountId, plan, models, tokensPerMinute })
   }
   return {
     check() {

@@ -117,7 +117,8 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   const model = modelOf(gateway, send.model ?? context.model, x.caller)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
-  const tokensPerMinute = gateway.ledger.planOf(ref)?.tokensPerMinute
+  const { tokensPerMinute: ofPlan = Infinity } = gateway.ledger.planOf(ref) ?? {}
+  const tokensPerMinute = Math.min(ofPlan, x.caller?.tokensPerMinute ?? Infinity)
   const asked = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, ...prepared } = await prepare(asked)
   const { request, draft, stored } = prepared
