@@ -78,6 +78,8 @@ export interface Identity {
   readonly plan: string
   /** The models that the key may use; `*` allows all. Not known where the hold was made in the same step. */
   readonly models?: readonly string[]
+  /** The key's own limit. */
+  readonly tokensPerMinute?: number | undefined
 }
 
 /** A first try that runs. */

@@ -31,7 +31,7 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
-import { isOutage } from './scripts.ts'
+import { isOutage, wasRefused } from './scripts.ts'
 import { SharedPool } from './shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -146,7 +146,11 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
       late: () => metrics.lateSettlements.inc(),
       spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
       spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
-      problem: (message, cause) => log.warn({ err: cause }, message),
+      problem(message, cause) {
+        // Why Redis takes no writes has been said, and each new connection meets it again.
+        const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
+        if (!isTold) log.warn({ err: cause }, message)
+      },
     },
   })
   undo.defer(async () => {

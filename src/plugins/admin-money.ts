@@ -5,7 +5,7 @@ import type { Exchange, Route } from '../exchange.ts'
 import type { Gateway } from '../plugin.ts'
 import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import { pageQuery, parsePage } from '../http/page.ts'
+import { pageQuery, parsePage, single } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import { isTransactionId } from '../ledger/journal.ts'
 import { printable } from './admin-body.ts'
@@ -62,8 +62,8 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       'GET',
       'audit',
       async (x) => {
-        const account = x.query.get('account')
-        const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
+        const account = single(x.query, 'account')
+        const ref = account === undefined ? undefined : (await accounts.getAccount(account)).ref
         return ok(await ledger.audit(ref))
       },
       ['account'],

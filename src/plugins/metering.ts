@@ -164,6 +164,11 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   if (bound !== undefined && most >= 1) {
     return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
   }
+  if (choices > 1 && promptTokens < limit) {
+    // Several prompts are as many choices.
+    const param = prompt === 'messages' ? 'n' : prompt
+    return { param, message: `${asked} Ask for fewer than ${choices} choices.` }
+  }
   const counts = `"${prompt}" counts as ${promptTokens} tokens. Shorten it.`
   return { param: prompt, message: `${asked} ${counts}` }
 }

@@ -110,11 +110,12 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   // A session that is not there is said first.
   const context = await readFree(parts, ref, session)
   const files = await reading
-  await x.proof
-  const model = modelOf(gateway, send.model ?? context.model, x.identity)
+  const identity = await x.proof
+  const model = modelOf(gateway, send.model ?? context.model, identity)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
-  const tokensPerMinute = gateway.ledger.planOf(ref)?.tokensPerMinute
+  const { tokensPerMinute: ofPlan = Infinity } = gateway.ledger.planOf(ref) ?? {}
+  const tokensPerMinute = Math.min(ofPlan, identity?.tokensPerMinute ?? Infinity)
   const wanted = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, request, ...prepared } = await prepare(wanted)
   const { draft, stored } = prepared

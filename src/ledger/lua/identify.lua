@@ -2,7 +2,8 @@
 -- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
 -- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
--- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status
+-- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
+--          the key's own limit of tokens a minute (-1 = none)
 --      | clock, now | hours, now, hour… | <error code>, now, reaped, account id, key id (both not for an unknown key)
 
 local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -29,5 +30,5 @@ if reap.more and is_operator then return { 'again', now, #reap.charges } end
 return {
   'ok', now, #reap.charges, account.id, account.name, account.plan, key.id or '', key.models,
   int(account.granted), int(account.spent), int(account.reserved), int(account.owed),
-  account.status or '',
+  account.status or '', key.tpm or -1,
 }
