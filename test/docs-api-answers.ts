@@ -7,6 +7,7 @@ import { parseKey } from '../src/ledger/api-key.ts'
 import { keys } from '../src/redis.ts'
 import { rowsOf, startAnswers } from './fixtures/api-answers.ts'
 import { codesIn, tableBelow } from './fixtures/api-page.ts'
+import { provokeRefusals, unprovoked } from './fixtures/api-refusals.ts'
 import { imageUrl } from './fixtures/images.ts'
 import { eventually } from './fixtures/until.ts'
 
@@ -138,7 +139,12 @@ t.test('sessions, messages and their streams', async (t) => {
   const cancel = `POST ${session}/messages/${String(active['active_message_id'])}/cancel`
   check('Message', (await say(cancel, { key })).body)
   t.match((await going).text, /"code":"message_cancelled"[^\n]*\n\n$/)
+  const single = await makeAccount({ plan: 'single' })
+  const two = { key: single.key, body: { model: 'held', messages } }
+  const both = [say('POST /v1/chat', two), say('POST /v1/chat', two)]
+  t.equal((await Promise.race(both)).status, 429)
   gate.open()
+  await Promise.all(both)
   const cut = await say(`POST ${session}/messages`, { key, body: { content: 'Hi', model: 'cut' } })
   t.match(cut.text, /"code":"upstream_incomplete"[^\n]*\n\n$/)
   for (const model of ['thinking', 'failing']) {
@@ -235,84 +241,10 @@ t.test('chat and what it cost', async (t) => {
 })
 
 t.test('refusals', async (t) => {
-  const chatting = (one: string, model: string, more: object = {}) =>
-    say('POST /v1/chat', { key: one, body: { model, messages, ...more } })
-  for (const model of ['refusing', 'busy', 'away', 'cut', 'none']) await chatting(key, model)
-  await chatting(key, 'm', { strange: 1 })
-  await chatting(key, 'm', { max_tokens: 0 })
-  await say('POST /v1/chat', { key, body: { model: 'm' } })
-  await say('POST /v1/chat', { key, body: {}, more: { 'content-type': 'text/plain' } })
-  await say('POST /v1/chat', { key, body: [] })
-  await say('GET /v1/models')
-  await say('GET /v1/models', { key: 'no key' })
-  await say('GET /v1/models', { key: `${key.slice(0, -1)}${key.endsWith('0') ? 1 : 0}` })
-  await say('GET /v1/chat', { key })
-  await say('GET /v1/nothing', { key })
-  await say('GET /api/chat/sessions/x', { key })
-  await say('GET /api/files/x', { key })
-  await say('GET /admin/accounts/nobody')
-  await say('DELETE /admin/keys/x')
-  await say('GET /admin/accounts', { key: 'wrong' })
-  await say('GET /admin/accounts', { more: { origin: 'https://elsewhere.example' } })
-  await say(`POST /admin/accounts/${account}/adjust`, { body: { amount: -1e9, note: 'too much' } })
-  const poor = await makeAccount({}, 1)
-  await chatting(poor.key, 'dear')
-  const tight = await makeAccount({ plan: 'tight' })
-  await chatting(tight.key, 'dear')
-  for (let i = 0; i < 2; i++) await say('GET /api/billing/balance', { key: tight.key })
-  const { body: session } = await say('POST /api/chat/sessions', { key })
-  const path = `/api/chat/sessions/${session.id}`
-  await say(`GET ${path}/messages/x`, { key })
-  await say('POST /api/chat/sessions', { key, body: { title: 'x'.repeat(70_000) } })
-  for (const title of ['a', 'b']) {
-    await say('POST /api/chat/sessions', {
-      key,
-      body: { title },
-      more: { 'idempotency-key': 'two' },
-    })
-  }
-  const sent = await say(`POST ${path}/messages`, { key, body: { content: 'Hi', model: 'm' } })
-  const cursor = { 'last-event-id': 'nonsense' }
-  await say(`GET ${path}/messages/${sent.headers.get('x-message-id')}/stream`, {
-    key,
-    more: cursor,
-  })
-  const image = [{ type: 'input_audio', input_audio: {} }]
-  await say(`POST ${path}/messages`, { key, body: { content: image } })
-  const limited = await makeAccount()
-  const narrow = await say(`POST /admin/accounts/${limited.id}/keys`, {
-    body: { scopes: ['files'] },
-  })
-  await say('GET /api/billing/balance', { key: String(narrow.body['key']) })
-  await say(`DELETE /admin/keys/${narrow.body.id}`)
-  await say('GET /api/files', { key: String(narrow.body['key']) })
-  await say(`PATCH /admin/accounts/${limited.id}`, { body: { status: 'suspended' } })
-  await say('GET /api/files', { key: limited.key })
+  await provokeRefusals({ say, makeAccount }, { id: account, key })
   const provoked = Object.keys(errorTable).filter((code) => !unprovoked.includes(code))
   t.strictSame([...watch.refusals].toSorted(), provoked.toSorted())
 })
-
-/** What takes an outage, a race, a clock or a broken client: tests of their own have these. */
-const unprovoked = [
-  'malformed_request',
-  'context_length_exceeded',
-  'api_key_expired',
-  'request_timeout',
-  'idempotency_in_progress',
-  'stream_expired',
-  'file_expired',
-  'concurrency_limit_exceeded',
-  'headers_too_large',
-  'internal_error',
-  'upstream_error',
-  'upstream_incomplete',
-  'storage_unavailable',
-  'ledger_unavailable',
-  'overloaded',
-  'server_draining',
-  'upstream_timeout',
-  'message_cancelled',
-]
 
 t.test('every header that was seen is documented, and every documented one was seen', async (t) => {
   const more = {
