@@ -99,3 +99,40 @@ t.test('bodies: the bounds that are said in words', async (t) => {
   }
   t.equal(await status(`POST /admin/accounts/${account}/adjust`, { amount: 0, note: 'x' }), 400)
 })
+
+t.test('conventions', async (t) => {
+  const sessions = '/api/chat/sessions'
+  const members = Object.fromEntries(Array.from({ length: 257 }, (_, i) => [`k${i}`, 1]))
+  const deep = (levels: number): unknown => (levels === 0 ? 1 : { a: deep(levels - 1) })
+  const { body: session } = await say(`POST ${sessions}`, { key })
+  for (const [line, body, expected] of [
+    [`GET /v1${sessions}`, undefined, 200],
+    [`HEAD ${sessions}`, undefined, 200],
+    [`GET ${sessions}/`, undefined, 'session_not_found'],
+    ['GET /v1/Models', undefined, 'route_not_found'],
+    ['GET /v1/models?strange=1', undefined, 200],
+    [`GET ${sessions}?strange=1`, undefined, 'unknown_parameter'],
+    [`GET /v1${sessions}?strange=1`, undefined, 'unknown_parameter'],
+    [`GET ${sessions}?limit=100`, undefined, 200],
+    [`GET ${sessions}?limit=101`, undefined, 'invalid_parameter'],
+    [`GET ${sessions}?limit=0`, undefined, 'invalid_parameter'],
+    [`GET ${sessions}?after=${session.id}&before=${session.id}`, undefined, 'invalid_parameter'],
+    [`GET /api/files?session_id=${session.id.replace(/.$/, '_')}`, undefined, 'session_not_found'],
+    [`POST ${sessions}`, { strange: 1 }, 'unknown_parameter'],
+    [`POST ${sessions}`, { Title: 'x' }, 'invalid_json'],
+    [`POST ${sessions}`, members, 'invalid_json'],
+    ['POST /v1/chat', { model: 'm', messages: [deep(63)] }, 'invalid_json'],
+    ['POST /v1/chat', { model: 'm', messages: [deep(62)] }, 200],
+    [`POST ${sessions}/${session.id}/messages`, { content: '' }, 'invalid_parameter'],
+    [
+      `POST ${sessions}/${session.id}/messages`,
+      { messages: [], content: 'x' },
+      'invalid_parameter',
+    ],
+    [`POST ${sessions}/${session.id}/messages`, { content: 'x', n: 2 }, 'invalid_parameter'],
+  ] as const) {
+    const { status, body: said } = await say(line, { key, body })
+    const code = (said['error'] as { code?: string } | undefined)?.code
+    t.equal(code ?? status, expected, `${line} ${JSON.stringify(body)?.slice(0, 60)}`)
+  }
+})
