@@ -1,25 +1,31 @@
 // Writes what is generated: config/gateway.schema.json and docs/configuration.md from the configuration's schemas,
-// docs/parameters.md from the table of parameters.
+// docs/parameters.md from the table of parameters, and the generated parts of docs/api.md and docs/errors.md.
 // `node scripts/generate.ts`; with `--check` it changes nothing and exits 1 when a file is stale.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { format, resolveConfig } from 'prettier'
 import { jsonSchema, reference } from '../src/config/reference.ts'
 import { plugins } from '../src/gateway.ts'
+import { refill } from './page-parts.ts'
 import { parametersPage } from './parameters-page.ts'
 
 const markdown = async (text: string) =>
   format(text, { ...(await resolveConfig(import.meta.filename)), parser: 'markdown' })
 
+const read = (name: string) => readFile(new URL(`../${name}`, import.meta.url), 'utf8')
+const refilled = async (name: string) => markdown(refill(await read(name)))
+
 const files = {
   'config/gateway.schema.json': `${JSON.stringify(jsonSchema(plugins), null, 2)}\n`,
   'docs/configuration.md': await markdown(reference(plugins)),
   'docs/parameters.md': await markdown(parametersPage()),
+  'docs/api.md': await refilled('docs/api.md'),
+  'docs/errors.md': await refilled('docs/errors.md'),
 }
 
 for (const [name, text] of Object.entries(files)) {
   const file = new URL(`../${name}`, import.meta.url)
-  const present = await readFile(file, 'utf8').catch(() => '')
+  const present = await read(name).catch(() => '')
   if (present === text) continue
   if (process.argv.includes('--check')) {
     console.error(`${name} is stale; run: node scripts/generate.ts`)

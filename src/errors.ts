@@ -1,4 +1,4 @@
-// The one vocabulary of refusals: contract §7 as a table, and the error that carries a row of it.
+// The one vocabulary of refusals: the table that docs/errors.md is made from, and the error that carries a row of it.
 // Code throws GatewayError; http/reply.ts alone turns one into an answer. No status code is written anywhere else.
 
 export type ErrorSource = 'client' | 'gateway' | 'backend'

@@ -102,7 +102,7 @@ export interface ClaimWords {
   readonly kept: string
 }
 
-/** The estimate before a generation (ledger.md, Estimating). Counts are tokens of the model. */
+/** The estimate before a generation (docs/money.md#before-the-hold). Counts are tokens of the model. */
 export interface Want {
   readonly model: Model
   readonly promptTokens: number

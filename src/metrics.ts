@@ -1,4 +1,4 @@
-// Every metric of the gateway, declared once with its help text (operate.md §4). Labels are bounded: never a key,
+// Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never a key,
 // an account, a session, or a model name that is not configured.
 
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'

@@ -1,4 +1,4 @@
-// The answers of a gateway, as its contract writes them: session streams, stateless streams, errors, resources.
+// The answers of a gateway, as docs/api.md describes them: session streams, stateless streams, errors, resources.
 
 import { createHash } from 'node:crypto'
 import type { Json } from './case.ts'

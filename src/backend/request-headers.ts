@@ -19,7 +19,7 @@ const never = new Set(
 /** What an operator may not set either: it would break the framing. */
 const framing = new Set(['connection', 'transfer-encoding', 'content-length', 'expect', 'trailer'])
 
-/** Of the client's headers those that the contract lets through, and those that the model lists. */
+/** Of the client's headers those that go on from every client, and those that the model lists. */
 export function clientHeaders(model: Model, headers: IncomingHttpHeaders): Record<string, string> {
   const out: Record<string, string> = {}
   for (const name of [...fromEveryClient, ...model.forwardHeaders]) {

@@ -1,4 +1,4 @@
-// What a backend's status means to the client (contract §4): its own 4xx about the request pass through, masked; all
+// What a backend's status means to the client (docs/errors.md): its own 4xx about the request pass through, masked; all
 // else becomes one of our errors, since a backend's 401 or 402 must not look like ours.
 
 import type { Target } from '../config/config.ts'

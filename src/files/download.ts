@@ -1,4 +1,4 @@
-// What GET or HEAD of a file answers, decided before the store is asked: contract §6, with RFC 9110's ranges and
+// What GET or HEAD of a file answers, decided before the store is asked: docs/files.md, with RFC 9110's ranges and
 // conditions. Nothing that the row or the request holds can make a browser run the file in the gateway's origin.
 
 import type { IncomingHttpHeaders } from 'node:http'

@@ -1,4 +1,4 @@
-// One stored file as Redis has it and as the contract shows it. What is read back is checked: a row that none of ours can
+// One stored file as Redis has it and as the API shows it (docs/api.md#file). What is read back is checked: a row that none of ours can
 // have written is no row.
 
 import { isId } from '../ids.ts'
@@ -18,7 +18,7 @@ export interface FileRow {
   readonly sha256: string
 }
 
-/** As the contract shows it. */
+/** As the API shows it. */
 export interface FileObject {
   readonly id: string
   readonly object: 'file'

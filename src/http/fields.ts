@@ -1,4 +1,4 @@
-// Bodies of resources: one JSON object judged by a schema, each fault in the words of the contract with its field.
+// Bodies of resources: one JSON object judged by a schema, each fault as an error with its field (docs/api.md#error).
 
 import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,4 +1,4 @@
-// The x-ratelimit headers, in the form that OpenAI's SDKs and their users know (contract §8).
+// The x-ratelimit headers, in the form that OpenAI's SDKs and their users know (docs/api.md#response-headers).
 
 import type { Headers } from './headers.ts'
 

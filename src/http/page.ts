@@ -1,4 +1,4 @@
-// Lists: what `?limit&after&before&order` ask for, and the envelope that all lists come in (contract §1).
+// Lists: what `?limit&after&before&order` ask for, and the envelope that all lists come in (docs/api.md#lists).
 
 import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'

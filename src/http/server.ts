@@ -1,5 +1,5 @@
-// A listener, public or admin: node:http or node:https with the time-outs of the contract. Promises that whoever speaks
-// no sound HTTP gets the contract's JSON all the same, and that nobody is answered twice. Routes are not its matter.
+// A listener, public or admin: node:http or node:https with the time-outs of docs/api.md#limits. Promises that whoever speaks
+// no sound HTTP gets an error in JSON all the same, and that nobody is answered twice. Routes are not its matter.
 
 import { createServer as createHttpServer } from 'node:http'
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-// What every event stream of the gateway has in common (contract §3). The grammar of frames is chat/'s matter.
+// What every event stream of the gateway has in common (docs/api.md#streams). The grammar of frames is chat/'s matter.
 
 import type { Headers } from './headers.ts'
 

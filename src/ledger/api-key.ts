@@ -1,4 +1,4 @@
-// The text of an API key (contract §2): `tg_live_<12 base62 ref>_<30 base62 secret><6 base62 CRC-32>`.
+// The text of an API key: `tg_live_<12 base62 ref>_<30 base62 secret><6 base62 CRC-32>`.
 // Made, checked and hashed here; pure, no Redis. A text with a bad checksum is refused without asking anybody.
 
 import { hash, randomBytes } from 'node:crypto'

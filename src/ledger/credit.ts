@@ -1,4 +1,4 @@
-// Top-ups and adjustments: checked here, made by credit.lua, refused in the words of the contract.
+// Top-ups and adjustments: checked here, made by credit.lua, refused as docs/errors.md says.
 
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'

@@ -25,8 +25,8 @@ const fields = {
   external_id: printable(255).nullable().optional(),
   metadata: metadata.optional(),
 }
-const creation = z.strictObject({ name, ...fields })
-const change = z.strictObject({ name: name.optional(), ...fields })
+export const creation = z.strictObject({ name, ...fields })
+export const change = z.strictObject({ name: name.optional(), ...fields })
 
 export function accountRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway

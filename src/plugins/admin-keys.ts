@@ -18,7 +18,7 @@ const list = <T extends z.ZodType>(item: T) =>
   z.array(item, { error: 'write a list' }).min(1, { error: 'write at least one' }).max(100)
 const positive = z.int({ error: 'write a whole number' }).min(1, { error: 'write at least 1' })
 
-const creation = z.strictObject({
+export const creation = z.strictObject({
   name: printable(200).optional(),
   scopes: list(scope).optional(),
   models: list(z.string()).optional(),
@@ -33,7 +33,7 @@ const creation = z.strictObject({
 })
 
 const longestGraceS = 30 * 24 * 3600
-const rotation = z.strictObject({
+export const rotation = z.strictObject({
   grace: z
     .int({ error: 'write whole seconds' })
     .min(0, { error: 'write seconds, 0 or more' })
@@ -41,7 +41,7 @@ const rotation = z.strictObject({
     .default(0),
 })
 
-const lookUp = z.strictObject({ key: z.string({ error: 'write the key' }) })
+export const lookUp = z.strictObject({ key: z.string({ error: 'write the key' }) })
 
 export function keyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway

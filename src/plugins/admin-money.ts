@@ -15,11 +15,11 @@ import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
 const replayed = { 'Idempotent-Replayed': 'true' }
 
 const whole = z.int({ error: 'write a whole number of tokens' })
-const topup = z.strictObject({
+export const topup = z.strictObject({
   amount: whole.min(1, { error: 'write a whole number greater than 0' }),
   note: printable(500).optional(),
 })
-const adjustment = z.strictObject({
+export const adjustment = z.strictObject({
   amount: whole.refine((amount) => amount !== 0, { error: 'write a whole number other than 0' }),
   note: printable(500).min(1, { error: 'say why' }),
 })

@@ -1,4 +1,4 @@
-// The operator's API on its own listener (operate.md §3): accounts, keys, money, what is configured. Every route of it
+// The operator's API on its own listener (docs/api.md#admin): accounts, keys, money, what is configured. Every route of it
 // needs the admin token, and none answers a web page: those send an Origin, or a Host of their own choosing. Guesses are
 // counted by address; who has the token is never told 429.
 

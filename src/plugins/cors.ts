@@ -12,7 +12,7 @@ const schema = z.strictObject({
     .describe('Origins such as `https://app.example.com`; `*` allows every page. Empty: off.'),
 })
 
-/** Every header of the contract that a page may want to read. */
+/** Every header of docs/api.md#response-headers that a page may want to read. */
 const exposed = [
   'X-Request-Id',
   'X-Client-Request-Id',

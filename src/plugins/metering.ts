@@ -1,5 +1,5 @@
 // Hold before, settle after: turns what a request wants into balance tokens, and what it used into a charge
-// (ledger.md, promise 5). Limits of plan and key are counted by the script that holds.
+// (docs/money.md, promise 5). Limits of plan and key are counted by the script that holds.
 
 import { duration, z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
@@ -127,7 +127,7 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
   return { charge: cost, prompt, cached, completion, estimated, implausible, cut }
 }
 
-/** A backend that lies, or counts in another unit, ruins nobody (ledger.md, promise 4). */
+/** A backend that lies, or counts in another unit, ruins nobody (docs/money.md, what can be). */
 function plausible<T extends Tokens>(x: Exchange, want: Want, used: T): T {
   const { choices } = want
   const mostPrompt = want.mostPrompt()

@@ -39,7 +39,7 @@ const metadata = z
   })
   .pipe(pairs)
 
-const schema = z.strictObject({
+export const schema = z.strictObject({
   title: text(200).nullable().optional(),
   model: z.string({ error: 'write the id of a model' }).nullable().optional(),
   instructions: anyText.nullable().optional(),

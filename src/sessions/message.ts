@@ -104,7 +104,7 @@ export interface StoredMessage extends NewMessage {
   readonly guessed?: number
 }
 
-/** The contract's `chat.message`: every field is there, null where there is nothing to say. */
+/** As the API shows it (docs/api.md#message): every field is there, null where there is nothing to say. */
 export interface PublicMessage extends Omit<
   StoredMessage,
   'content' | 'tool_calls' | 'reasoning' | 'hold' | 'guessed'

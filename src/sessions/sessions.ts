@@ -19,7 +19,7 @@ import { readPage } from '../listing.ts'
 import type { Row } from '../listing.ts'
 import { removeSession } from './removal.ts'
 
-/** As the contract shows it. */
+/** As the API shows it (docs/api.md#session). */
 export interface Session {
   readonly id: string
   readonly object: 'chat.session'

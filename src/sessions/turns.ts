@@ -1,4 +1,4 @@
-// What a client sends to a session: the new turns, and how they are to be answered. Both forms of the contract, `content`
+// What a client sends to a session: the new turns, and how they are to be answered. Both forms of the body, `content`
 // and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
 
 import { hostOf } from '../chat/address.ts'

@@ -36,7 +36,7 @@ const all = {
   'Cross-Origin-Resource-Policy': 'same-site',
 }
 
-t.test("a whole file has the contract's headers and no others", async (t) => {
+t.test('a whole file has the documented headers and no others', async (t) => {
   t.strictSame(plan(), { status: 200, headers: { ...all, 'Content-Length': '10' }, hasBody: true })
 })
 

@@ -20,7 +20,7 @@ t.test('a row is read back as it was written', async (t) => {
   }
 })
 
-t.test('it is shown as the contract says', async (t) => {
+t.test('it is shown as the API says', async (t) => {
   const row = fileRow({ session, bytes: 120_000 })
   t.strictSame(toFileObject(row), {
     id: row.id,

@@ -1,5 +1,5 @@
 // A gateway of its own process under 32 attackers at once: hostile clients and hostile backends, mixed. Each gets the
-// contract's error or a closed connection; nothing is held; the next request works; the books agree.
+// documented error or a closed connection; nothing is held; the next request works; the books agree.
 
 import t from 'tap'
 import type { Test } from 'tap'

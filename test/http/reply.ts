@@ -89,7 +89,7 @@ t.test('204 and 304 have neither body nor length, HEAD has the length of GET', a
   t.equal((await one.answer()).body.toString(), '{"a":1}')
 })
 
-t.test("an error is the contract's JSON and says whether to try again", async (t) => {
+t.test('an error is JSON of one shape and says whether to try again', async (t) => {
   const busy = await refusing(t, 'session_busy', { param: 'x' })
   t.equal(busy.status, 409)
   t.same(busy.json, {

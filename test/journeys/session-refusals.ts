@@ -1,4 +1,4 @@
-// What is refused in a session, before an answer begins: with its real status, in the contract's order, leaving no message,
+// What is refused in a session, before an answer begins: with its real status, in the order of docs/api.md, leaving no message,
 // no charge, a free session and a free Idempotency-Key.
 
 import t from 'tap'

@@ -5,7 +5,7 @@ import { hmacKey, keyHint, newKey, newRef, parseKey } from '../../src/ledger/api
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-t.test('a new key has the shape of the contract and names its account', async (t) => {
+t.test('a new key has the shape of a key and names its account', async (t) => {
   const ref = newRef()
   t.match(ref, /^[0-9A-Za-z]{12}$/)
   const key = newKey(ref)

@@ -73,7 +73,7 @@ t.test('a preflight is answered 204 before any key', async (t) => {
   t.equal(headers.get('vary'), 'Origin')
 })
 
-t.test('refusals can be read too, with every header of the contract', async (t) => {
+t.test('refusals can be read too, with every documented header', async (t) => {
   const gateway = await startFor(t, `['${origin}']`)
   const answer = await fetch(`${gateway.url}/v1/models`, { headers: { origin } })
   t.equal(answer.status, 401)

@@ -8,7 +8,7 @@ import { filesYaml, startFiles, startUpload } from '../fixtures/files-http.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('an uploaded file is shown as the contract says, and comes back as it was', async (t) => {
+t.test('an uploaded file is shown as the API says, and comes back as it was', async (t) => {
   const { own, url, gateway } = await startFiles(t)
   const content = 'Grüße\n'
   const answer = await own.upload({ content, name: '报告.txt', type: 'application/pdf' })

@@ -1,4 +1,4 @@
-// What a request holds and what it is charged, by all ways in which it can end (ledger.md, promises 4 and 5).
+// What a request holds and what it is charged, by all ways in which it can end (docs/money.md, promises 4 and 5).
 
 import t from 'tap'
 import type { Test } from 'tap'

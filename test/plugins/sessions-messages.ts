@@ -28,7 +28,7 @@ t.test('messages are listed oldest first, in pages both ways', async (t) => {
   t.same(await list(`after=${newId('msg')}`), [], 'a cursor is a place')
 })
 
-t.test('a message has every field of the contract, and nothing else', async (t) => {
+t.test('a message has every field of docs/api.md, and nothing else', async (t) => {
   const { call, session, add } = await start(t)
   const { id } = await add({ hold: 'secret' })
   const { status, body } = await call(`GET /${session}/messages/${id}`)

@@ -24,7 +24,7 @@ function askedBody({ backend }: Chat, index: number): Record<string, unknown> {
 const gif = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='
 
 t.test(
-  'the headers are those of the contract, and nothing of the gateway is in the body',
+  'the headers are those of docs/api.md, and nothing of the gateway is in the body',
   async (t) => {
     const chat = await startChat(t)
     const headers = { 'X-Client-Request-Id': 'mine-1' }

@@ -201,7 +201,7 @@ t.test(
   },
 )
 
-t.test('the headers of each stream are those of the contract', async (t) => {
+t.test('the headers of each stream are those of docs/api.md', async (t) => {
   const chat = await startChat(t, { script: sse([backendBytes()]) })
   const { live, message, path } = await streamed(chat)
   await live.end()

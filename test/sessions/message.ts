@@ -32,7 +32,7 @@ const answered: StoredMessage = {
   hold: 'req_1',
 }
 
-void t.test('every field of the contract is shown, null where there is nothing', async (t) => {
+void t.test('every field of a message is shown, null where there is nothing', async (t) => {
   t.strictSame(toPublic(asked, 'sess_1'), {
     id: 'msg_1',
     object: 'chat.message',

@@ -1,4 +1,4 @@
-// Every class of error, from every family of the contract's table, and answers that are errors in no such shape.
+// Every class of error, from every family of docs/errors.md, and answers that are errors in no such shape.
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'

@@ -1,0 +1,142 @@
+// The tables of bodies in docs/api.md: types and bounds from the schemas that judge the bodies, with a sentence for each
+// field. A field without a sentence, or a sentence without a field, is an error.
+
+import type { ZodObject } from 'zod'
+import { z } from '../src/config/schema.ts'
+import * as accounts from '../src/plugins/admin-accounts.ts'
+import * as keys from '../src/plugins/admin-keys.ts'
+import * as money from '../src/plugins/admin-money.ts'
+import { schema as sessionFields } from '../src/plugins/sessions-resource.ts'
+
+type Sentences = Readonly<Record<string, string>>
+
+const account: Sentences = {
+  name: 'What people call it. No other account may have it; does not begin with `acct_`.',
+  plan: 'One of gateway.yaml; `default` where not given at the creation.',
+  status: '`suspended`: every request is refused, running streams end within a second or so.',
+  external_id: "Your own system's id. No other account may have it; null takes it away.",
+  metadata: 'At most 16 pairs; keys of 64 characters, values of 512. Replaced whole.',
+}
+
+const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
+  'session-fields': [
+    sessionFields,
+    {
+      title: 'At most 200 characters.',
+      model: "Id or alias of a model that the key may use; kept as the model's id.",
+      instructions:
+        'System message of every turn; at most `limits.instructions` (32 KiB of UTF-8).',
+      metadata: 'At most 16 pairs; keys of 64 characters, values of 512. Replaced whole.',
+    },
+  ],
+  'account-creation': [accounts.creation, account],
+  'account-change': [accounts.change, account],
+  topup: [money.topup, { amount: 'Balance tokens.', note: 'Stands on the transaction.' }],
+  adjustment: [
+    money.adjustment,
+    {
+      amount: 'Balance tokens, not 0; below 0 takes away, at most what is available.',
+      note: 'Why. Stands on the transaction.',
+    },
+  ],
+  'key-creation': [
+    keys.creation,
+    {
+      name: 'For people.',
+      scopes: 'What it may call; all four where not given.',
+      models: 'Ids or aliases of models, or `*`, which allows all and is the default.',
+      expires_at: 'Unix seconds, in the future; never where null or not given.',
+      limits: "Narrower than the plan's.",
+      'limits.requests_per_minute': 'Requests.',
+      'limits.tokens_per_minute': 'Model tokens, of prompts and answers together.',
+      'limits.concurrency': 'Generations at the same time.',
+    },
+  ],
+  'key-rotation': [
+    keys.rotation,
+    { grace: 'Seconds that the old key lives on; 0 where not given.' },
+  ],
+  'key-find': [keys.lookUp, { key: "A key's text." }],
+}
+
+export function bodyTables(): Readonly<Record<string, string>> {
+  const tables = Object.entries(bodies).map(([name, [schema, sentences]]) => {
+    const rows = rowsOf(schemaOf(schema, 'output'), schemaOf(schema, 'input').required ?? [], '')
+    const fields = rows.map(({ path }) => path)
+    if (fields.toSorted().join() !== Object.keys(sentences).toSorted().join()) {
+      throw new Error(`${name}: these fields need a sentence each: ${fields.join(', ')}`)
+    }
+    const lines = rows.map(
+      ({ path, type, isNeeded }) =>
+        `| \`${path}\` | ${type} | ${isNeeded ? 'yes' : 'no'} | ${sentences[path]} |`,
+    )
+    return [
+      name,
+      ['| field | type | needed | |', '|---|---|---|---|', ...lines].join('\n'),
+    ] as const
+  })
+  return Object.fromEntries(tables)
+}
+
+/** As much of JSON Schema as these bodies come to. */
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly string[]
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+}
+
+function schemaOf(schema: ZodObject, io: 'input' | 'output'): Schema {
+  return z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as Schema
+}
+
+interface Row {
+  readonly path: string
+  readonly type: string
+  readonly isNeeded: boolean
+}
+
+function rowsOf(schema: Schema, needed: readonly string[], at: string): readonly Row[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
+    { path: at + name, type: typeOf(field), isNeeded: needed.includes(name) },
+    ...rowsOf(field, field.required ?? [], `${at}${name}.`),
+  ])
+}
+
+function typeOf(schema: Schema): string {
+  if (schema.anyOf) return schema.anyOf.map(typeOf).join(', or ')
+  if (schema.enum) return schema.enum.map((word) => `\`${word}\``).join(', ')
+  const { type } = schema
+  if (Array.isArray(type)) return type.map((one) => typeOf({ ...schema, type: one })).join(' or ')
+  switch (type) {
+    case 'string':
+      return `text${range(schema.minLength, schema.maxLength, ' characters')}`
+    case 'integer':
+      return `whole number${range(schema.minimum, schema.maximum, '')}`
+    case 'array':
+      return `list of ${typeOf(schema.items ?? {})}${range(schema.minItems, schema.maxItems, ' entries')}`
+    case 'object':
+      return schema.properties ? 'object' : 'object of texts'
+    case 'null':
+      return 'null'
+    default:
+      throw new Error(`no words for ${JSON.stringify(schema)}`)
+  }
+}
+
+/** Whole numbers end at 2^53 − 1 in any case. */
+function range(least: number | undefined, most: number | undefined, unit: string): string {
+  const isLow = least !== undefined && least > Number.MIN_SAFE_INTEGER
+  const isHigh = most !== undefined && most < Number.MAX_SAFE_INTEGER
+  if (isLow && isHigh) return `, ${least} to ${most}${unit}`
+  if (isHigh) return `, ${most}${unit} at most`
+  return isLow ? `, ${least}${unit} at least` : ''
+}

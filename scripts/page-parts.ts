@@ -1,0 +1,52 @@
+// The parts of pages in docs that are made from the sources: between `<!-- made: NAME -->` and `<!-- end -->` stands
+// what `parts` has under that name; all else in such a page is written by hand.
+
+import { errorTable, GatewayError } from '../src/errors.ts'
+import type { ErrorCode } from '../src/errors.ts'
+import { bodyTables } from './body-tables.ts'
+
+const parts: Readonly<Record<string, string>> = { errors: errorRows(), ...bodyTables() }
+
+/** The page with its parts as they are now. Throws where a mark names no part, or has no end. */
+export function refill(page: string): string {
+  const marks = page.match(/<!-- made: /g)?.length ?? 0
+  let filled = 0
+  const text = page.replaceAll(
+    /<!-- made: ([\w-]+) -->\n[^]*?<!-- end -->/g,
+    (_all, name: string) => {
+      const part = parts[name]
+      if (part === undefined) throw new Error(`there is no part ${name}`)
+      filled++
+      return `<!-- made: ${name} -->\n\n${part}\n\n<!-- end -->`
+    },
+  )
+  if (filled !== marks) throw new Error('a part has no end')
+  return text
+}
+
+export const partNames: readonly string[] = Object.keys(parts)
+
+function errorRows(): string {
+  const codes = Object.keys(errorTable) as ErrorCode[]
+  const rows = codes.map((code) => {
+    const { status, type, retry, message } = errorTable[code]
+    // This one occurs inside streams alone.
+    const shown = code === 'message_cancelled' ? '—' : status
+    const cells = [
+      shown,
+      `\`${type}\``,
+      `\`${code}\``,
+      retry ? 'yes' : 'no',
+      sourceOf(code),
+      message,
+    ]
+    return `| ${cells.join(' | ')} |`
+  })
+  const head = ['| status | type | code | retry | source | message |', '|---|---|---|---|---|---|']
+  return [...head, ...rows].join('\n')
+}
+
+/** What the log blames, as a rule. */
+function sourceOf(code: ErrorCode): string {
+  return code.startsWith('upstream_') ? 'backend' : new GatewayError(code).source
+}
