@@ -1,19 +1,23 @@
-// Every script keeps to the keys it declares, and to one slot: run on a Redis that is a Cluster's node.
+// Every script keeps to the slot of the key that it declares: run on a Redis that is a Cluster's node.
 
 import t from 'tap'
 import { diskStore } from '../src/store/disk.ts'
 import { ledgerScripts } from '../src/ledger/library.ts'
+import { keys } from '../src/redis.ts'
 import { createScripts } from '../src/scripts.ts'
+import type { ScriptLink } from '../src/scripts.ts'
 import { freePort } from './fixtures/free-port.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 import { until } from './fixtures/until.ts'
 
-t.test("each script runs on a Cluster's node, where foreign slots are refused", async (t) => {
+t.test("each script runs on a Cluster's node that has the account's slot alone", async (t) => {
   const args = [
     '--cluster-enabled',
     'yes',
+    '--cluster-require-full-coverage',
+    'no',
     '--cluster-port',
     `${await freePort()}`,
     '--bind',
@@ -27,6 +31,9 @@ t.test("each script runs on a Cluster's node, where foreign slots are refused", 
   const archiveStore = diskStore(await tempDir(t))
   const ledger = await openLedger(t, { link, leaseMs, archiveStore, journalKeepMs: -1000 })
   const caller = await makeAccount(link)
+  const { ref } = caller
+  await keepSlots(link, [keys.account(ref), keys.account('nobody'), keys.accounts])
+  await t.rejects(link.client.set('{elsewhere}:account', ''), /slot not served/)
   await topUp(ledger, caller, 1000)
   t.match(await ledger.identify(caller), { plan: 'default', models: ['*'] })
   const lost = await connectLink(t, server.socket)
@@ -79,3 +86,13 @@ t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
   const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
   await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
 })
+
+/** The node has all slots before. */
+async function keepSlots({ client }: ScriptLink, names: readonly string[]): Promise<void> {
+  const slots = await Promise.all(names.map((name) => client.cluster('KEYSLOT', name)))
+  const sorted = [-1, ...slots.toSorted((a, b) => a - b), 16_384]
+  const gaps = sorted.slice(1).map((slot, i) => [(sorted[i] ?? 0) + 1, slot - 1] as const)
+  for (const [first, last] of gaps) {
+    if (first <= last) await client.cluster('DELSLOTSRANGE', first, last)
+  }
+}

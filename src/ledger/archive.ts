@@ -32,7 +32,7 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
     const last = chosen.at(-1)
     if (!first || !last) return 0
     const args = [first[0], last[0], `${chosen.length}`]
-    const reply = await scripts.run('trim', [keys.account(ref), key], args)
+    const reply = await scripts.run('trim', [keys.account(ref)], args)
     // Another gateway was quicker; the next round starts from what it left.
     return reply.word === 'ok' ? numberAt(reply, 2) : chosen.length
   }

@@ -10,8 +10,14 @@ local MARK_SECONDS = 90000
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
-local function hour_of(ms)
-  return int(math.floor(ms / HOUR_MS))
+-- A script declares the account's key alone. The others are derived from it, since some are named by Redis' hour, which
+-- only the script knows: with the same tag they lie in the same slot. src/redis.ts says what each holds.
+local account_key = KEYS[1]
+local tag = match(account_key, '^(.*)account$')
+local holds, open, journal = tag .. 'holds', tag .. 'open', tag .. 'journal'
+
+local function key_of(hmac)
+  return tag .. 'key:' .. hmac
 end
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
@@ -19,8 +25,13 @@ local function made_at(hold_id)
   return tonumber(string.sub(hold_id, 1, 12), 16)
 end
 
-local function read_account(key)
-  local found = call('HMGET', key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
+-- Where the mark of a hold is kept, by the hour of its id.
+local function settled_of(hold_id)
+  return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))
+end
+
+local function read_account()
+  local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
     'reserved', 'minute', 'requests', 'tokens', 'owed')
   local owed = number(found[11])
   return {
@@ -91,7 +102,7 @@ local function write_usage(key, seconds, charge)
 end
 
 -- An entry of amount 0 only where something is owed or implausible: that must not vanish.
-local function write_charge(journal, usage_hour, usage_day, charge)
+local function write_charge(charge, now)
   if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
     local more = {}
     if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
@@ -106,22 +117,22 @@ local function write_charge(journal, usage_hour, usage_day, charge)
   end
   if charge.paid ~= 0 or charge.owed ~= 0 or charge.requests ~= 0 or charge.prompt ~= 0
     or charge.completion ~= 0 or charge.cached ~= 0 then
-    write_usage(usage_hour, USAGE_HOUR_SECONDS, charge)
-    write_usage(usage_day, USAGE_DAY_SECONDS, charge)
+    write_usage(tag .. 'usage:h' .. int(math.floor(now / HOUR_MS)), USAGE_HOUR_SECONDS, charge)
+    write_usage(tag .. 'usage:d' .. int(math.floor(now / DAY_MS)), USAGE_DAY_SECONDS, charge)
   end
 end
 
-local function write_repayment(journal, account, paid)
+local function write_repayment(account, paid)
   if paid == 0 then return end
   call('XADD', journal, '*', 'type', 'repayment', 'amount', int(-paid),
     'balance', int(account.granted - account.spent), 'meta', '{}')
 end
 
 -- Further fields and their values may follow.
-local function write_sums(key, account, ...)
-  call('HSET', key, 'granted', int(account.granted), 'spent', int(account.spent),
+local function write_sums(account, ...)
+  call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
     'reserved', int(account.reserved), ...)
-  if account.owed ~= account.owed_before then call('HSET', key, 'owed', int(account.owed)) end
+  if account.owed ~= account.owed_before then call('HSET', account_key, 'owed', int(account.owed)) end
 end
 
 local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0 }
