@@ -13,6 +13,7 @@ import { amount, tokens } from './leases.ts'
 import { limitError, limitsOf, planArgument } from './limits.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
+import { accountKeys } from './library.ts'
 import type { LedgerScript, LedgerScripts } from './library.ts'
 import type { Reply } from '../scripts.ts'
 
@@ -157,9 +158,9 @@ export class Door {
 
   async #ask({ script, ref, hmac, args }: Question): Promise<Reply> {
     const { scripts, leaseMs, onReaped } = this.#options
+    const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
-      const words = [`${leaseMs} ${hmac}`, ...args()]
-      const reply = await scripts.run(script, [keys.account(ref)], words)
+      const reply = await scripts.run(script, names, [`${leaseMs}`, ...args()])
       if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
       if (reply.word === 'plan') this.#guesses.set(ref, textAt(reply, 2))
       else if (reply.word !== 'again') return reply

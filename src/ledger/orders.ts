@@ -2,6 +2,7 @@
 // Sending one twice is harmless: the scripts know it by its id.
 
 import { keys } from '../redis.ts'
+import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import type { Reply } from '../scripts.ts'
 
@@ -59,11 +60,12 @@ export function sendOrder(scripts: LedgerScripts, order: Order): Promise<Reply> 
 function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<Reply> {
   const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
   const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
-  const args = [hmac, `${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
-  return scripts.run('settle', [keys.account(ref)], args)
+  const args = [`${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
+  return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 
 function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<Reply> {
   const { ref, id, amount, hash, type, meta, at } = order
-  return scripts.run('credit', [keys.account(ref)], [`${amount}`, hash, type, meta, `${at}`, id])
+  const names = [...accountKeys(ref), keys.credit(ref, id)]
+  return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])
 }

@@ -10,7 +10,7 @@ import type { Entry } from '../../src/ledger/journal.ts'
 import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
-import { ledgerScripts } from '../../src/ledger/library.ts'
+import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/scripts.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/scripts.ts'
@@ -99,7 +99,7 @@ async function checkpoint(life: Life, random: Random) {
   progress.completion += random.below(9)
   const { charge, prompt, cached, completion } = progress
   const line = `${id} ${charge} ${prompt} ${cached} ${completion}`
-  const reply = await scripts.run('checkpoint', [keys.account(ref)], [`${leaseMs}`, line])
+  const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
   if (reply.values[3] === 'ok') life.checkpoint = charge
   return reply.values[3]
 }

@@ -1,6 +1,6 @@
 -- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
--- KEYS: account
--- ARGV: 1 `<lease ms> <the key's hmac>`; 2 scope;
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 lease ms; 2 scope;
 --       3 `<hold id> <want> <min> <tokens for the limit> <fewest of them that do>`; while something is owed, only a want
 --         of 0 is granted;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
@@ -14,7 +14,7 @@
 --          account id, key id, what the account owes, the lower limit of tokens; but for an unknown key
 --          <error code>, now, reaped. invalid_parameter: even the fewest tokens are more than that limit
 
-local lease, key_key = read_lease_and_key(ARGV[1])
+local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
 local id, want, min, tokens, fewest = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
@@ -111,7 +111,7 @@ local amount = math.min(want, available)
 local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
   or (not no and amount < want)
 
-write_reaping(account, reap, now)
+write_reaping(account, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
 if no then
   return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most)

@@ -1,13 +1,13 @@
 -- Purpose: a top-up or an adjustment, once an idempotency id, never below what is held. What the account owes is paid
 -- from it first, by an entry of its own.
--- KEYS: account
+-- KEYS: account, holds, open, journal, the id's answer
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment; 4 meta;
---       5 when it was first made, ms: an old one that left no trace is not made again; 6 idempotency id
+--       5 when it was first made, ms: an old one that left no trace is not made again
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | idempotency_key_reused, now | invalid_parameter, now
 --      | insufficient_balance, now, available, owed
 
-local answer_key = tag .. 'credit:' .. ARGV[6]
+local answer_key = KEYS[5]
 local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
 local now = now_ms()

@@ -3,12 +3,6 @@
 
 local REAP_AT_ONCE = 100
 
--- From `<lease ms> <the key's hmac>`.
-local function read_lease_and_key(text)
-  local lease, hmac = match(text, '^(%d+) (%S+)$')
-  return tonumber(lease), key_of(hmac)
-end
-
 local function read_key(key)
   local found = call('HMGET', key, 'id', 'scopes', 'models', 'expires_at', 'revoked_at',
     'last_used_at', 'rpm', 'tpm', 'concurrency', 'minute', 'requests', 'tokens')
@@ -58,7 +52,7 @@ local function book_reaping(account, id, value, mark)
   return charge
 end
 
--- Expired holds, at most 100, already booked in `account`, with what their rest repays.
+-- Expired holds, at most 100, already booked in `account` and in the usage, with what their rest repays.
 -- A Redis that was just started reaps nobody: its gateways had no chance to renew.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
@@ -66,11 +60,13 @@ local function find_expired(account, now, lease)
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
+  reap.usage = usage_of(now)
   local values = call('HMGET', open, unpack(ids))
   for i, id in ipairs(ids) do
     local settled = settled_of(id)
     local charge = book_reaping(account, id, values[i], call('HGET', settled, id))
     charge.settled = settled
+    book_usage(reap.usage, charge)
     reap.charges[i] = charge
     reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
   end
@@ -78,7 +74,7 @@ local function find_expired(account, now, lease)
   return reap
 end
 
-local function write_reaping(account, reap, now)
+local function write_reaping(account, reap)
   if #reap.charges == 0 then return end
   for _, charge in ipairs(reap.charges) do
     call('ZREM', holds, charge.id)
@@ -86,8 +82,9 @@ local function write_reaping(account, reap, now)
     call('HSET', charge.settled, charge.id, charge.mark)
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
-    write_charge(charge, now)
+    write_charge(charge)
   end
+  write_usage(reap.usage)
   write_repayment(account, reap.repaid)
   write_sums(account)
 end

@@ -1,11 +1,11 @@
 -- Purpose: is this key good, and what does its account have? Reaps expired holds on the way.
--- KEYS: account
--- ARGV: 1 `<lease ms> <the key's hmac>`; 2 scope, '' = any;
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status
 --      | again, now, reaped | <error code>, now, reaped, account id, key id (both not for an unknown key)
 
-local lease, key_key = read_lease_and_key(ARGV[1])
+local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, is_operator = ARGV[2], ARGV[3] == '1'
 
 local now = now_ms()
@@ -17,7 +17,7 @@ if not account.id or (not is_operator and not key.id) then return { 'invalid_api
 local reap = find_expired(account, now, lease)
 local refusal = not is_operator and find_refusal(account, key, scope, now)
 
-write_reaping(account, reap, now)
+write_reaping(account, reap)
 if refusal then return { refusal, now, #reap.charges, account.id, key.id } end
 if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end

@@ -10,15 +10,11 @@ local MARK_SECONDS = 90000
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
--- A script declares the account's key alone. The others are derived from it, since some are named by Redis' hour, which
--- only the script knows: with the same tag they lie in the same slot. src/redis.ts says what each holds.
-local account_key = KEYS[1]
+local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Keys that are named by an hour are derived from the account's: only the script knows Redis' hour. They have the same tag,
+-- so the same slot. Where that slot is being moved, a key that was not declared may be refused: each is read before the
+-- first write, so that nothing is written by halves.
 local tag = match(account_key, '^(.*)account$')
-local holds, open, journal = tag .. 'holds', tag .. 'open', tag .. 'journal'
-
-local function key_of(hmac)
-  return tag .. 'key:' .. hmac
-end
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
 local function made_at(hold_id)
@@ -46,7 +42,7 @@ local function available_of(account)
   return account.granted - account.spent - account.reserved
 end
 
--- Puts a charge into the sums that were read; write_charge and write_sums store it. `due` is what was used and not
+-- Puts a charge into the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used and not
 -- charged before: what the account has available is paid, the rest is owed.
 -- What follows a reaping's charge is an adjustment, so a request has one charge whatever happens.
 local function book_charge(account, charge, due)
@@ -89,20 +85,53 @@ local function count_usage(charge, total, prompt, cached, completion, before)
   charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
 end
 
+-- The usage of Redis' hour and day, to be booked and then written: in `fields` what was read of them and added to it.
+local function usage_of(now)
+  local hour, day = int(math.floor(now / HOUR_MS)), int(math.floor(now / DAY_MS))
+  return {
+    { key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },
+    { key = tag .. 'usage:d' .. day, seconds = USAGE_DAY_SECONDS, fields = {} },
+  }
+end
+
 -- One field a model and key: `<requests> <prompt> <cached> <completion> <cost>`. One field and not five: half the calls.
-local function write_usage(key, seconds, charge)
-  local field = charge.model .. '|' .. charge.key_id
-  local sums = call('HGET', key, field)
+local function read_usage(key, field)
+  local found = call('HGET', key, field)
   local requests, prompt, cached, completion, cost =
-    match(sums or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
-  call('HSET', key, field, format('%d %d %d %d %d', requests + charge.requests,
-    prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
-    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed)))
-  if not sums then call('EXPIRE', key, seconds) end
+    match(found or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
+  return {
+    is_new = not found, requests = number(requests), prompt = number(prompt),
+    cached = number(cached), completion = number(completion), cost = number(cost),
+  }
+end
+
+local function book_usage(usage, charge)
+  if charge.paid == 0 and charge.owed == 0 and charge.requests == 0 and charge.prompt == 0
+    and charge.completion == 0 and charge.cached == 0 then return end
+  local field = charge.model .. '|' .. charge.key_id
+  for _, span in ipairs(usage) do
+    local sums = span.fields[field] or read_usage(span.key, field)
+    sums.requests = sums.requests + charge.requests
+    sums.prompt = sums.prompt + charge.prompt
+    sums.cached = sums.cached + charge.cached
+    sums.completion = sums.completion + charge.completion
+    sums.cost = math.min(MAX_AMOUNT, sums.cost + charge.paid + charge.owed)
+    span.fields[field] = sums
+  end
+end
+
+local function write_usage(usage)
+  for _, span in ipairs(usage) do
+    for field, sums in pairs(span.fields) do
+      call('HSET', span.key, field, format('%d %d %d %d %d', sums.requests, sums.prompt,
+        sums.cached, sums.completion, sums.cost))
+      if sums.is_new then call('EXPIRE', span.key, span.seconds) end
+    end
+  end
 end
 
 -- An entry of amount 0 only where something is owed or implausible: that must not vanish.
-local function write_charge(charge, now)
+local function write_charge(charge)
   if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
     local more = {}
     if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
@@ -114,11 +143,6 @@ local function write_charge(charge, now)
       'balance', int(charge.balance), 'hold', charge.id, 'model', charge.model,
       'key', charge.key_id, 'usage', charge.usage, 'flags', charge.flags,
       'meta', charge.meta, unpack(more))
-  end
-  if charge.paid ~= 0 or charge.owed ~= 0 or charge.requests ~= 0 or charge.prompt ~= 0
-    or charge.completion ~= 0 or charge.cached ~= 0 then
-    write_usage(tag .. 'usage:h' .. int(math.floor(now / HOUR_MS)), USAGE_HOUR_SECONDS, charge)
-    write_usage(tag .. 'usage:d' .. int(math.floor(now / DAY_MS)), USAGE_DAY_SECONDS, charge)
   end
 end
 

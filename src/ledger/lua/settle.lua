@@ -1,16 +1,16 @@
 -- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back, first
 -- to what the account owes. What was used is charged in full: what can't be paid now is owed.
--- KEYS: account
--- ARGV: 1 the key's hmac; 2 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
 --       <their minute> <implausible>`;
---       3 `<key id> <model percent-encoded>`; 4 flags: e estimated, c cut; 5 meta
+--       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
 --      | late, now | account_not_found, now
 
-local key_key, flags, meta = key_of(ARGV[1]), ARGV[4], ARGV[5]
+local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
 local id, total, prompt, cached, completion, counted, minute, implausible =
-  match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-local key_id, model = match(ARGV[3], '^(%S+) (%S+)$')
+  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, counted, minute = number(completion), number(counted), number(minute)
 
@@ -40,6 +40,8 @@ local charge = {
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge)
 count_usage(charge, total, prompt, cached, completion, before)
+local usage = usage_of(now)
+book_usage(usage, charge)
 local repaid = book_repayment(account)
 local charged = int(before.charge + charge.paid + charge.owed)
 
@@ -50,7 +52,8 @@ if opened then
   call('HDEL', open, id)
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
-write_charge(charge, now)
+write_charge(charge)
+write_usage(usage)
 write_repayment(account, repaid)
 
 -- The limit counted an estimate; while its minute lasts, the truth takes its place.

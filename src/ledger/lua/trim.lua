@@ -1,5 +1,5 @@
 -- Purpose: takes entries out of the journal that the archive has, and keeps their sums, so that an audit stays exact.
--- KEYS: account
+-- KEYS: account, holds, open, journal
 -- ARGV: 1 first id, 2 last id, 3 count of the entries that were archived
 -- Reply: ok, now, how many were taken out | mismatch, now, how many there are
 
