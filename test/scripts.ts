@@ -3,14 +3,24 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { diskStore } from '../src/store/disk.ts'
+import { Door } from '../src/ledger/door.ts'
 import { settleOrder } from '../src/ledger/ending.ts'
 import { accountKeys, ledgerScripts } from '../src/ledger/library.ts'
+import type { LedgerScripts } from '../src/ledger/library.ts'
 import { sendOrder } from '../src/ledger/orders.ts'
 import { keys } from '../src/redis.ts'
 import { createScripts } from '../src/scripts.ts'
 import type { ScriptLink } from '../src/scripts.ts'
 import { freePort } from './fixtures/free-port.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from './fixtures/ledger.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  topUp,
+  unlimited,
+  used,
+} from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 import { until } from './fixtures/until.ts'
@@ -48,18 +58,17 @@ t.test(
     const otherId = String(await other.client.cluster('MYID'))
     const known = new RegExp(`^${otherId} \\S+ master`, 'm')
     await until(async () => known.test(String(await client.cluster('NODES'))))
-    const ledger = await openLedger(t, { link, leaseMs: 60_000 })
+    const ledger = await openLedger(t, { link })
     const caller = await makeAccount(link)
     const { ref } = caller
     await topUp(ledger, caller, 1000)
-    await ledger.settle(await ledger.admit(request(caller, 10)), used(5))
-    const [held, expired] = [
-      await ledger.admit(request(caller, 10)),
-      await ledger.admit(request(caller, 10)),
-    ]
+    const scripts = createScripts({ link, library: ledgerScripts })
+    const door = openDoor(scripts)
+    const admit = () => door.admit(request(caller, 10))
+    await sendOrder(scripts, settleOrder(await admit(), used(5)))
+    const [held, expired] = [await admit(), await admit()]
     await client.hset(keys.open(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
     await client.zadd(keys.holds(ref), 1, expired.id)
-    const scripts = createScripts({ link, library: ledgerScripts })
     const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
     const attempts = {
       settle: () => sendOrder(scripts, settleOrder(held, used(7))),
@@ -124,6 +133,13 @@ t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
   const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
   await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
 })
+
+/** Nobody renews the leases of its holds. */
+function openDoor(scripts: LedgerScripts): Door {
+  const plans = () => new Map([['default', unlimited]])
+  const [onReaped, onOwing] = [() => undefined, () => undefined]
+  return new Door({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })
+}
 
 /** With all slots. */
 async function startNode(t: Test) {

@@ -11,9 +11,9 @@ local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
 local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- Keys that are named by an hour are derived from the account's: only the script knows Redis' hour. They have the same tag,
--- so the same slot. Where that slot is being moved, a key that was not declared may be refused: each is read before the
--- first write, so that nothing is written by halves.
+-- Only the script knows Redis' hour, so it derives the keys of an hour from the account's key: with the same tag they lie
+-- in the same slot. A Cluster that moves this slot can refuse a derived key at any call. So each of them is read before the
+-- first write: what is refused then has changed nothing. See docs/decisions/0024-keys-derived-in-lua.md.
 local tag = match(account_key, '^(.*)account$')
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
@@ -85,7 +85,7 @@ local function count_usage(charge, total, prompt, cached, completion, before)
   charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
 end
 
--- The usage of Redis' hour and day, to be booked and then written: in `fields` what was read of them and added to it.
+-- The sums of Redis' hour and of its day. `fields` has those that were read, with what was booked since.
 local function usage_of(now)
   local hour, day = int(math.floor(now / HOUR_MS)), int(math.floor(now / DAY_MS))
   return {
