@@ -2,14 +2,15 @@
 // would lock everybody else out of it.
 
 import { randomBytes } from 'node:crypto'
-import { chmod, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hasCode } from './errors.ts'
 
-/** What a gateway puts there first; one of them makes the folder a gateway's. */
-const ownNames = new Set(['admin-token', 'bin', 'lock', 'redis', 'spool', 'store'])
+const tokenName = 'admin-token'
 /** A token that is being made; it stays where the gateway is killed then. */
-const freshToken = '.admin-token-'
+const freshToken = `.${tokenName}-`
+/** What else a gateway puts there. Other folders have such names, too: /usr a `bin`, /var a `lock` and a `spool`. */
+const ownNames = new Set(['bin', 'lock', 'redis', 'redis.json', 'redis.json.new', 'spool', 'store'])
 /** What an empty disk has, or a folder that is to be empty in a repository. */
 const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
 
@@ -17,8 +18,11 @@ const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
 export async function ensureDataFolder(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o700 })
   const names = (await readdir(dir)).filter((name) => !nothing.has(name))
-  const isOwn = (name: string) => ownNames.has(name) || name.startsWith(freshToken)
-  if (names.length > 0 && !names.some(isOwn)) {
+  const isOwn = (name: string) =>
+    ownNames.has(name) || name.startsWith(freshToken) || /^lock\.\d+$/.test(name)
+  const isOurs = names.includes(tokenName) || names.every(isOwn)
+  // Where others can't look in already, nobody is locked out.
+  if (!isOurs && !(names.some(isOwn) && (await isPrivate(dir)))) {
     throw new Error(
       `the data folder ${dir} has other things in it. Set \`data\` to a folder that is empty or not there yet.`,
     )
@@ -27,10 +31,14 @@ export async function ensureDataFolder(dir: string): Promise<void> {
   if (made === undefined) await chmod(dir, 0o700).catch(() => undefined)
 }
 
+async function isPrivate(dir: string): Promise<boolean> {
+  return ((await stat(dir)).mode & 0o077) === 0
+}
+
 /** The token given, or the folder's own, made at the first start and readable by its owner alone. */
 export async function ensureAdminToken(dir: string, given: string): Promise<string> {
   if (given !== '') return given
-  const path = join(dir, 'admin-token')
+  const path = join(dir, tokenName)
   const fresh = join(dir, `${freshToken}${randomBytes(6).toString('hex')}`)
   try {
     await using file = await open(fresh, 'wx', 0o600)

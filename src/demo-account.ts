@@ -1,7 +1,7 @@
 // What a first `npm start` gives a person to try: an account with tokens and a key. Only with a Redis and a model of the
 // gateway's own and no account yet: beside a real Redis a fresh container must not hand out money.
 
-import type { Gateway } from './gateway.ts'
+import type { Gateway } from './plugin.ts'
 import { newId } from './ids.ts'
 
 const demoTokens = 1_000_000

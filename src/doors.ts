@@ -3,8 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { free } from './discard.ts'
 import { GatewayError, asGatewayError } from './errors.ts'
-import type { Exchange } from './exchange.ts'
-import type { Gateway, NamedRunning } from './gateway.ts'
+import type { Answer, Exchange, Route } from './exchange.ts'
 import { ClientLeft, createBodyBudget, readJsonBody } from './http/body.ts'
 import type { BodyBudget, BodyClaim } from './http/body.ts'
 import { createClientAddress } from './http/client-address.ts'
@@ -20,7 +19,7 @@ import type { Target } from './http/target.ts'
 import { newId } from './ids.ts'
 import { live } from './lifecycle.ts'
 import type { NamedHooks, Wire } from './lifecycle.ts'
-import type { Answer, Route } from './plugin.ts'
+import type { Gateway, NamedRunning } from './plugin.ts'
 import { isOutage } from './scripts.ts'
 
 export interface Doors {

@@ -1,13 +1,14 @@
-// One request from arrival to settlement: what every plugin may know of it. What only one plugin needs
+// One request from arrival to settlement: its route, its answer, and what every plugin may know of it. What only one plugin needs
 // is a local variable of that plugin's `begin`, not a field here.
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
 import type { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyClaim } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
-import type { Route } from './plugin.ts'
+import type { StreamOut } from './http/stream-out.ts'
 
 export interface Exchange {
   /** `req_…`; goes out as X-Request-Id and finds the log line. */
@@ -71,6 +72,8 @@ export interface Caller {
   plan?: string
   /** The models that the key may use; `*` allows all. */
   models?: readonly string[]
+  /** The key's own limit. */
+  tokensPerMinute?: number | undefined
 }
 
 /** A first try that runs. A script that creates checks that `key` still holds `running`, then puts `kept` there for a day. */
@@ -146,4 +149,77 @@ export interface Outcome {
   readonly complete: boolean
   /** The output ran into the end of its money. */
   readonly cut: boolean
+}
+
+export type Scope = 'chat' | 'sessions' | 'files' | 'billing'
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS'
+  /** find-my-way's syntax. A path under `/api` is served under `/v1/api` too. */
+  readonly path: string
+  readonly listener?: 'public' | 'admin'
+  /** The parameters that its query may have; under `/api` and `/admin` all others are refused. None where not given. */
+  readonly query?: readonly string[]
+  /** Who may call: a key with this scope, any key, the admin token, or anybody. */
+  readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
+  /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
+  readonly body: 'none' | 'json' | 'stream'
+  /** Bytes; needed with a body. */
+  readonly maxBytes?: number
+  /** Of texts over 64 KiB in a JSON body, `serve` needs no more than this beginning; all where not given. */
+  readonly keptChars?: number
+  /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
+  readonly metered?: boolean
+  /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
+  readonly creates?: boolean
+  /** What a claim's pointer stands for, answered again. Needed where the route `creates`. */
+  replay?(x: Exchange, pointer: string): Promise<Answer>
+  /** A repetition waits for the first try, to read its stream along; elsewhere it is `idempotency_in_progress`. */
+  readonly awaitsFirst?: boolean
+  /** The client's leaving fires x.signal. */
+  readonly abortOnLeave?: boolean
+  serve(x: Exchange, run: Run): Promise<Answer>
+}
+
+/** What `serve` may call of the life around it. */
+export interface Run {
+  /** Gives an event to every plugin's `event`, in order. `undefined` where no plugin listens. */
+  readonly event: ((event: SseEvent) => void) | undefined
+  /** Every plugin's `upstream`, in order. */
+  upstream(request: BackendRequest): void
+  /** Starts every `done`, once. Resolves when settlements are on the wire: call it before the last byte goes out. */
+  finish(outcome: Outcome): Promise<void> | undefined
+}
+
+export type Answer =
+  | {
+      readonly status: number
+      readonly headers?: Readonly<Record<string, string>>
+      readonly body: string | Buffer
+    }
+  | {
+      readonly status: number
+      readonly headers: Readonly<Record<string, string>>
+      /** Writes the body and resolves when the work has ended, not when the client has left. */
+      stream(out: StreamOut): Promise<void>
+    }
+  | {
+      readonly status: number
+      readonly headers: Readonly<Record<string, string>>
+      /** Sent as it comes, with back-pressure, its chunks freed then; destroyed when the client leaves or takes nothing. Its length is in the headers. */
+      readonly content: Readable
+    }
+
+/** One event of a backend's stream, or a whole JSON answer as one. `data` is latin1: one char a byte, never decoded. */
+export interface SseEvent {
+  readonly event: string | undefined
+  data: string
+}
+
+/** What goes to a backend; a fresh copy for each attempt. */
+export interface BackendRequest {
+  readonly path: string
+  readonly headers: Record<string, string>
+  /** In pieces, which may be views of what the client sent: to be replaced, not to be written to. */
+  body: readonly Buffer[]
 }

@@ -10,14 +10,12 @@ import { openShelf } from './files/open.ts'
 import type { ShelfParts } from './files/open.ts'
 import type { Shelf } from './files/shelf.ts'
 import { createAccounts } from './ledger/accounts.ts'
-import type { Accounts } from './ledger/accounts.ts'
 import { createLedger } from './ledger/ledger.ts'
-import type { Ledger } from './ledger/ledger.ts'
 import { lockDataFolder } from './lock.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { createMetrics } from './metrics.ts'
-import type { Plugin, Running } from './plugin.ts'
+import type { Gateway, NamedRunning, Plugin } from './plugin.ts'
 import { admin } from './plugins/admin.ts'
 import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
@@ -33,7 +31,7 @@ import { sessions } from './plugins/sessions.ts'
 import { startEmbeddedRedis } from './redis-embedded.ts'
 import { connect } from './redis.ts'
 import type { RedisLink } from './redis.ts'
-import { isOutage } from './scripts.ts'
+import { isOutage, wasRefused } from './scripts.ts'
 import { SharedPool } from './shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -53,37 +51,6 @@ export const plugins = [
   billing,
   admin,
 ] as readonly Plugin[]
-
-export interface Gateway {
-  readonly config: Config
-  /** As `check --print` shows it: secrets masked. */
-  readonly effective: unknown
-  readonly redis: RedisLink
-  readonly ledger: Ledger
-  readonly accounts: Accounts
-  readonly store: ObjectStore
-  readonly metrics: Metrics
-  readonly log: Log
-  /** Undefined where the plugin `files` is off. */
-  readonly shelf: Shelf | undefined
-  readonly state: { draining: boolean }
-  readonly pools: Pools
-  /** By id or alias. */
-  findModel(name: string): Model | undefined
-}
-
-/** What accounts share in this process. */
-export interface Pools {
-  /** Bytes of answers that clients have not taken yet. */
-  readonly unsent: SharedPool
-  /** Streams that are read, downloads. */
-  readonly readers: SharedPool
-}
-
-/** A plugin's Running under its name. */
-export interface NamedRunning extends Running {
-  readonly name: string
-}
 
 export interface GatewayOptions {
   readonly effective: unknown
@@ -179,7 +146,11 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
       late: () => metrics.lateSettlements.inc(),
       spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
       spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
-      problem: (message, cause) => log.warn({ err: cause }, message),
+      problem(message, cause) {
+        // Why Redis takes no writes has been said, and each new connection meets it again.
+        const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
+        if (!isTold) log.warn({ err: cause }, message)
+      },
     },
   })
   undo.defer(async () => {

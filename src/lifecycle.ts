@@ -4,10 +4,10 @@
 
 import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'
-import type { Exchange, Outcome } from './exchange.ts'
+import type { Answer, Exchange, Outcome, Route, Run, SseEvent } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
 import { refuseStrangeQuery } from './http/refusals.ts'
-import type { Answer, Hooks, Route, Run, SseEvent } from './plugin.ts'
+import type { Hooks } from './plugin.ts'
 
 /** The wire under an exchange: what lifecycle needs of HTTP. */
 export interface Wire {

@@ -1,12 +1,18 @@
 // The door that every feature goes through, built in or an operator's own: declared once (Plugin), running once
 // a configuration (Running), hooked once an exchange (Hooks). lifecycle.ts calls them in the order written here.
 
-import type { Readable } from 'node:stream'
 import type { ZodType } from 'zod'
+import type { Config, Model } from './config/config.ts'
 import type { GatewayError } from './errors.ts'
-import type { Exchange, Outcome } from './exchange.ts'
-import type { Gateway } from './gateway.ts'
-import type { StreamOut } from './http/stream-out.ts'
+import type { Answer, BackendRequest, Exchange, Outcome, Route, SseEvent } from './exchange.ts'
+import type { Shelf } from './files/shelf.ts'
+import type { Accounts } from './ledger/accounts.ts'
+import type { Ledger } from './ledger/ledger.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import type { RedisLink } from './redis.ts'
+import type { SharedPool } from './shared-pool.ts'
+import type { ObjectStore } from './store/store.ts'
 
 /** Declared once, in source. */
 export interface Plugin<C = unknown> {
@@ -27,79 +33,6 @@ export interface Running {
   close?(): Promise<void>
 }
 
-export type Scope = 'chat' | 'sessions' | 'files' | 'billing'
-
-export interface Route {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS'
-  /** find-my-way's syntax. A path under `/api` is served under `/v1/api` too. */
-  readonly path: string
-  readonly listener?: 'public' | 'admin'
-  /** The parameters that its query may have; under `/api` and `/admin` all others are refused. None where not given. */
-  readonly query?: readonly string[]
-  /** Who may call: a key with this scope, any key, the admin token, or anybody. */
-  readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
-  /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
-  readonly body: 'none' | 'json' | 'stream'
-  /** Bytes; needed with a body. */
-  readonly maxBytes?: number
-  /** Of texts over 64 KiB in a JSON body, `serve` needs no more than this beginning; all where not given. */
-  readonly keptChars?: number
-  /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
-  readonly metered?: boolean
-  /** Takes an Idempotency-Key: `serve` (or `admit`) writes `x.claim` in the same script as what it creates. */
-  readonly creates?: boolean
-  /** What a claim's pointer stands for, answered again. Needed where the route `creates`. */
-  replay?(x: Exchange, pointer: string): Promise<Answer>
-  /** A repetition waits for the first try, to read its stream along; elsewhere it is `idempotency_in_progress`. */
-  readonly awaitsFirst?: boolean
-  /** The client's leaving fires x.signal. */
-  readonly abortOnLeave?: boolean
-  serve(x: Exchange, run: Run): Promise<Answer>
-}
-
-/** What `serve` may call of the life around it. */
-export interface Run {
-  /** Gives an event to every plugin's `event`, in order. `undefined` where no plugin listens. */
-  readonly event: ((event: SseEvent) => void) | undefined
-  /** Every plugin's `upstream`, in order. */
-  upstream(request: BackendRequest): void
-  /** Starts every `done`, once. Resolves when settlements are on the wire: call it before the last byte goes out. */
-  finish(outcome: Outcome): Promise<void> | undefined
-}
-
-export type Answer =
-  | {
-      readonly status: number
-      readonly headers?: Readonly<Record<string, string>>
-      readonly body: string | Buffer
-    }
-  | {
-      readonly status: number
-      readonly headers: Readonly<Record<string, string>>
-      /** Writes the body and resolves when the work has ended, not when the client has left. */
-      stream(out: StreamOut): Promise<void>
-    }
-  | {
-      readonly status: number
-      readonly headers: Readonly<Record<string, string>>
-      /** Sent as it comes, with back-pressure, its chunks freed then; destroyed when the client leaves or takes nothing. Its length is in the headers. */
-      readonly content: Readable
-    }
-
-/** One event of a backend's stream, or a whole JSON answer as one. `data` is latin1: one char a byte, never decoded. */
-export interface SseEvent {
-  readonly event: string | undefined
-  data: string
-}
-
-/** What goes to a backend; a fresh copy for each attempt. */
-export interface BackendRequest {
-  readonly path: string
-  readonly headers: Record<string, string>
-  /** In pieces, which may be views of what the client sent: to be replaced, not to be written to. */
-  body: readonly Buffer[]
-}
-
 /** Lives as long as one exchange; written in the order in which it runs. */
 export interface Hooks {
   /** Headers only, no I/O: refuse what can be refused for free. */
@@ -118,4 +51,36 @@ export interface Hooks {
   refuse?(error: GatewayError): GatewayError | void
   /** Exactly once, last plugin first, whatever happened, also if admit never ran. Resolves when what must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
+}
+
+/** A plugin's Running under its name. */
+export interface NamedRunning extends Running {
+  readonly name: string
+}
+
+/** What plugins find there: built once, in gateway.ts. */
+export interface Gateway {
+  readonly config: Config
+  /** As `check --print` shows it: secrets masked. */
+  readonly effective: unknown
+  readonly redis: RedisLink
+  readonly ledger: Ledger
+  readonly accounts: Accounts
+  readonly store: ObjectStore
+  readonly metrics: Metrics
+  readonly log: Log
+  /** Undefined where the plugin `files` is off. */
+  readonly shelf: Shelf | undefined
+  readonly state: { draining: boolean }
+  readonly pools: Pools
+  /** By id or alias. */
+  findModel(name: string): Model | undefined
+}
+
+/** What accounts share in this process. */
+export interface Pools {
+  /** Bytes of answers that clients have not taken yet. */
+  readonly unsent: SharedPool
+  /** Streams that are read, downloads. */
+  readonly readers: SharedPool
 }

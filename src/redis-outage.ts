@@ -1,5 +1,5 @@
-// What the log says while Redis is away, or answers and refuses to write (its disk or its memory is full): a line when that
-// begins and one when it is over, with how long it was and how many requests it cost.
+// What the log says while Redis is away, or answers and refuses to write (its disk or its memory is full, it became a
+// replica): a line when that begins and one when it is over, with how long it was and how many requests it cost.
 
 import type { Redis } from 'ioredis'
 import type { Log } from './log.ts'
@@ -11,7 +11,9 @@ export interface OutageOptions {
 }
 
 /** Why a Redis that answers takes no writes, by the first word of its error. */
-const refusal = /^(MISCONF|OOM|NOREPLICAS)\b/
+const refusal = /^(MISCONF|OOM|NOREPLICAS|READONLY)\b/
+/** A replica's. Its connections are closed, since behind the same address the new master may be: that is no news. */
+const ofReplica = 'READONLY'
 /** What a retry can't heal: said also where an outage has been told already. */
 export const hopeless = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|DB index|invalid DB))/
 const probeEveryMs = 1000
@@ -82,34 +84,48 @@ export class RedisOutage {
   }
 
   #lost(): void {
-    clearTimeout(this.#probe)
-    this.#refuses = undefined
+    const isReplica = this.#refuses === ofReplica
+    if (!isReplica) this.#endProbe()
     if (this.#isAway || !this.#wasUp || this.#isClosing) return
     this.#isAway = true
     this.#isTold = false
+    if (isReplica) return
     this.#begin()
     // Why it went is mostly said by the next connection that fails.
     if (this.#reason !== '') this.#tellAway()
   }
 
   #tellAway(): void {
+    this.#endProbe()
     this.#isTold = true
     const reason = this.#reason || 'the connection was closed'
     this.#options.log?.warn({ reason }, 'Redis is away: work that needs it is refused')
   }
 
   #back(): void {
+    // Whether it is still a replica, the probe finds out.
+    if (this.#refuses === undefined) this.#tellBack()
+    this.#wasUp = true
+    this.#isAway = false
+    this.#isTold = true
+    this.#reason = ''
+  }
+
+  #tellBack(): void {
     const { log } = this.#options
     if (!this.#isTold) this.#tellAway()
     const cost = { away_ms: Math.round(performance.now() - this.#since), refused: this.#refused }
     if (this.#isAway) log?.info(cost, 'Redis is connected again')
     else log?.info({}, 'Redis is connected')
-    this.#wasUp = true
-    this.#isAway = false
-    this.#reason = ''
+  }
+
+  #endProbe(): void {
+    clearTimeout(this.#probe)
+    this.#refuses = undefined
   }
 
   #later(): void {
+    if (this.#isClosing) return
     this.#probe = setTimeout(() => void this.#try(), probeEveryMs).unref()
   }
 

@@ -55,10 +55,14 @@ export async function start(file: string, io: Io): Promise<number> {
 
 function whyNot(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const isTaken = 'code' in error && error.code === 'EADDRINUSE'
-  const hint = 'Another program listens there: stop it, or set another port in gateway.yaml.'
-  return isTaken ? `${error.message}. ${hint}` : error.message
+  const hint = 'code' in error && hints.get(error.code)
+  return hint ? `${error.message}. ${hint}` : error.message
 }
+
+const hints: ReadonlyMap<unknown, string> = new Map([
+  ['EADDRINUSE', 'Another program listens there: stop it, or set another port in gateway.yaml.'],
+  ['ENOSPC', 'The disk of the data folder is full: make room on it.'],
+])
 
 function isTerminal(stream: Out): boolean {
   return 'isTTY' in stream && stream.isTTY === true

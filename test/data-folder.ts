@@ -1,6 +1,6 @@
 // src/data-folder.ts: private, with a token that is made once and read by its owner alone.
 
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ensureAdminToken, ensureDataFolder } from '../src/data-folder.ts'
@@ -49,4 +49,27 @@ t.test("a folder with somebody else's things is refused and left as it is", asyn
   await writeFile(join(folder, 'disk', 'admin-token'), 'x')
   await writeFile(join(folder, 'disk', 'notes.txt'), '')
   await ensureDataFolder(join(folder, 'disk'))
+})
+
+t.test("a folder of the system is not taken for a gateway's by one of its names", async (t) => {
+  const folder = await tempDir(t)
+  for (const names of [
+    ['bin', 'lib', 'share'],
+    ['lock', 'log', 'spool', 'lib'],
+  ]) {
+    const path = join(folder, names.join('-'))
+    for (const name of names) await mkdir(join(path, name), { recursive: true })
+    await chmod(path, 0o755)
+    await t.rejects(ensureDataFolder(path), /has other things in it/, names.join(' '))
+    t.equal(await mode(path), '755')
+    await chmod(path, 0o700)
+    await ensureDataFolder(path) // an operator's own file beside a gateway's, whose token is in its configuration
+  }
+  await mkdir(join(folder, 'volume/spool'), { recursive: true })
+  await mkdir(join(folder, 'volume/redis'))
+  await writeFile(join(folder, 'volume/redis.json'), '{}')
+  await writeFile(join(folder, 'volume/lock.123'), '123')
+  await chmod(join(folder, 'volume'), 0o755)
+  await ensureDataFolder(join(folder, 'volume'))
+  t.equal(await mode(join(folder, 'volume')), '700')
 })

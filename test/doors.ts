@@ -13,7 +13,8 @@ import { z } from '../src/config/schema.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { plugins, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
-import type { Plugin, Route } from '../src/plugin.ts'
+import type { Plugin } from '../src/plugin.ts'
+import type { Route } from '../src/exchange.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 
 const yamlFor = (url: string, more = '') =>

@@ -6,9 +6,12 @@ import { plugins, secretsOf, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
 import type { Plugin } from '../src/plugin.ts'
 import { startBackend } from './fixtures/backend.ts'
+import { endless } from './fixtures/backend-model.ts'
 import { startGateway } from './fixtures/gateway.ts'
+import { connectLink } from './fixtures/ledger.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
+import { until } from './fixtures/until.ts'
 
 const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
 const silent = createLog({ level: 'silent', format: 'json', write: () => undefined })
@@ -127,6 +130,27 @@ models:
     ])
   },
 )
+
+t.test('a replica is told once, also by a gateway that has holds to take up', async (t) => {
+  const backend = await startBackend(t, endless({ gapMs: 5 }))
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
+  const running = await startGateway(t, { yaml })
+  const { key } = await running.account(1_000_000)
+  const leave = new AbortController()
+  await running.call('/v1/chat', key, { ...hi, stream: true }, leave.signal)
+  const { redis, ledger } = running.gateway
+  let lost = 0
+  redis.onLost(() => lost++)
+  const { client } = await connectLink(t, running.redis.socket)
+  await client.replicaof('127.0.0.1', '1')
+  await until(() => lost >= 5)
+  await client.replicaof('no', 'one')
+  await until(() => ledger.isOpen && redis.outage.refuses === undefined)
+  leave.abort()
+  const lines = running.log.map((line) => JSON.parse(line) as { level: string; msg: string })
+  const warnings = lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)
+  t.same(warnings, ['Redis refuses to write: work that needs it is refused'])
+})
 
 t.test('the admin token that it makes itself is never logged either', async (t) => {
   const redis = await startRedis(t)

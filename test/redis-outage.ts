@@ -101,3 +101,48 @@ t.test('one that refuses to write is told once, and asked until it writes', asyn
   t.match(said, [['Redis writes again', { refused: 5, refused_ms: Number }]])
   t.equal(await operator.client.dbsize(), 0, 'asking leaves nothing')
 })
+
+t.test('a master that became a replica is told once, however often it is left', async (t) => {
+  const { socket } = await startRedis(t)
+  const { said, log } = listen()
+  const link = await connect({ kind: 'single', host: '', port: 0, path: socket, db: 0 }, { log })
+  t.teardown(() => link.close())
+  const operator = await connectLink(t, socket)
+  said.splice(0)
+  const warnings: Error[] = []
+  const warned = (warning: Error) => void warnings.push(warning)
+  process.on('warning', warned)
+  t.teardown(() => process.off('warning', warned))
+  await operator.client.replicaof('127.0.0.1', '1')
+  let closed = 0
+  link.client.on('close', () => closed++)
+  while (closed < 5) {
+    await until(() => link.up)
+    await Promise.allSettled(Array.from({ length: 20 }, () => link.client.set('a', 'b')))
+    await until(() => !link.up)
+  }
+  t.equal(link.outage.refuses, 'READONLY')
+  t.match(said.splice(0), [
+    ['Redis refuses to write: work that needs it is refused', { reason: /^READONLY/ }],
+  ])
+  await operator.client.replicaof('no', 'one')
+  await until(() => link.outage.refuses === undefined)
+  t.match(said, [['Redis writes again', { refused: 0, refused_ms: Number }]])
+  t.same(warnings, [], 'no listener is added for each reply')
+})
+
+t.test('a replica that goes away is an outage like others', (t) => {
+  const { said, outage, client, fail } = connected()
+  outage.answered("READONLY You can't write against a read only replica.")
+  said.splice(0)
+  client.emit('close')
+  client.emit('ready')
+  t.same(said, [])
+  client.emit('close')
+  fail('ECONNREFUSED')
+  t.same(said.splice(0), [away('ECONNREFUSED')])
+  t.equal(outage.refuses, undefined)
+  client.emit('ready')
+  t.match(said, [['Redis is connected again', {}]])
+  t.end()
+})

@@ -110,3 +110,19 @@ t.test('a port that is taken is said with what to do', async (t) => {
   t.equal(code, 1)
   t.match(stderr, /^tollgate: .*EADDRINUSE.*set another port in gateway\.yaml\.\n$/)
 })
+
+t.test('a full disk is said with what to do', async (t) => {
+  const redis = await startRedis(t)
+  const zod = import.meta.resolve('zod')
+  const file = t.testdir({
+    'full.mjs': `
+      import { z } from '${zod}'
+      const error = Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' })
+      export const plugin = { name: 'full', schema: z.strictObject({}), setup: () => Promise.reject(error) }
+    `,
+    'gateway.yaml': `${ports}${model}redis: unix://${redis.socket}\nplugins: { ./full.mjs: {} }\n`,
+  })
+  const { code, stderr } = await startWith(`${file}/gateway.yaml`).finish()
+  t.equal(code, 1)
+  t.match(stderr, /^tollgate: ENOSPC: no space left\. The disk of the data folder is full: .*\.\n$/)
+})

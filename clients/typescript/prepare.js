@@ -3,11 +3,13 @@
 
 import { execFileSync, execSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
-const cwd = import.meta.dirname
+// `import.meta.dirname` is not there before Node 20.11.
+const cwd = fileURLToPath(new URL('.', import.meta.url))
 const compiler = 'node_modules/typescript/bin/tsc'
 
-if (!existsSync(`${cwd}/${compiler}`)) {
+if (!existsSync(`${cwd}${compiler}`)) {
   // What the install around it was told goes on to this one: for production, say, or for the whole machine.
   const words = '--include=dev --global=false --ignore-scripts --no-audit --no-fund'
   execSync(`npm ci ${words}`, { cwd, stdio: 'inherit' })

@@ -5,7 +5,7 @@
 import type { Agent } from 'node:http'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
-import type { BackendRequest } from '../plugin.ts'
+import type { BackendRequest } from '../exchange.ts'
 import { Connections } from './connections.ts'
 import { startDemo } from './demo.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'

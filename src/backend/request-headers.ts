@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Model, Target } from '../config/config.ts'
-import type { BackendRequest } from '../plugin.ts'
+import type { BackendRequest } from '../exchange.ts'
 
 const fromEveryClient = ['content-type', 'accept', 'traceparent', 'tracestate'] as const
 

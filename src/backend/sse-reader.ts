@@ -3,7 +3,7 @@
 // dropped; an event that the end of the stream cuts off is never given out. Knows nothing of what data means.
 
 import { GatewayError } from '../errors.ts'
-import type { SseEvent } from '../plugin.ts'
+import type { SseEvent } from '../exchange.ts'
 
 /** A rope of this many unjoined pieces is flattened, so that a stream of single bytes costs no 32 bytes each. */
 const ropeLimit = 4096

@@ -3,7 +3,7 @@
 
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { Answer } from '../plugin.ts'
+import type { Answer } from '../exchange.ts'
 import { hasError, isError } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
 import { field, parsed } from '../json-field.ts'

@@ -4,7 +4,7 @@
 import { asGatewayError, errorBody } from '../errors.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
-import type { Answer } from '../plugin.ts'
+import type { Answer } from '../exchange.ts'
 import { latin1, linesOf } from './frames.ts'
 import { givenUp } from './generating.ts'
 import type { Generation } from './generating.ts'

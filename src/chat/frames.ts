@@ -2,7 +2,7 @@
 // of several lines stays so.
 
 import type { Endpoint } from '../config/config.ts'
-import type { SseEvent } from '../plugin.ts'
+import type { SseEvent } from '../exchange.ts'
 
 export interface Grammar {
   /** A backend's event. */

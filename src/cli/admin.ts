@@ -5,15 +5,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CliError, exit } from './command.ts'
-import type { Out } from './command.ts'
-
-export interface Admin {
-  /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
-  get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
-  post<T>(path: string, body: object): Promise<T>
-  patch<T>(path: string, body: object): Promise<T>
-  delete<T>(path: string): Promise<T>
-}
+import type { Admin, Out } from './command.ts'
 
 export interface AdminOptions {
   /** Of the listener, without `/admin`. */

@@ -1,7 +1,6 @@
 // What a command is: declared once, with its words, options and help; called with what was given. The exit codes.
 
 import type { PluginKeys } from '../config/keys.ts'
-import type { Admin } from './admin.ts'
 
 export const exit = {
   ok: 0,
@@ -54,6 +53,15 @@ export interface Option {
   readonly help: string
   /** May be given several times. */
   readonly isList?: boolean
+}
+
+/** The admin API as commands speak it. */
+export interface Admin {
+  /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
+  get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
+  post<T>(path: string, body: object): Promise<T>
+  patch<T>(path: string, body: object): Promise<T>
+  delete<T>(path: string): Promise<T>
 }
 
 export interface Call {

@@ -1,7 +1,7 @@
 // Lists of the admin API, followed from page to page.
 
+import type { Admin } from './command.ts'
 import type { List } from '../http/page.ts'
-import type { Admin } from './admin.ts'
 
 const pageSize = 100
 

@@ -13,9 +13,18 @@ export interface Where {
   readonly token: string
 }
 
-export async function findGateway({ io, text }: Call): Promise<Where> {
+export async function findGateway(call: Call): Promise<Where> {
+  const found = await find(call)
+  if (/^[\x20-\x7e]+$/.test(found.token)) return found
+  const why = found.token === '' ? 'is empty' : 'has characters that no header can carry'
+  throw new CliError(exit.refused, `The admin token ${why}.`)
+}
+
+async function find({ io, text }: Call): Promise<Where> {
   const url = text('admin')
-  const token = (await givenToken({ io, text })) ?? (io.env.TOLLGATE_ADMIN_TOKEN || undefined)
+  // Secrets that are mounted as files mostly end with a line feed, in a variable, too.
+  const inEnvironment = io.env.TOLLGATE_ADMIN_TOKEN?.trim() || undefined
+  const token = (await givenToken({ io, text })) ?? inEnvironment
   if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }
   const file = await readKeys(text('config'), io.env)
   return {

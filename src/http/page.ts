@@ -94,7 +94,8 @@ function parseOrder(query: URLSearchParams): Page['order'] | undefined {
   throw refuse('order', '"order" must be "asc" or "desc".')
 }
 
-function single(query: URLSearchParams, name: string): string | undefined {
+/** A parameter that is there once, with a value, or not at all. */
+export function single(query: URLSearchParams, name: string): string | undefined {
   const [value, ...others] = query.getAll(name)
   if (others.length > 0 || value === '') throw refuse(name, `Give "${name}" once, with a value.`)
   return value

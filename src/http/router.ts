@@ -4,7 +4,7 @@
 import findMyWay from 'find-my-way'
 import type { HTTPMethod } from 'find-my-way'
 import { GatewayError } from '../errors.ts'
-import type { Route } from '../plugin.ts'
+import type { Route } from '../exchange.ts'
 
 interface Found {
   readonly route: Route

@@ -2,6 +2,7 @@
 
 import { GatewayError } from '../errors.ts'
 import type { UsageQuery } from '../ledger/usage.ts'
+import { single } from './page.ts'
 
 export const usageQuery = ['from', 'to', 'bucket', 'group_by'] as const
 
@@ -21,8 +22,8 @@ export function parseUsageQuery(query: URLSearchParams): UsageQuery {
 }
 
 function parseSeconds(query: URLSearchParams, name: string): number | undefined {
-  const text = query.get(name)
-  if (text === null) return undefined
+  const text = single(query, name)
+  if (text === undefined) return undefined
   if (!/^\d{1,11}$/.test(text)) throw refuse(name, `"${name}" must be Unix seconds.`)
   return Number(text)
 }
@@ -32,7 +33,7 @@ function oneOf<T extends string>(
   name: string,
   values: readonly [T, ...T[]],
 ): T {
-  const text = query.get(name) ?? values[0]
+  const text = single(query, name) ?? values[0]
   const found = values.find((value) => value === text)
   if (!found) throw refuse(name, `"${name}" must be ${values.join(' or ')}.`)
   return found

@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
-import type { Scope } from '../plugin.ts'
+import type { Scope } from '../exchange.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis.ts'
 import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'

@@ -7,9 +7,11 @@ import { asked } from '../asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
-import { newId, secondsOf } from '../ids.ts'
+import { newId } from '../ids.ts'
 import { readMembers } from '../redis-members.ts'
 import { keys } from '../redis.ts'
+import { claim, claimedBy } from './account-claims.ts'
+import type { Claim, Claimed } from './account-claims.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
 import { newRef } from './api-key.ts'
@@ -121,11 +123,12 @@ async function create(
   // Listed means whole: what was listed before is not written again, it may have been changed since.
   if ((await redis.zscore(keys.accounts, `${id}:${ref}`)) === null) {
     const { name, plan = 'default', status = 'active', externalId, metadata } = fields
-    await claimNames(redis, id, { name, externalId })
     const row = { id, name, plan, status, created_at: createdAt }
-    await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata }) })
-    await redis.zadd(keys.accountNames, 0, nameMember(name, id))
-    await redis.zadd(keys.accounts, 0, `${id}:${ref}`)
+    await withNames(redis, { id, name, externalId }, async () => {
+      await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata }) })
+      await redis.zadd(keys.accountNames, 0, nameMember(name, id))
+      await redis.zadd(keys.accounts, 0, `${id}:${ref}`)
+    })
   }
   return read(redis, ref)
 }
@@ -136,10 +139,11 @@ async function set(
   { name, plan, status, externalId, metadata }: AccountFields,
 ): Promise<StoredAccount> {
   const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
-  await claimNames(redis, account.id, { name, externalId })
-  // The old name stays in the index: readers compare, and taking it out could race with a rename back.
-  if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
-  if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
+  await withNames(redis, { id: account.id, name, externalId }, async () => {
+    // The old name stays in the index: readers compare, and taking it out could race with a rename back.
+    if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
+    if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
+  })
   return read(redis, ref)
 }
 
@@ -156,54 +160,38 @@ function nameMember(name: string, id: string): string {
   return `${name}\0${id}`
 }
 
-const claims = {
-  name: (name: string) => `name:${name}`,
-  external_id: (externalId: string) => `external:${externalId}`,
-} as const
-
 interface Names {
+  /** Of the account that wants them. */
+  readonly id: string
   readonly name?: string | undefined
   readonly externalId?: string | null | undefined
 }
 
 /** One account has a name, and one an external id: a script that tops up by it must not meet another customer. */
-async function claimNames(redis: Redis, id: string, { name, externalId }: Names): Promise<void> {
-  if (name !== undefined) {
-    const holds = (other: Account) => other.name === name
-    const isOurs = await claim(redis, { field: claims.name(name), id, holds })
-    // Those from before names were claimed.
-    const others = await findNamed(redis, name)
-    if (!isOurs || others.some(({ account }) => account.id !== id)) throw taken('name')
+async function withNames(redis: Redis, names: Names, write: () => Promise<void>): Promise<void> {
+  const { id, name, externalId } = names
+  const claims: Claim[] = []
+  const take = async (what: Claimed, text: string) => {
+    const isHeldBy = async (other: string) => (await find(redis, other))?.account[what] === text
+    const claimed = await claim(redis, { what, text, id, isHeldBy })
+    if (!claimed) throw taken(what)
+    claims.push(claimed)
   }
-  if (!externalId) return
-  const holds = (other: Account) => other.external_id === externalId
-  const isOurs = await claim(redis, { field: claims.external_id(externalId), id, holds })
-  if (!isOurs) throw taken('external_id')
+  try {
+    if (name !== undefined) {
+      await take('name', name)
+      // Those from before names were claimed.
+      const others = await findNamed(redis, name)
+      if (others.some(({ account }) => account.id !== id)) throw taken('name')
+    }
+    if (externalId) await take('external_id', externalId)
+    await write()
+  } finally {
+    for (const claimed of claims) await claimed.settle().catch(() => undefined) // it ends by itself
+  }
 }
 
-interface NameClaim {
-  readonly field: string
-  /** Of the account that wants it. */
-  readonly id: string
-  /** Whether the account that claimed it has it still. */
-  holds(account: Account): boolean
-}
-
-/** An account that was never finished gives its names up after so long. */
-const makingS = 10
-
-async function claim(redis: Redis, { field, id, holds }: NameClaim): Promise<boolean> {
-  if (await redis.hsetnx(keys.accountClaims, field, id)) return true
-  const owner = (await redis.hget(keys.accountClaims, field)) ?? id
-  if (owner === id) return true
-  const ref = await refOf(redis, owner)
-  if (ref === undefined && Date.now() / 1000 - secondsOf(owner) < makingS) return false
-  if (ref !== undefined && holds((await read(redis, ref)).account)) return false
-  await redis.hset(keys.accountClaims, field, id)
-  return true
-}
-
-function taken(param: 'name' | 'external_id'): GatewayError {
+function taken(param: Claimed): GatewayError {
   return new GatewayError('invalid_parameter', {
     param,
     message: `Another account has this ${param}.`,
@@ -216,18 +204,22 @@ async function findAll(
 ): Promise<readonly StoredAccount[]> {
   const named = name === undefined ? undefined : await findNamed(redis, name)
   if (externalId === undefined) return named ?? []
-  const owner = await redis.hget(keys.accountClaims, claims.external_id(externalId))
-  const ref = owner === null ? undefined : await refOf(redis, owner)
-  const found = ref === undefined ? undefined : await read(redis, ref)
+  const owner = await claimedBy(redis, 'external_id', externalId)
+  const found = owner === undefined ? undefined : await find(redis, owner)
   if (!found || found.account.external_id !== externalId) return []
   const isNamed = !named || named.some(({ account }) => account.id === found.account.id)
   return isNamed ? [found] : []
 }
 
 async function findById(redis: Redis, id: string): Promise<StoredAccount> {
+  const found = await find(redis, id)
+  if (!found) throw new GatewayError('account_not_found')
+  return found
+}
+
+async function find(redis: Redis, id: string): Promise<StoredAccount | undefined> {
   const ref = await refOf(redis, id)
-  if (ref === undefined) throw new GatewayError('account_not_found')
-  return read(redis, ref)
+  return ref === undefined ? undefined : await read(redis, ref)
 }
 
 async function refOf(redis: Redis, id: string): Promise<string | undefined> {

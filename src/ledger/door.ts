@@ -31,6 +31,8 @@ export interface Identity {
   readonly keyId: string
   /** The models that the key may use; `*` allows all. */
   readonly models: readonly string[]
+  /** The key's own limit. */
+  readonly tokensPerMinute: number | undefined
   readonly granted: number
   readonly spent: number
   readonly reserved: number
@@ -219,6 +221,7 @@ function shortage(reply: Reply, needed: number): GatewayError {
 }
 
 function toIdentity(reply: Reply): Identity {
+  const limit = numberAt(reply, 13)
   return {
     accountId: textAt(reply, 3),
     accountName: textAt(reply, 4),
@@ -229,6 +232,7 @@ function toIdentity(reply: Reply): Identity {
     spent: numberAt(reply, 9),
     reserved: numberAt(reply, 10),
     owed: numberAt(reply, 11),
+    tokensPerMinute: limit < 0 ? undefined : limit,
     nowMs: reply.nowMs,
   }
 }

@@ -146,7 +146,9 @@ class Part {
     const price = this.#looking.imageTokens
     const most = mostImage * price
     const pixels = this.#pixels(start, end) ?? (end - start) * pixelsPerChar
-    return { start, end, tokens: imagePrice(pixels, price), most }
+    // What is written in words is no picture to a server that reads it as text.
+    const isBase64 = /^[^,]*;base64,/i.test(this.#headOf(start, end))
+    return { start, end: isBase64 ? end : start, tokens: imagePrice(pixels, price), most }
   }
 
   #pixels(start: number, end: number): number | undefined {
@@ -160,7 +162,12 @@ class Part {
   }
 
   #isDataUrl(start: number, end: number): boolean {
-    return /^data:/i.test(decoded(this.#looking.body, start, Math.min(end, start + 64)))
+    return /^data:/i.test(this.#headOf(start, end))
+  }
+
+  /** Of a data URL, with what stands before its comma. */
+  #headOf(start: number, end: number): string {
+    return decoded(this.#looking.body, start, Math.min(end, start + 256))
   }
 }
 

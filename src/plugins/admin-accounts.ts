@@ -1,13 +1,12 @@
 // Accounts over HTTP: create, list, show, change. What stands in the path as `:id` may be the account's id or exact name.
 
 import { z } from '../config/schema.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Gateway } from '../plugin.ts'
 import { invalid, parseFields } from '../http/fields.ts'
-import { listOf, pageQuery, parseIdPage } from '../http/page.ts'
+import { listOf, pageQuery, parseIdPage, single } from '../http/page.ts'
 import { newAccountSeed } from '../ledger/accounts.ts'
 import type { AccountFields } from '../ledger/accounts.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Answer, Route } from '../plugin.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
 import { printable } from './admin-body.ts'
 import { once } from './admin-once.ts'
 import { idOf, ok, route } from './admin-route.ts'
@@ -60,9 +59,8 @@ const filters = ['name', 'external_id'] as const
 /** All, or the one with that name or external id: both belong to one account. */
 async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
   const page = parseIdPage(query, 'acct')
-  const asked = filters.filter((filter) => query.has(filter))
-  if (asked.length === 0) return ok(await accounts.listAccounts(page))
-  const [name, externalId] = filters.map((filter) => query.get(filter) ?? undefined)
+  const [name, externalId] = filters.map((filter) => single(query, filter))
+  if (name === undefined && externalId === undefined) return ok(await accounts.listAccounts(page))
   const found = await accounts.findAccounts({ name, externalId })
   return ok(
     listOf(

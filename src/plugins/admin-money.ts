@@ -1,14 +1,13 @@
 // Money over HTTP: top-ups and adjustments, and what the ledger knows of an account. The ledger keeps the promises.
 
 import { z } from '../config/schema.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Exchange, Route } from '../exchange.ts'
+import type { Gateway } from '../plugin.ts'
 import { parseFields } from '../http/fields.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import { pageQuery, parsePage } from '../http/page.ts'
+import { pageQuery, parsePage, single } from '../http/page.ts'
 import { newId } from '../ids.ts'
 import { isTransactionId } from '../ledger/journal.ts'
-import type { Route } from '../plugin.ts'
 import { printable } from './admin-body.ts'
 import { idOf, ok, route } from './admin-route.ts'
 import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
@@ -63,8 +62,8 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       'GET',
       'audit',
       async (x) => {
-        const account = x.query.get('account')
-        const ref = account === null ? undefined : (await accounts.getAccount(account)).ref
+        const account = single(x.query, 'account')
+        const ref = account === undefined ? undefined : (await accounts.getAccount(account)).ref
         return ok(await ledger.audit(ref))
       },
       ['account'],

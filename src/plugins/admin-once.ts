@@ -4,10 +4,9 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Answer, Exchange } from '../exchange.ts'
+import type { Gateway } from '../plugin.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import type { Answer } from '../plugin.ts'
 
 export interface Creation<Seed> {
   readonly seed: Seed

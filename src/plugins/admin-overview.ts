@@ -1,9 +1,9 @@
 // What is configured, over HTTP, without secrets: models with their targets, and the whole effective configuration.
 
 import type { Model, Price, Target } from '../config/config.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Gateway } from '../plugin.ts'
 import { listOf } from '../http/page.ts'
-import type { Route } from '../plugin.ts'
+import type { Route } from '../exchange.ts'
 import { ok, route } from './admin-route.ts'
 
 export function overviewRoutes({ config, effective }: Gateway): readonly Route[] {

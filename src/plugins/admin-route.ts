@@ -1,7 +1,6 @@
 // What the routes of the admin API have in common.
 
-import type { Exchange } from '../exchange.ts'
-import type { Answer, Route } from '../plugin.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
 
 export type Serve = (x: Exchange) => Promise<Answer>
 

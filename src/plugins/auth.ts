@@ -3,12 +3,11 @@
 // of a known key are counted by key: who is refused without end is refused before a body is read.
 
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Exchange, Route, Scope } from '../exchange.ts'
+import type { Gateway, Hooks, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json-scan.ts'
 import { hmacKey, parseKey } from '../ledger/api-key.ts'
 import type { Identity } from '../ledger/door.ts'
-import type { Hooks, Plugin, Route, Scope } from '../plugin.ts'
 import { createAllowance, createGuard } from '../rate.ts'
 import type { Allowance, Guard } from '../rate.ts'
 import { secret, z } from '../config/schema.ts'
@@ -67,8 +66,8 @@ function hooksOf(x: Exchange, door: Door): Hooks {
     if (!x.caller) throw new GatewayError('missing_api_key')
     identity ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
     x.caller.proof = identity
-    const { keyId, accountId, plan, models } = await identity
-    Object.assign(x.caller, { keyId, accountId, plan, models })
+    const { keyId, accountId, plan, models, tokensPerMinute } = await identity
+    Object.assign(x.caller, { keyId, accountId, plan, models, tokensPerMinute })
   }
   return {
     check() {

@@ -2,11 +2,11 @@
 
 import { refOf } from '../caller.ts'
 import { z } from '../config/schema.ts'
-import type { Exchange } from '../exchange.ts'
+import type { Exchange, Route } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
 import { parseUsageQuery, usageQuery } from '../http/usage-query.ts'
 import { isTransactionId } from '../ledger/journal.ts'
-import type { Plugin, Route } from '../plugin.ts'
+import type { Plugin } from '../plugin.ts'
 
 const schema = z.strictObject({})
 

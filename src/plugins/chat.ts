@@ -1,16 +1,15 @@
 // Stateless chat and the other metered endpoints of OpenAI's API: parses what is asked before anything is held, then
 // hands over to a generation.
 
-import type { Exchange } from '../exchange.ts'
+import type { Exchange, Route } from '../exchange.ts'
 import { GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Gateway, Hooks, Plugin } from '../plugin.ts'
 import { z } from '../config/schema.ts'
 import { endpoints } from '../chat/endpoints.ts'
 import type { EndpointRow } from '../chat/endpoints.ts'
 import { generate } from '../chat/generation.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
-import type { Hooks, Plugin, Route } from '../plugin.ts'
 
 const schema = z.strictObject({})
 

@@ -1,8 +1,8 @@
 // Lets web pages of the configured origins read answers. Off (OPTIONS is 405) until an origin is listed.
 
 import { z } from '../config/schema.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Plugin, Route } from '../plugin.ts'
+import type { Exchange, Route } from '../exchange.ts'
+import type { Plugin } from '../plugin.ts'
 
 const schema = z.strictObject({
   origins: z

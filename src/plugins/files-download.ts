@@ -7,11 +7,19 @@ import { objectName } from '../files/file-row.ts'
 import type { FileRow } from '../files/file-row.ts'
 import { filesPath } from '../files/shelf.ts'
 import type { Shelf } from '../files/shelf.ts'
-import type { Gateway } from '../gateway.ts'
-import type { Answer, Route } from '../plugin.ts'
-import type { FilesConfig } from './files.ts'
+import type { Gateway } from '../plugin.ts'
+import type { Answer, Route } from '../exchange.ts'
 
-export function downloadRoute({ store }: Gateway, shelf: Shelf, config: FilesConfig): Route {
+/** Of large files to the store. */
+export interface Redirects {
+  readonly redirect: 'never' | 'presigned'
+  /** Bytes. */
+  readonly redirect_above: number
+  /** ms. */
+  readonly redirect_expires: number
+}
+
+export function downloadRoute({ store }: Gateway, shelf: Shelf, config: Redirects): Route {
   const isRedirected = ({ bytes }: FileRow, { hasBody }: Download) =>
     hasBody && config.redirect === 'presigned' && bytes > config.redirect_above
   return {

@@ -6,7 +6,7 @@ import { toFileObject } from '../files/file-row.ts'
 import type { FileBook } from '../files/files.ts'
 import { filesPath } from '../files/shelf.ts'
 import { pageQuery, parseIdPage } from '../http/page.ts'
-import type { Route } from '../plugin.ts'
+import type { Route } from '../exchange.ts'
 
 export function resourceRoutes(book: FileBook): readonly Route[] {
   const route = (

@@ -1,17 +1,21 @@
 // POST /api/files/upload: one file by multipart/form-data, stored as it comes.
 
 import { refOf } from '../caller.ts'
-import type { Exchange } from '../exchange.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
 import { toFileObject } from '../files/file-row.ts'
 import type { FileRow } from '../files/file-row.ts'
 import { quotaOf } from '../files/quota.ts'
 import { filesPath } from '../files/shelf.ts'
 import type { Shelf } from '../files/shelf.ts'
-import type { Gateway } from '../gateway.ts'
-import type { Answer, Route } from '../plugin.ts'
-import type { FilesConfig } from './files.ts'
+import type { Gateway } from '../plugin.ts'
 
-export function uploadRoute(gateway: Gateway, shelf: Shelf, config: FilesConfig): Route {
+export interface Uploads {
+  readonly max_bytes: number
+  /** Content types, `image/*` and such among them. */
+  readonly allow: readonly string[]
+}
+
+export function uploadRoute(gateway: Gateway, shelf: Shelf, config: Uploads): Route {
   const { metrics } = gateway
   const { limits } = gateway.config
   const receive = (x: Exchange) => {

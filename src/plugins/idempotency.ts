@@ -7,11 +7,11 @@ import { claimLeaseMs, createClaims } from '../claims.ts'
 import type { Found, KeyPlace, Try } from '../claims.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
+import type { Answer, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { sha256InTurns } from '../http/digest.ts'
 import { idempotencyKey } from '../http/idempotency-key.ts'
-import type { Answer, Hooks, Plugin } from '../plugin.ts'
+import type { Hooks, Plugin } from '../plugin.ts'
 
 const schema = z.strictObject({})
 

@@ -4,14 +4,13 @@
 import { duration, z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange, Outcome, Want } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Exchange, Outcome, Route, Want } from '../exchange.ts'
+import type { Gateway, Hooks, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import type { Ending } from '../ledger/ending.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Tokens } from '../ledger/price.ts'
-import type { Hooks, Plugin, Route } from '../plugin.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter, Used } from '../backend/usage.ts'
 
@@ -163,6 +162,11 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   const asked = `The request may take more than ${limit} tokens a minute, which is the limit.`
   if (bound !== undefined && most >= 1) {
     return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
+  }
+  if (choices > 1 && promptTokens < limit) {
+    // Several prompts are as many choices.
+    const param = prompt === 'messages' ? 'n' : prompt
+    return { param, message: `${asked} Ask for fewer than ${choices} choices.` }
   }
   const counts = `"${prompt}" counts as ${promptTokens} tokens. Shorten it.`
   return { param: prompt, message: `${asked} ${counts}` }

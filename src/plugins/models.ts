@@ -2,10 +2,9 @@
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Answer, Exchange } from '../exchange.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
 import { mayUse } from '../model-access.ts'
-import type { Answer, Plugin } from '../plugin.ts'
 
 const schema = z.strictObject({})
 

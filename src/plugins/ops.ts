@@ -3,9 +3,8 @@
 
 import { z } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
-import type { Exchange, Outcome } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
-import type { Answer, Plugin, Route } from '../plugin.ts'
+import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../scripts.ts'
 
 const schema = z.strictObject({})

@@ -2,7 +2,7 @@
 
 import { refOf } from '../caller.ts'
 import { pageQuery, parseIdPage } from '../http/page.ts'
-import type { Route } from '../plugin.ts'
+import type { Route } from '../exchange.ts'
 import type { MessageBook } from '../sessions/messages.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { Place } from '../sessions/stream-rows.ts'

@@ -2,10 +2,9 @@
 
 import type { Config, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { Caller, Exchange } from '../exchange.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Answer, Caller, Exchange, Route } from '../exchange.ts'
+import type { Gateway } from '../plugin.ts'
 import { mayUse } from '../model-access.ts'
-import type { Answer, Route } from '../plugin.ts'
 import { sessionsPath } from '../sessions/streams.ts'
 
 /** `path` is below that of sessions; a body is read where `maxBytes` is given. */

@@ -5,11 +5,10 @@ import type { Redis } from 'ioredis'
 import { refOf } from '../caller.ts'
 import type { ChatRequest } from '../chat/request.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
+import type { Answer, Exchange, Route, Run } from '../exchange.ts'
 import { quotaOf } from '../files/quota.ts'
 import type { Quota } from '../files/quota.ts'
-import type { Gateway } from '../gateway.ts'
-import type { Answer, Hooks, Route, Run } from '../plugin.ts'
+import type { Gateway, Hooks } from '../plugin.ts'
 import type { Room } from '../room.ts'
 import { readContext } from '../sessions/context.ts'
 import type { Context } from '../sessions/context.ts'
@@ -118,7 +117,8 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Send
   const model = modelOf(gateway, send.model ?? context.model, x.caller)
   const hold = x.id.slice('req_'.length)
   const { jsonMessageBytes: inlineBytes } = gateway.config.limits
-  const tokensPerMinute = gateway.ledger.planOf(ref)?.tokensPerMinute
+  const { tokensPerMinute: ofPlan = Infinity } = gateway.ledger.planOf(ref) ?? {}
+  const tokensPerMinute = Math.min(ofPlan, x.caller?.tokensPerMinute ?? Infinity)
   const asked = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, ...prepared } = await prepare(asked)
   const { request, draft, stored } = prepared

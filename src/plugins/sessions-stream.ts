@@ -2,8 +2,7 @@
 
 import { refOf } from '../caller.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Answer, Route } from '../plugin.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
 import { toPublic } from '../sessions/message.ts'
 import type { SessionBook } from '../sessions/sessions.ts'
 import type { Streams } from '../sessions/streams.ts'

@@ -2,8 +2,7 @@
 
 import { bytes, duration, z } from '../config/schema.ts'
 import { createPlaces } from '../files/places.ts'
-import type { Gateway } from '../gateway.ts'
-import type { Plugin } from '../plugin.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
 import { createRoom } from '../room.ts'
 import { createScripts } from '../scripts.ts'
 import { Generations } from '../sessions/generations.ts'

@@ -3,7 +3,7 @@
 
 import { plain } from '../chat/frames.ts'
 import type { Grammar } from '../chat/frames.ts'
-import type { SseEvent } from '../plugin.ts'
+import type { SseEvent } from '../exchange.ts'
 
 /** Each frame has an id, by which a reader goes on where it was. */
 export class Numbered implements Grammar {

@@ -53,7 +53,7 @@ export interface PrepareOptions {
   readonly ref: string
   /** All files and images of a request together. */
   readonly inlineBytes: number
-  /** The plan's limit of tokens a minute: a longer history could never pass it. */
+  /** The lower limit of plan and key: a longer history could never pass it. */
   readonly tokensPerMinute?: number | undefined
   /** Of the files that are named; undefined where there is no store. */
   readonly files?: ReadonlyMap<string, FileRow> | undefined

@@ -3,7 +3,7 @@
 // An owner that Redis no longer takes for one stops its backend and breaks its readers off. What Redis forgot is given to it
 // again; with its session gone, too, readers here are all that is left.
 
-import type { SseEvent } from '../plugin.ts'
+import type { SseEvent } from '../exchange.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import { Assembly } from './assembly.ts'
 import { Numbered, frameBehind, startOf } from './frames.ts'

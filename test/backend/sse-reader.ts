@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { SseReader } from '../../src/backend/sse-reader.ts'
 import type { GatewayError } from '../../src/errors.ts'
-import type { SseEvent } from '../../src/plugin.ts'
+import type { SseEvent } from '../../src/exchange.ts'
 import { bodyOf } from '../fixtures/sse-events.ts'
 
 function read(chunks: readonly (string | Buffer)[], maxBytes = 1 << 20): SseEvent[] {

@@ -43,6 +43,21 @@ t.test('what is given on the command line needs no file', async (t) => {
   }
 })
 
+t.test('a token that no header can carry is said to be at fault, not the gateway', async (t) => {
+  const admin = 'http://10.0.0.1:9090'
+  // As a mounted secret has it.
+  t.equal(await found({ admin }, { TOLLGATE_ADMIN_TOKEN: 'e\n' }), `${admin} e`)
+  const empty = join(t.testdir({ token: '\n' }), 'token')
+  const faulty = { exitCode: 77, message: /The admin token/ }
+  for (const [option, value] of [
+    ['token', 'a\nb'],
+    ['token', 'ä'],
+    ['token-file', empty],
+  ] as const) {
+    await t.rejects(findGateway(call({ admin, [option]: value })), faulty)
+  }
+})
+
 t.test('else the file says it, in each of its notations', async (t) => {
   const listens: readonly (readonly [string, string])[] = [
     ['9191', 'http://127.0.0.1:9191'],

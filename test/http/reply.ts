@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { GatewayError } from '../../src/errors.ts'
 import type { ErrorCode, ErrorDetails } from '../../src/errors.ts'
 import { hasLeft, openStream, rawRefusal, sendAnswer, sendError } from '../../src/http/reply.ts'
-import type { Answer } from '../../src/plugin.ts'
+import type { Answer } from '../../src/exchange.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 

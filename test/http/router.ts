@@ -1,7 +1,7 @@
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { createRouter } from '../../src/http/router.ts'
-import type { Route } from '../../src/plugin.ts'
+import type { Route } from '../../src/exchange.ts'
 
 const route = (method: Route['method'], path: string): Route => ({
   method,

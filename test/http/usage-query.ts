@@ -25,6 +25,8 @@ t.test('nonsense is refused with its name', async (t) => {
     ['from=', 'from'],
     ['from=999999999999', 'from'],
     ['from=20&to=10', 'from'],
+    ['from=10&from=20&to=30', 'from'],
+    ['bucket=day&bucket=hour', 'bucket'],
     ['bucket=week', 'bucket'],
     ['group_by=account', 'group_by'],
   ]

@@ -84,6 +84,9 @@ t.test('what can never pass is 400, with what to do', async (t) => {
   t.equal(fits.status, 200, await fits.text())
   const choices = { ...hello, n: 2, max_completion_tokens: 1000 }
   t.match(await refused(choices), { ...never, param: 'max_completion_tokens' })
+  const fewer = { ...never, param: 'n', message: /fewer than \d+ choices/ }
+  t.match(await refused({ ...hello, n: 200 }), fewer)
+  t.match(await refused({ ...hello, n: 1024, max_tokens: 1, user: words(500) }), fewer)
   t.equal(backend.requests.length, 1)
 })
 
@@ -118,4 +121,19 @@ t.test('a session is lowered in the same way, and keeps to a history that fits',
   const sent = await say('and now?')
   t.equal(sent.messages.length, 1, 'what does not fit is left out')
   t.ok(sent.max_tokens < 2000)
+})
+
+t.test("a session's history fits the limit of the key, too", async (t) => {
+  const { backend, gateway } = await start(t)
+  const { id, key } = await gateway.account(1_000_000, { plan: 'wide' })
+  const { key: narrow } = await gateway.keyFor(id, { limits: { tokens_per_minute: 500 } })
+  const session = `/api/chat/sessions/${await chatOf(t, gateway, { id, key }).session()}/messages`
+  const say = async (caller: string, content: string) => {
+    const answer = await gateway.call(session, caller, { content, stream: false })
+    t.equal(answer.status, 200, await answer.text())
+    return jsonOf(backend.requests.at(-1)).messages.length
+  }
+  await say(key, words(600))
+  t.equal(await say(narrow, 'and now?'), 1, 'what does not fit is left out')
+  t.equal(await say(key, 'and now?'), 5)
 })

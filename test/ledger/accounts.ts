@@ -72,6 +72,31 @@ t.test(
   },
 )
 
+t.test('a name that was given up goes to one of those who ask at once', async (t) => {
+  const { accounts } = await start(t)
+  const names = { name: 'a', externalId: 'cus_1' }
+  const { account } = await accounts.createAccount(names)
+  await accounts.setAccount('a', { name: 'b', externalId: null })
+  const asking = Array.from({ length: 10 }, () => accounts.createAccount(names))
+  const made = (await Promise.allSettled(asking)).filter(({ status }) => status === 'fulfilled')
+  t.equal(made.length, 1)
+  await accounts.setAccount(account.id, { name: 'c' })
+  // One that comes back for it is no exception.
+  const back = accounts.setAccount(account.id, { name: 'b' })
+  await Promise.allSettled([back, accounts.createAccount({ name: 'b' })])
+  const { data } = await accounts.listAccounts({ ...upwards, limit: 100 })
+  t.equal(data.filter(({ name }) => name === 'b').length, 1)
+})
+
+t.test('who is refused for one of its names leaves the other one free', async (t) => {
+  const { accounts } = await start(t)
+  await accounts.createAccount({ name: 'a', externalId: 'cus_1' })
+  const taken = { code: 'invalid_parameter', param: 'external_id' }
+  await t.rejects(accounts.createAccount({ name: 'b', externalId: 'cus_1' }), taken)
+  const { account } = await accounts.createAccount({ name: 'b', externalId: 'cus_2' })
+  t.equal((await accounts.getAccount('b')).account.id, account.id)
+})
+
 t.test('two that had one name before names were claimed are refused, not guessed', async (t) => {
   const { accounts, redis } = await start(t)
   const [one, two] = [

@@ -37,3 +37,22 @@ t.test('the list is newest first and can be paged', async (t) => {
     body: refusal('invalid_parameter', 'limit'),
   })
 })
+
+t.test('a filter finds the one account, and is given once', async (t) => {
+  const { call } = await startAdmin(t)
+  for (const name of ['a', 'b']) await call('POST accounts', { name, external_id: `cus_${name}` })
+  const found = async (query: string) =>
+    (await call(`GET accounts?${query}`)).body.data.map(({ name }) => name)
+  t.strictSame(await found('external_id=cus_a'), ['a'])
+  t.strictSame(await found('name=b'), ['b'])
+  t.strictSame(await found('name=b&external_id=cus_a'), [])
+  // Whichever of them was meant, a script tops up what it gets.
+  for (const query of ['external_id=cus_a&external_id=cus_b', 'external_id=']) {
+    t.match(await call(`GET accounts?${query}`), {
+      status: 400,
+      body: refusal('invalid_parameter', 'external_id'),
+    })
+  }
+  const twice = { status: 400, body: refusal('invalid_parameter', 'account') }
+  t.match(await call('GET audit?account=a&account=b'), twice)
+})

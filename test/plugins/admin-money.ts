@@ -59,6 +59,8 @@ t.test('one Idempotency-Key on a top-up and an adjustment: each is made, once', 
   }
   t.match((await call('GET accounts/a/balance')).body, { available: 995 })
   t.match((await call('GET accounts/a/transactions')).body.data, [{ amount: -5 }, { amount: 1000 }])
+  const malformed = { status: 400, body: refusal('invalid_parameter', 'after') }
+  t.match(await call('GET accounts/a/transactions?after=nonsense'), malformed)
 })
 
 t.test('a top-up with one Idempotency-Key is made once, with another body refused', async (t) => {

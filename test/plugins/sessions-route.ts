@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Exchange } from '../../src/exchange.ts'
-import type { Gateway } from '../../src/gateway.ts'
+import type { Gateway } from '../../src/plugin.ts'
 import { idsOf, modelOf, route } from '../../src/plugins/sessions-route.ts'
 
 const asked = (fields: Partial<Exchange>) => fields as Exchange

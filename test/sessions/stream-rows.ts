@@ -183,6 +183,25 @@ t.test(
   },
 )
 
+t.test('what is left of a forgotten stream is not there twice', async (t) => {
+  const { redis, ref, rows, start } = await openStreams(t)
+  for (const isEnd of [false, true]) {
+    const owned = await start()
+    const { message, session } = owned
+    const [one = '', two = '', three = ''] = framesOf(message, ['1', '2', '3'])
+    for (const [first, text] of [one, two, three].entries()) {
+      await rows.append(owned, { first, count: 1, text })
+    }
+    const count = await redis.hget(keys.session(ref, session), 'messages')
+    await redis.del(keys.stream(ref, message), keys.messages(ref, session))
+    const again = { first: 0, count: 2, text: one + two }
+    const told = isEnd ? rows.finish(owned, again, done(message)) : rows.append(owned, again)
+    t.match(await told, { word: 'ok' })
+    t.equal((await rows.frames(owned, 0))?.text, one + two)
+    t.equal(await redis.hget(keys.session(ref, session), 'messages'), count, 'its id was there')
+  }
+})
+
 t.test(
   'one that others have ended, and whose frames are gone since, is not begun anew',
   async (t) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import tempfile
 import threading
@@ -11,7 +12,9 @@ import unittest
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import certifi
 import httpx
 import transport
 from transport import DONE, event
@@ -24,6 +27,7 @@ from tollgate_gateway import (
     Tollgate,
     TollgateError,
 )
+from tollgate_gateway._http import _trusted
 
 FILE = {"id": "file_1", "bytes": 5}
 
@@ -211,6 +215,18 @@ class Keys(unittest.TestCase):
         ):
             with self.assertRaises(TollgateError):
                 Tollgate("tg_live_secret", url)
+
+
+class Certificates(unittest.TestCase):
+    def test_are_read_again_when_they_have_changed(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "ca.pem")
+            path.write_bytes(Path(certifi.where()).read_bytes())
+            with mock.patch.dict(os.environ, {"SSL_CERT_FILE": str(path)}):
+                before = _trusted()
+                self.assertIs(_trusted(), before)
+                os.utime(path, ns=(1, 1))
+                self.assertIsNot(_trusted(), before)
 
 
 class Texts(unittest.TestCase):

@@ -2,7 +2,8 @@
 -- KEYS: account, holds, open, journal, key
 -- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
--- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status
+-- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
+--          the key's own limit of tokens a minute (-1 = none)
 --      | again, now, reaped | <error code>, now, reaped, account id, key id (both not for an unknown key)
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
@@ -24,5 +25,5 @@ if reap.more and is_operator then return { 'again', now, #reap.charges } end
 return {
   'ok', now, #reap.charges, account.id, account.name, account.plan, key.id or '', key.models,
   int(account.granted), int(account.spent), int(account.reserved), int(account.owed),
-  account.status or '',
+  account.status or '', key.tpm or -1,
 }

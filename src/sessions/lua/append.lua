@@ -19,7 +19,7 @@ if not owner then
   local word = why_gone(session, messages, message)
   if word then return { word, now } end
   if first > 0 and anew ~= '1' then return { 'behind', now, 0 } end
-  begin_anew(stream, session, hold)
+  begin_anew(stream, frames, session, hold)
   owner = hold
 end
 if owner ~= hold or ended then return { 'lost', now } end

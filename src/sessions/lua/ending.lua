@@ -17,9 +17,9 @@ local function end_message(session, ids, messages, storage, message, row, second
   local more = 0
   if not before then
     -- Redis has forgotten it: what its owner has of it is all that is known.
-    call('ZADD', ids, 0, message)
+    local added = call('ZADD', ids, 0, message)
     local greatest = last and last > message and last or message
-    call('HSET', session, 'messages', int(number(count) + 1), 'last', greatest)
+    call('HSET', session, 'messages', int(number(count) + added), 'last', greatest)
     more = MESSAGE_BYTES
   end
   call('HSET', messages, message, row)

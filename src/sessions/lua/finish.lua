@@ -15,7 +15,8 @@ local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'bytes', 'counted')
 local owner, ended, next_seq, lost, bytes, counted = unpack(found)
 local after = first + count
-if not owner then
+local is_forgotten = not owner
+if is_forgotten then
   local word = why_gone(session, messages, message)
   if word then return { word, now } end
   owner = hold
@@ -25,7 +26,7 @@ if owner ~= hold then return { 'lost', now } end
 if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end
 if number(next_seq) ~= first and anew ~= '1' then return { 'behind', now, number(next_seq) } end
 
-if anew == '1' then
+if anew == '1' or is_forgotten then
   call('DEL', frames)
   bytes = 0
 end

@@ -9,8 +9,9 @@ local function why_gone(session, messages, message)
   if row and not string.find(row, '"status":"in_progress"', 1, true) then return 'lost' end
 end
 
--- It goes with its session, like the one that was forgotten.
-local function begin_anew(stream, session, hold)
+-- It goes with its session, like the one that was forgotten. Frames that are left of that one would be there twice.
+local function begin_anew(stream, frames, session, hold)
+  call('DEL', frames)
   call('HSET', stream, 'hold', hold)
   local left_ms = call('PTTL', session)
   if left_ms > 0 then call('PEXPIRE', stream, int(left_ms)) end

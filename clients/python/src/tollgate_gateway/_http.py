@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 import httpx
 
@@ -36,14 +36,25 @@ _END_SECONDS = 0.2
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
+_Place = tuple[Optional[str], Optional[int]]
+
+
 @lru_cache(maxsize=2)
-def _certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+def _certificates(_file: _Place, _folder: _Place) -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
 def _trusted() -> ssl.SSLContext:
-    """Read once: it takes 20 ms, as long as the environment names the same certificates."""
-    return _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    """Read once, for it takes 20 ms: as long as the environment names the same certificates, and they stay as they are."""
+    return _certificates(_place("SSL_CERT_FILE"), _place("SSL_CERT_DIR"))
+
+
+def _place(variable: str) -> _Place:
+    path = os.environ.get(variable)
+    try:
+        return path, os.stat(path).st_mtime_ns if path else None
+    except OSError:
+        return path, None
 
 
 class Answer:
