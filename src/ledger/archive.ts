@@ -8,6 +8,7 @@ import type { ObjectStore } from '../store/store.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from '../scripts.ts'
+import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface Archive extends OldEntries {
@@ -32,7 +33,7 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
     const last = chosen.at(-1)
     if (!first || !last) return 0
     const args = [first[0], last[0], `${chosen.length}`]
-    const reply = await scripts.run('trim', [keys.account(ref), key], args)
+    const reply = await scripts.run('trim', accountKeys(ref), args)
     // Another gateway was quicker; the next round starts from what it left.
     return reply.word === 'ok' ? numberAt(reply, 2) : chosen.length
   }

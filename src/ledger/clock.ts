@@ -1,11 +1,8 @@
 // Two clocks: Redis' time as far as it is known here, and the time during which Redis was seen to answer.
 
-export const hourMs = 3_600_000
-
 /** Redis' time: this machine's, corrected by what the replies say. */
 export interface RedisClock {
   now(): number
-  hour(): number
   learn(nowMs: number): void
 }
 
@@ -13,7 +10,6 @@ export function createRedisClock(now: () => number = Date.now): RedisClock {
   let offsetMs = 0
   return {
     now: () => now() + offsetMs,
-    hour: () => Math.floor((now() + offsetMs) / hourMs),
     learn(nowMs) {
       offsetMs = nowMs - now()
     },

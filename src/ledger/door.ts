@@ -1,5 +1,5 @@
-// The two scripts that a request waits for, identify and admit, asked again until they have the keys, the plan and
-// the reaping they need. What they refuse is thrown as the error of that code; anything unclear is ledger_unavailable.
+// The two scripts that a request waits for, identify and admit, asked again until they have the plan and the reaping
+// they need. What they refuse is thrown as the error of that code; anything unclear is ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError, errorTable } from '../errors.ts'
@@ -7,14 +7,13 @@ import type { ErrorCode, ErrorDetails, RefusedCaller } from '../errors.ts'
 import type { Headers } from '../http/headers.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import { keys } from '../redis.ts'
-import type { RedisClock } from './clock.ts'
 import { Hold } from './hold.ts'
 import type { HoldFields } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import { limitError, limitsOf, planArgument } from './limits.ts'
-import { hourOfHold, moneyKeys } from './orders.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
 import { numberAt, textAt, unavailable } from '../scripts.ts'
+import { accountKeys } from './library.ts'
 import type { LedgerScript, LedgerScripts } from './library.ts'
 import type { Reply } from '../scripts.ts'
 
@@ -68,7 +67,6 @@ export interface HoldMeta {
 
 export interface DoorOptions {
   readonly scripts: LedgerScripts
-  readonly clock: RedisClock
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
   readonly onReaped: (count: number) => void
@@ -80,14 +78,12 @@ interface Question {
   readonly script: LedgerScript
   readonly ref: string
   readonly hmac: string
-  readonly holdId?: string
   /** The script's ARGV after the first. */
   readonly args: () => readonly string[]
 }
 
 /** Each `again` has reaped 100 holds. */
 const maxRounds = 120
-const askAgain = new Set(['clock', 'hours', 'plan', 'again'])
 
 export class Door {
   readonly #options: DoorOptions
@@ -121,7 +117,7 @@ export class Door {
     const sizes = `${holdId} ${amount(want)} ${amount(min)} ${wanted} ${fewest}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
-    const question = { script: 'admit', ref, hmac, holdId, args } as const
+    const question = { script: 'admit', ref, hmac, args } as const
     const first = await this.#ask(question)
     const reply = mayBeLate(first) ? await this.#ask(question) : first
     if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
@@ -145,7 +141,7 @@ export class Door {
     const { id, ref, hmac, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0`
     const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
-    const reply = await this.#ask({ script: 'admit', ref, hmac, holdId: id, args })
+    const reply = await this.#ask({ script: 'admit', ref, hmac, args })
     if (reply.word === 'account_suspended') hold.stop('account_suspended')
     if (reply.word !== 'ok') return false
     hold.reopened(numberAt(reply, 7) + numberAt(reply, 8))
@@ -162,22 +158,14 @@ export class Door {
     return identity
   }
 
-  async #ask({ script, ref, hmac, holdId, args }: Question): Promise<Reply> {
-    const { scripts, clock, leaseMs, onReaped } = this.#options
-    const hours = new Set(holdId ? [hourOfHold(holdId)] : [])
+  async #ask({ script, ref, hmac, args }: Question): Promise<Reply> {
+    const { scripts, leaseMs, onReaped } = this.#options
+    const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
-      const hour = clock.hour()
-      const settled = [...hours.add(hour).add(hour - 1)]
-      const names = moneyKeys(ref, hmac, hour)
-      for (const one of settled) names.push(keys.settled(ref, one))
-      const times = `${hour} ${leaseMs} ${settled.join(' ')}`
-      const reply = await scripts.run(script, names, [times, ...args()])
+      const reply = await scripts.run(script, names, [`${leaseMs}`, ...args()])
       if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
-      if (!askAgain.has(reply.word)) return reply
       if (reply.word === 'plan') this.#guesses.set(ref, textAt(reply, 2))
-      if (reply.word === 'hours') {
-        for (const missing of reply.values.slice(2)) hours.add(Number(missing))
-      }
+      else if (reply.word !== 'again') return reply
     }
     throw unavailable(new Error('A script asked for more too often'))
   }

@@ -2,8 +2,8 @@
 // A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left.
 
 import type { Hold } from './hold.ts'
-import { keys } from '../redis.ts'
 import { textAt } from '../scripts.ts'
+import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface LeasesOptions {
@@ -75,8 +75,8 @@ export class Leases {
 
   async #renewSome(ref: string, some: readonly Hold[]): Promise<readonly Hold[]> {
     const { scripts, leaseMs } = this.#options
-    const names = [keys.account(ref), keys.holds(ref), keys.open(ref)]
-    const reply = await scripts.run('checkpoint', names, [`${leaseMs}`, ...some.map(progressOf)])
+    const args = [`${leaseMs}`, ...some.map(progressOf)]
+    const reply = await scripts.run('checkpoint', accountKeys(ref), args)
     const isSuspended = textAt(reply, 2) === 'suspended'
     return some.filter((hold, i) => {
       if (!this.#holds.has(hold.id)) return false

@@ -86,7 +86,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   })
   const debtors = createDebtors(link.client)
   const outbox = new Outbox({
-    send: (order) => sendOrder(scripts, clock, order),
+    send: (order) => sendOrder(scripts, order),
     isUp: () => link.up,
     connected,
     spool,
@@ -95,7 +95,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     onProblem: (message, cause) => events.problem?.(message, cause),
   })
   const onReaped = (count: number) => events.reaped?.(count)
-  const door = new Door({ scripts, clock, leaseMs, plans, onReaped, onOwing: debtors.note })
+  const door = new Door({ scripts, leaseMs, plans, onReaped, onOwing: debtors.note })
   const archive = store && createArchive({ redis: link.client, scripts, store })
   return {
     link,

@@ -1,5 +1,6 @@
 // The Lua scripts that move money, as scripts.ts loads them.
 
+import { keys } from '../redis.ts'
 import type { ScriptLibrary, Scripts } from '../scripts.ts'
 
 export const ledgerScripts = {
@@ -16,3 +17,11 @@ export const ledgerScripts = {
 
 export type LedgerScript = keyof typeof ledgerScripts.scripts
 export type LedgerScripts = Scripts<LedgerScript>
+
+/** What each of them declares first. The keys of an hour they derive: which one it is, only Redis knows. */
+export const accountKeys = (ref: string): readonly string[] => [
+  keys.account(ref),
+  keys.holds(ref),
+  keys.open(ref),
+  keys.journal(ref),
+]

@@ -1,7 +1,6 @@
 // Top-ups and adjustments: once an id, within what can be counted, never below what is held.
 
 import t from 'tap'
-import { createRedisClock } from '../../src/ledger/clock.ts'
 import { sendOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/scripts.ts'
@@ -82,16 +81,11 @@ t.test('credits', async (t) => {
 
   t.test('one that is a day old and left no trace is not made', async (t) => {
     const caller = await makeAccount(link)
-    const clock = createRedisClock()
-    const scripts = createScripts({
-      library: ledgerScripts,
-      link,
-      onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
-    })
+    const scripts = createScripts({ library: ledgerScripts, link })
     const wanted = { ref: caller.ref, idempotencyId: 'i', amount: 5, type: 'topup' } as const
     const madeHoursAgo = (hours: number) => creditOrder(wanted, Date.now() - hours * 3_600_000)
-    t.equal((await sendOrder(scripts, clock, madeHoursAgo(25))).word, 'late')
-    t.equal((await sendOrder(scripts, clock, madeHoursAgo(23))).word, 'ok')
+    t.equal((await sendOrder(scripts, madeHoursAgo(25))).word, 'late')
+    t.equal((await sendOrder(scripts, madeHoursAgo(23))).word, 'ok')
     t.match(await ledger.balance(caller.ref), { granted: 5 })
   })
 

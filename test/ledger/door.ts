@@ -3,9 +3,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
 import { Door } from '../../src/ledger/door.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
+import { hourOfHold } from '../../src/ledger/orders.ts'
 import { createScripts } from '../../src/scripts.ts'
 import { keys } from '../../src/redis.ts'
 import {
@@ -24,8 +24,10 @@ import { until } from '../fixtures/until.ts'
 const server = await startRedis(t)
 const soon = () => Math.floor(Date.now() / 1000) + 60
 const past = () => Math.floor(Date.now() / 1000) - 1
+const hourMs = 3_600_000
+const holdIdOf = (ms: number) => `${ms.toString(16).padStart(12, '0')}${newHoldId().slice(12)}`
 
-async function open(plans: Record<string, Partial<Plan>> = {}, now?: () => number) {
+async function open(plans: Record<string, Partial<Plan>> = {}) {
   const link = await connectLink(t, server.socket)
   const all = Object.entries(plans).map(
     ([name, plan]) => [name, { ...unlimited, name, ...plan }] as const,
@@ -33,7 +35,6 @@ async function open(plans: Record<string, Partial<Plan>> = {}, now?: () => numbe
   const ledger = await openLedger(t, {
     link,
     plans: () => new Map([['default', unlimited], ...all]),
-    now,
   })
   return { link, ledger }
 }
@@ -109,19 +110,34 @@ t.test(
   },
 )
 
-t.test("a clock that is hours off finds Redis' hour", async (t) => {
-  const before = Math.floor(Date.now() / hourMs)
-  const { link, ledger } = await open({}, () => Date.now() - 5 * hourMs)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
-  const hold = await ledger.admit(request(caller, 10))
-  t.match(await ledger.settle(hold, { charge: 5, prompt: 1, cached: 0, completion: 1 }), {
-    charge: 5,
-    isWaiting: false,
+for (const hoursOff of [-5, 5]) {
+  t.test(`a clock ${hoursOff} hours off charges into Redis' hour, in two flights`, async (t) => {
+    const link = await connectLink(t, server.socket)
+    const now = () => Date.now() + hoursOff * hourMs
+    const flights: string[] = []
+    const events = { command: (script: string) => void flights.push(script) }
+    const ledger = await openLedger(t, { link, now, events })
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 100)
+    flights.length = 0
+    const before = Math.floor(Date.now() / hourMs)
+    const hold = await ledger.admit(request(caller, 10, { holdId: holdIdOf(now()) }))
+    t.match(await ledger.settle(hold, used(5)), { charge: 5, isWaiting: false })
+    t.same(flights, ['admit', 'settle'])
+    const { ref } = caller
+    const sums = (await link.client.keys(`{${ref}}:usage:*`)).sort()
+    const hours = [before, Math.floor(Date.now() / hourMs)]
+    const expected = hours.map((hour) => [
+      keys.usageDay(ref, Math.floor(hour / 24)),
+      keys.usageHour(ref, hour),
+    ])
+    t.ok(
+      expected.some((names) => names.join() === sums.join()),
+      sums.join(),
+    )
+    t.equal(await link.client.hget(keys.settled(ref, hourOfHold(hold.id)), hold.id), 's 5 0')
   })
-  const hours = [before, Math.floor(Date.now() / hourMs)]
-  t.ok(await link.client.exists(hours.map((hour) => keys.usageHour(caller.ref, hour))))
-})
+}
 
 t.test(
   'hundreds of expired holds, hours old, are reaped while a request asks for their money',
@@ -129,17 +145,11 @@ t.test(
     const { link } = await open()
     const leaseMs = 1
     await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
-    const clock = createRedisClock()
     let reaped = 0
-    const scripts = createScripts({
-      library: ledgerScripts,
-      link,
-      onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
-    })
+    const scripts = createScripts({ library: ledgerScripts, link })
     const plans = () => new Map([['default', unlimited]])
     const door = new Door({
       scripts,
-      clock,
       leaseMs,
       plans,
       onReaped: (count) => (reaped += count),
@@ -148,8 +158,8 @@ t.test(
     const caller = await makeAccount(link)
     await link.client.hset(keys.account(caller.ref), 'granted', 350)
     for (let i = 0; i < 350; i++) {
-      const old = (Date.now() - (i % 7) * hourMs).toString(16).padStart(12, '0')
-      await door.admit(request(caller, 1, { min: 0, holdId: `${old}${newHoldId().slice(12)}` }))
+      const holdId = holdIdOf(Date.now() - (i % 7) * hourMs)
+      await door.admit(request(caller, 1, { min: 0, holdId }))
     }
     await until(async () => (await door.look(caller.ref)).reserved === 0)
     const ids = Array.from({ length: 350 }, () => newHoldId())

@@ -1,15 +1,27 @@
 import t from 'tap'
-import { createRedisClock, hourMs } from '../../src/ledger/clock.ts'
-import { releaseOrder } from '../../src/ledger/ending.ts'
-import { dayOf, hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
+import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
+import { hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
+import { keys } from '../../src/redis.ts'
+import { createScripts } from '../../src/scripts.ts'
 import type { Reply } from '../../src/scripts.ts'
+import {
+  connectLink,
+  makeAccount,
+  newHoldId,
+  openLedger,
+  request,
+  topUp,
+  used,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
 
+const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 
 t.test('the hour of a hold is in its id', async (t) => {
   t.equal(hourOfHold(id), 2400)
-  t.equal(dayOf(2423), 100)
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })
 
@@ -23,26 +35,35 @@ t.test('an order of an older spool, without what is implausible, can be sent', a
   const scripts: LedgerScripts = { run, load: async () => undefined }
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
-    await sendOrder(scripts, createRedisClock(), one)
+    await sendOrder(scripts, one)
   }
   t.match(
-    sent.map(([, numbers]) => numbers),
+    sent.map(([numbers]) => numbers),
     [/^\S+ 0 0 0 0 0 0 0$/, /^\S+ 0 0 0 0 0 0 9$/],
   )
 })
 
-t.test('an order is sent again when the hour was wrong, but not for ever', async (t) => {
-  const sent: (readonly string[])[] = []
-  const wrong: Reply = { word: 'clock', nowMs: 1, values: [] }
-  const run: LedgerScripts['run'] = async (_name, keys) => {
-    sent.push(keys)
-    return wrong
+t.test('a hold that crosses an hour, or midnight, settles once', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const dayMs = 24 * hourMs
+  const midnight = Math.floor(Date.now() / dayMs) * dayMs
+  for (const madeMs of [Date.now() - hourMs, midnight - 1]) {
+    const caller = await makeAccount(link)
+    const { ref } = caller
+    await topUp(ledger, caller, 100)
+    const holdId = `${madeMs.toString(16).padStart(12, '0')}${newHoldId().slice(12)}`
+    const hold = await ledger.admit(request(caller, 10, { holdId }))
+    const order = settleOrder(hold, used(6))
+    for (const isRepeated of [0, 1, 1]) {
+      const { word, values } = await sendOrder(scripts, order)
+      t.same([word, ...values.slice(2)], ['ok', '6', '0', '94', isRepeated])
+    }
+    t.match(await ledger.balance(ref), { balance: 94, reserved: 0 })
+    t.equal(await link.client.hget(keys.settled(ref, hourOfHold(holdId)), holdId), 's 6 0')
+    const [day] = await link.client.keys(`{${ref}}:usage:d*`)
+    t.equal(await link.client.hget(day ?? '', `m|key_${ref}`), '1 7 2 5 6')
   }
-  const scripts: LedgerScripts = { run, load: async () => undefined }
-  const clock = createRedisClock(() => 48 * hourMs)
-  await t.rejects(sendOrder(scripts, clock, releaseOrder('r', 'h', id)), {
-    code: 'ledger_unavailable',
-  })
-  t.equal(sent.length, 4)
-  t.same(sent[0]?.slice(-3), ['{r}:usage:h48', '{r}:usage:d2', '{r}:settled:2400'])
 })

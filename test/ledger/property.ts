@@ -3,7 +3,6 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { createRedisClock } from '../../src/ledger/clock.ts'
 import { Door } from '../../src/ledger/door.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
@@ -11,7 +10,7 @@ import type { Entry } from '../../src/ledger/journal.ts'
 import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
-import { ledgerScripts } from '../../src/ledger/library.ts'
+import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/scripts.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/scripts.ts'
@@ -69,16 +68,11 @@ interface Seen {
 }
 
 function openGateway(link: ScriptLink): Gateway {
-  const clock = createRedisClock()
-  const scripts = createScripts({
-    library: ledgerScripts,
-    link,
-    onReply: (_name, _seconds, nowMs) => clock.learn(nowMs),
-  })
+  const scripts = createScripts({ library: ledgerScripts, link })
   const plans = () => new Map([['default', unlimited]])
   const [onReaped, onOwing] = [() => undefined, () => undefined]
-  const door = new Door({ scripts, clock, leaseMs, plans, onReaped, onOwing })
-  return { link, scripts, door, send: (order) => sendOrder(scripts, clock, order) }
+  const door = new Door({ scripts, leaseMs, plans, onReaped, onOwing })
+  return { link, scripts, door, send: (order) => sendOrder(scripts, order) }
 }
 
 type Random = ReturnType<typeof createRandom>
@@ -104,9 +98,8 @@ async function checkpoint(life: Life, random: Random) {
   progress.prompt = 7
   progress.completion += random.below(9)
   const { charge, prompt, cached, completion } = progress
-  const names = [keys.account(ref), keys.holds(ref), keys.open(ref)]
   const line = `${id} ${charge} ${prompt} ${cached} ${completion}`
-  const reply = await scripts.run('checkpoint', names, [`${leaseMs}`, line])
+  const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
   if (reply.values[3] === 'ok') life.checkpoint = charge
   return reply.values[3]
 }

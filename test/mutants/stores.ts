@@ -59,6 +59,38 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/property.ts',
   ),
   one(
+    'ledger/lua/prelude.lua',
+    "return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))",
+    "return tag .. 'settled:' .. int(math.floor(now_ms() / HOUR_MS))",
+    'ledger/orders.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'local usage = usage_of(now)',
+    'local usage = usage_of(made_at(id))',
+    'ledger/door.ts',
+  ),
+  one(
+    'ledger/lua/prelude.lua',
+    "{ key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },",
+    "{ key = 'usage:h' .. hour .. tag, seconds = USAGE_HOUR_SECONDS, fields = {} },",
+    'ledger/library.ts',
+  ),
+  one(
+    'ledger/lua/prelude.lua',
+    'local sums = span.fields[field] or read_usage(span.key, field)',
+    'local sums = read_usage(span.key, field)',
+    'ledger/property.ts',
+    'ledger/usage.ts',
+  ),
+  one('ledger/lua/door.lua', 'write_usage(reap.usage)', '', 'ledger/property.ts', 'scripts.ts'),
+  one(
+    'ledger/lua/settle.lua',
+    'local usage = usage_of(now)',
+    "call('HSET', settled, id, 's 0 0') local usage = usage_of(now)",
+    'scripts.ts',
+  ),
+  one(
     'ledger/lua/settle.lua',
     'if account.minute == minute and correction ~= 0 then',
     'if correction ~= 0 then',

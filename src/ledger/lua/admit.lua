@@ -1,6 +1,6 @@
 -- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
--- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
--- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`, the hold's own hour among them; 2 scope;
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 lease ms; 2 scope;
 --       3 `<hold id> <want> <min> <tokens for the limit> <fewest of them that do>`; while something is owed, only a want
 --         of 0 is granted;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
@@ -9,14 +9,12 @@
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id, what the account owes,
 --          the lower limit of tokens of account and key (-1 = none): more than that was not counted
---      | clock, now | hours, now, hour… | plan, now, actual | again, now, reaped
+--      | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower limit of tokens; but for an unknown key
 --          <error code>, now, reaped. invalid_parameter: even the fewest tokens are more than that limit
 
-local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local usage_hour, usage_day = KEYS[6], KEYS[7]
-local hour, lease, settled = read_times(ARGV[1], 8)
+local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
 local id, want, min, tokens, fewest = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
@@ -24,15 +22,12 @@ local is_again = again_for ~= ''
 want, min, tokens, fewest = number(want), number(min), number(tokens), number(fewest)
 
 local now = now_ms()
-local account = read_account(account_key)
+local account = read_account()
 local key = is_again and { id = again_for, models = '*' } or read_key(key_key)
 if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
-if hour ~= hour_of(now) then return { 'clock', now } end
 if not is_again and account.plan ~= plan then return { 'plan', now, account.plan } end
 
-local reap = find_expired(account, holds, open, settled, now, lease)
-local ask = ask_hours(reap, now)
-if ask then return ask end
+local reap = find_expired(account, now, lease)
 
 local minute = math.floor(now / MINUTE_MS)
 if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
@@ -83,8 +78,7 @@ local function find_limit()
   return nil
 end
 
-local own_settled = settled[hour_of(made_at(id))]
-local opened, mark = call('HGET', open, id), call('HGET', own_settled, id)
+local opened, mark = call('HGET', open, id), call('HGET', settled_of(id), id)
 for _, charge in ipairs(reap.charges) do
   if charge.id == id then opened, mark = false, charge.mark end
 end
@@ -117,7 +111,7 @@ local amount = math.min(want, available)
 local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
   or (not no and amount < want)
 
-write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
+write_reaping(account, reap)
 if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
 if no then
   return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most)

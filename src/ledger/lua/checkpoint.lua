@@ -1,9 +1,8 @@
 -- Purpose: what holds have used so far, and a new lease for each: should their gateway die, this is what they cost.
--- KEYS: account, holds, open
+-- KEYS: account, holds, open, journal
 -- ARGV: 1 lease ms; 2… (at most 100) `<hold id> <charge> <prompt> <cached> <completion>`
 -- Reply: ok, now, status of the account, then ok | gone for each hold
 
-local account_key, holds, open = KEYS[1], KEYS[2], KEYS[3]
 local lease = tonumber(ARGV[1])
 
 local now = now_ms()

@@ -1,17 +1,17 @@
 -- Purpose: a top-up or an adjustment, once an idempotency id, never below what is held. What the account owes is paid
 -- from it first, by an entry of its own.
--- KEYS: account, journal, the id's answer
+-- KEYS: account, holds, open, journal, the id's answer
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment; 4 meta;
 --       5 when it was first made, ms: an old one that left no trace is not made again
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | idempotency_key_reused, now | invalid_parameter, now
 --      | insufficient_balance, now, available, owed
 
-local account_key, journal, answer_key = KEYS[1], KEYS[2], KEYS[3]
+local answer_key = KEYS[5]
 local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
 local now = now_ms()
-local account = read_account(account_key)
+local account = read_account()
 if not account.id then return { 'account_not_found', now } end
 local answered = call('GET', answer_key)
 if answered then
@@ -29,10 +29,10 @@ end
 account.granted = account.granted + amount
 local balance = account.granted - account.spent
 local repaid = book_repayment(account)
-write_sums(account_key, account)
+write_sums(account)
 local entry = call('XADD', journal, '*', 'type', kind, 'amount', int(amount),
   'balance', int(balance), 'meta', meta)
-write_repayment(journal, account, repaid)
+write_repayment(account, repaid)
 call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
   'EX', MARK_SECONDS)
 return { 'ok', now, entry, int(amount), int(balance), 0 }

@@ -3,20 +3,6 @@
 
 local REAP_AT_ONCE = 100
 
--- `<usage hour> <lease ms> <hour of the first settled key> <of the second> …`: two are always there.
-local function read_times(text, first_settled)
-  local hour, lease, one, two, others = match(text, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
-  local settled = { [one] = KEYS[first_settled], [two] = KEYS[first_settled + 1] }
-  if others ~= '' then
-    local at = first_settled + 2
-    for other in string.gmatch(others, '%d+') do
-      settled[other] = KEYS[at]
-      at = at + 1
-    end
-  end
-  return hour, tonumber(lease), settled
-end
-
 local function read_key(key)
   local found = call('HMGET', key, 'id', 'scopes', 'models', 'expires_at', 'revoked_at',
     'last_used_at', 'rpm', 'tpm', 'concurrency', 'minute', 'requests', 'tokens')
@@ -66,42 +52,29 @@ local function book_reaping(account, id, value, mark)
   return charge
 end
 
--- Expired holds, at most 100, already booked in `account`, with what their rest repays. `missing`: hours whose settled
--- keys were not declared. A Redis that was just started reaps nobody: its gateways had no chance to renew.
-local function find_expired(account, holds, open, settled, now, lease)
+-- Expired holds, at most 100, already booked in `account` and in the usage, with what their rest repays.
+-- A Redis that was just started reaps nobody: its gateways had no chance to renew.
+local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
-  local reap = { charges = {}, missing = {}, by_key = {}, more = false, repaid = 0 }
+  local reap = { charges = {}, by_key = {}, more = false, repaid = 0 }
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
+  reap.usage = usage_of(now)
   local values = call('HMGET', open, unpack(ids))
   for i, id in ipairs(ids) do
-    local hour = hour_of(made_at(id))
-    local key = settled[hour]
-    if key then
-      local charge = book_reaping(account, id, values[i], call('HGET', key, id))
-      charge.settled = key
-      reap.charges[i] = charge
-      reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
-    else
-      reap.missing[hour] = true
-    end
+    local settled = settled_of(id)
+    local charge = book_reaping(account, id, values[i], call('HGET', settled, id))
+    charge.settled = settled
+    book_usage(reap.usage, charge)
+    reap.charges[i] = charge
+    reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
   end
   reap.repaid = book_repayment(account)
   return reap
 end
 
--- The answer that asks for more keys, or nil.
-local function ask_hours(reap, now)
-  if next(reap.missing) == nil then return nil end
-  local answer = { 'hours', now }
-  for hour in pairs(reap.missing) do
-    answer[#answer + 1] = hour
-  end
-  return answer
-end
-
-local function write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
+local function write_reaping(account, reap)
   if #reap.charges == 0 then return end
   for _, charge in ipairs(reap.charges) do
     call('ZREM', holds, charge.id)
@@ -109,8 +82,9 @@ local function write_reaping(account_key, account, holds, open, journal, usage_h
     call('HSET', charge.settled, charge.id, charge.mark)
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
-    write_charge(journal, usage_hour, usage_day, charge)
+    write_charge(charge)
   end
-  write_repayment(journal, account, reap.repaid)
-  write_sums(account_key, account)
+  write_usage(reap.usage)
+  write_repayment(account, reap.repaid)
+  write_sums(account)
 end

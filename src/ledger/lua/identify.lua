@@ -1,29 +1,24 @@
 -- Purpose: is this key good, and what does its account have? Reaps expired holds on the way.
--- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of each hour in ARGV[1]
--- ARGV: 1 `<usage hour> <lease ms> <settled hours…>`; 2 scope, '' = any;
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none)
---      | clock, now | hours, now, hour… | <error code>, now, reaped, account id, key id (both not for an unknown key)
+--      | again, now, reaped | <error code>, now, reaped, account id, key id (both not for an unknown key)
 
-local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local usage_hour, usage_day = KEYS[6], KEYS[7]
-local hour, lease, settled = read_times(ARGV[1], 8)
+local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, is_operator = ARGV[2], ARGV[3] == '1'
 
 local now = now_ms()
-local account = read_account(account_key)
+local account = read_account()
 local key = is_operator and { models = '*' } or read_key(key_key)
 if not account.id and is_operator then return { 'account_not_found', now, 0 } end
 if not account.id or (not is_operator and not key.id) then return { 'invalid_api_key', now, 0 } end
-if hour ~= hour_of(now) then return { 'clock', now } end
 
-local reap = find_expired(account, holds, open, settled, now, lease)
-local ask = ask_hours(reap, now)
-if ask then return ask end
+local reap = find_expired(account, now, lease)
 local refusal = not is_operator and find_refusal(account, key, scope, now)
 
-write_reaping(account_key, account, holds, open, journal, usage_hour, usage_day, reap)
+write_reaping(account, reap)
 if refusal then return { refusal, now, #reap.charges, account.id, key.id } end
 if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end

@@ -10,17 +10,24 @@ local MARK_SECONDS = 90000
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
-local function hour_of(ms)
-  return int(math.floor(ms / HOUR_MS))
-end
+local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Only the script knows Redis' hour, so it derives the keys of an hour from the account's key: with the same tag they lie
+-- in the same slot. A Cluster that moves this slot can refuse a derived key at any call. So each of them is read before the
+-- first write: what is refused then has changed nothing. See docs/decisions/0024-keys-derived-in-lua.md.
+local tag = match(account_key, '^(.*)account$')
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
 local function made_at(hold_id)
   return tonumber(string.sub(hold_id, 1, 12), 16)
 end
 
-local function read_account(key)
-  local found = call('HMGET', key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
+-- Where the mark of a hold is kept, by the hour of its id.
+local function settled_of(hold_id)
+  return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))
+end
+
+local function read_account()
+  local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
     'reserved', 'minute', 'requests', 'tokens', 'owed')
   local owed = number(found[11])
   return {
@@ -35,7 +42,7 @@ local function available_of(account)
   return account.granted - account.spent - account.reserved
 end
 
--- Puts a charge into the sums that were read; write_charge and write_sums store it. `due` is what was used and not
+-- Puts a charge into the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used and not
 -- charged before: what the account has available is paid, the rest is owed.
 -- What follows a reaping's charge is an adjustment, so a request has one charge whatever happens.
 local function book_charge(account, charge, due)
@@ -78,20 +85,53 @@ local function count_usage(charge, total, prompt, cached, completion, before)
   charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
 end
 
+-- The sums of Redis' hour and of its day. `fields` has those that were read, with what was booked since.
+local function usage_of(now)
+  local hour, day = int(math.floor(now / HOUR_MS)), int(math.floor(now / DAY_MS))
+  return {
+    { key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },
+    { key = tag .. 'usage:d' .. day, seconds = USAGE_DAY_SECONDS, fields = {} },
+  }
+end
+
 -- One field a model and key: `<requests> <prompt> <cached> <completion> <cost>`. One field and not five: half the calls.
-local function write_usage(key, seconds, charge)
-  local field = charge.model .. '|' .. charge.key_id
-  local sums = call('HGET', key, field)
+local function read_usage(key, field)
+  local found = call('HGET', key, field)
   local requests, prompt, cached, completion, cost =
-    match(sums or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
-  call('HSET', key, field, format('%d %d %d %d %d', requests + charge.requests,
-    prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
-    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed)))
-  if not sums then call('EXPIRE', key, seconds) end
+    match(found or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
+  return {
+    is_new = not found, requests = number(requests), prompt = number(prompt),
+    cached = number(cached), completion = number(completion), cost = number(cost),
+  }
+end
+
+local function book_usage(usage, charge)
+  if charge.paid == 0 and charge.owed == 0 and charge.requests == 0 and charge.prompt == 0
+    and charge.completion == 0 and charge.cached == 0 then return end
+  local field = charge.model .. '|' .. charge.key_id
+  for _, span in ipairs(usage) do
+    local sums = span.fields[field] or read_usage(span.key, field)
+    sums.requests = sums.requests + charge.requests
+    sums.prompt = sums.prompt + charge.prompt
+    sums.cached = sums.cached + charge.cached
+    sums.completion = sums.completion + charge.completion
+    sums.cost = math.min(MAX_AMOUNT, sums.cost + charge.paid + charge.owed)
+    span.fields[field] = sums
+  end
+end
+
+local function write_usage(usage)
+  for _, span in ipairs(usage) do
+    for field, sums in pairs(span.fields) do
+      call('HSET', span.key, field, format('%d %d %d %d %d', sums.requests, sums.prompt,
+        sums.cached, sums.completion, sums.cost))
+      if sums.is_new then call('EXPIRE', span.key, span.seconds) end
+    end
+  end
 end
 
 -- An entry of amount 0 only where something is owed or implausible: that must not vanish.
-local function write_charge(journal, usage_hour, usage_day, charge)
+local function write_charge(charge)
   if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
     local more = {}
     if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
@@ -104,24 +144,19 @@ local function write_charge(journal, usage_hour, usage_day, charge)
       'key', charge.key_id, 'usage', charge.usage, 'flags', charge.flags,
       'meta', charge.meta, unpack(more))
   end
-  if charge.paid ~= 0 or charge.owed ~= 0 or charge.requests ~= 0 or charge.prompt ~= 0
-    or charge.completion ~= 0 or charge.cached ~= 0 then
-    write_usage(usage_hour, USAGE_HOUR_SECONDS, charge)
-    write_usage(usage_day, USAGE_DAY_SECONDS, charge)
-  end
 end
 
-local function write_repayment(journal, account, paid)
+local function write_repayment(account, paid)
   if paid == 0 then return end
   call('XADD', journal, '*', 'type', 'repayment', 'amount', int(-paid),
     'balance', int(account.granted - account.spent), 'meta', '{}')
 end
 
 -- Further fields and their values may follow.
-local function write_sums(key, account, ...)
-  call('HSET', key, 'granted', int(account.granted), 'spent', int(account.spent),
+local function write_sums(account, ...)
+  call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
     'reserved', int(account.reserved), ...)
-  if account.owed ~= account.owed_before then call('HSET', key, 'owed', int(account.owed)) end
+  if account.owed ~= account.owed_before then call('HSET', account_key, 'owed', int(account.owed)) end
 end
 
 local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0 }

@@ -1,24 +1,23 @@
 -- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back, first
 -- to what the account owes. What was used is charged in full: what can't be paid now is owed.
--- KEYS: account, key, holds, open, journal, usage of the hour, usage of the day, settled of the hold's hour
--- ARGV: 1 usage hour; 2 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
+-- KEYS: account, holds, open, journal, key
+-- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
 --       <their minute> <implausible>`;
---       3 `<key id> <model percent-encoded>`; 4 flags: e estimated, c cut; 5 meta
+--       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
---      | clock, now | late, now | account_not_found, now
+--      | late, now | account_not_found, now
 
-local account_key, key_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local usage_hour, usage_day, settled = KEYS[6], KEYS[7], KEYS[8]
-local hour, flags, meta = ARGV[1], ARGV[4], ARGV[5]
+local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
 local id, total, prompt, cached, completion, counted, minute, implausible =
-  match(ARGV[2], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-local key_id, model = match(ARGV[3], '^(%S+) (%S+)$')
+  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, counted, minute = number(completion), number(counted), number(minute)
 
 local now = now_ms()
-local account = read_account(account_key)
+local account = read_account()
 if not account.id then return { 'account_not_found', now } end
+local settled = settled_of(id)
 local mark = call('HGET', settled, id)
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
@@ -26,7 +25,6 @@ if mark and string.sub(mark, 1, 1) == 's' then
 end
 local opened = call('HGET', open, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
-if hour ~= hour_of(now) then return { 'clock', now } end
 
 local held = 0
 if opened then
@@ -42,6 +40,8 @@ local charge = {
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge)
 count_usage(charge, total, prompt, cached, completion, before)
+local usage = usage_of(now)
+book_usage(usage, charge)
 local repaid = book_repayment(account)
 local charged = int(before.charge + charge.paid + charge.owed)
 
@@ -52,15 +52,16 @@ if opened then
   call('HDEL', open, id)
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
-write_charge(journal, usage_hour, usage_day, charge)
-write_repayment(journal, account, repaid)
+write_charge(charge)
+write_usage(usage)
+write_repayment(account, repaid)
 
 -- The limit counted an estimate; while its minute lasts, the truth takes its place.
 local correction = prompt + completion - counted
 if account.minute == minute and correction ~= 0 then
-  write_sums(account_key, account, 'tokens', int(math.max(0, account.tokens + correction)))
+  write_sums(account, 'tokens', int(math.max(0, account.tokens + correction)))
 else
-  write_sums(account_key, account)
+  write_sums(account)
 end
 local of_key = call('HMGET', key_key, 'minute', 'tokens')
 if number(of_key[1]) == minute and correction ~= 0 then

@@ -1,9 +1,8 @@
 -- Purpose: takes entries out of the journal that the archive has, and keeps their sums, so that an audit stays exact.
--- KEYS: account, journal
+-- KEYS: account, holds, open, journal
 -- ARGV: 1 first id, 2 last id, 3 count of the entries that were archived
 -- Reply: ok, now, how many were taken out | mismatch, now, how many there are
 
-local account_key, journal = KEYS[1], KEYS[2]
 local first, last, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now = now_ms()
