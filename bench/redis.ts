@@ -5,8 +5,8 @@ import { mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { ping } from '../src/redis-child.ts'
-import { findRedisServer } from '../src/redis-find.ts'
+import { ping } from '../src/redis/embedded/child.ts'
+import { findRedisServer } from '../src/redis/embedded/find.ts'
 import { otherCores, start } from './processes.ts'
 
 export interface Redis {

@@ -3,10 +3,10 @@
 
 import type { ZodObject } from 'zod'
 import { z } from '../src/config/schema.ts'
-import * as accounts from '../src/plugins/admin-accounts.ts'
-import * as keys from '../src/plugins/admin-keys.ts'
-import * as money from '../src/plugins/admin-money.ts'
-import { schema as sessionFields } from '../src/plugins/sessions-resource.ts'
+import * as accounts from '../src/plugins/admin/accounts.ts'
+import * as keys from '../src/plugins/admin/keys.ts'
+import * as money from '../src/plugins/admin/money.ts'
+import { schema as sessionFields } from '../src/plugins/sessions/resource.ts'
 
 type Sentences = Readonly<Record<string, string>>
 

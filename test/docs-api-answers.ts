@@ -3,8 +3,8 @@
 
 import t from 'tap'
 import { errorTable } from '../src/errors.ts'
-import { parseKey } from '../src/ledger/api-key.ts'
-import { keys } from '../src/redis.ts'
+import { parseKey } from '../src/accounts/api-key.ts'
+import { keys } from '../src/redis/redis.ts'
 import { rowsOf, startAnswers } from './fixtures/api-answers.ts'
 import { codesIn, tableBelow } from './fixtures/api-page.ts'
 import { provokeRefusals, unprovoked } from './fixtures/api-refusals.ts'

@@ -7,7 +7,7 @@ import { chat } from './fixtures/backend-model.ts'
 import { garbage, silent } from './fixtures/backend-scripts.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { until } from './fixtures/until.ts'
-import { admin } from '../src/plugins/admin.ts'
+import { admin } from '../src/plugins/admin/admin.ts'
 
 const text = await readFile(new URL('../docs/operating.md', import.meta.url), 'utf8')
 const sectionOf = (title: string) => text.split(/^## /m).find((one) => one.startsWith(title)) ?? ''

@@ -2,7 +2,7 @@
 // its usage lies. One pass over its bytes; parses nothing, so it reads what is broken or cut off as far as it goes.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { JsonTokens } from '../json-tokens.ts'
+import { JsonTokens } from '../http/json/tokens.ts'
 
 export interface Chunk {
   /** How many texts were generated. */

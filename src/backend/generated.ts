@@ -3,7 +3,7 @@
 
 import type { Chunk } from './chunk.ts'
 
-/** Counts tokens of decoded text; ledger/count.ts in the gateway. */
+/** Counts tokens of decoded text; tokens/count.ts in the gateway. */
 export type Count = (text: string) => Promise<number>
 
 /** Of base64. A token is 50 ms of sound and more. */

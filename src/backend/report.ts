@@ -1,7 +1,7 @@
 // What a backend says of its own answer: what it used, or that it failed. Believes no count that cannot be. Latin1 is fine:
 // what is read are numbers and ASCII.
 
-import { field, parsed } from '../json-field.ts'
+import { field, parsed } from '../http/json/field.ts'
 
 /** What a backend said it used; a field it did not say, or said nonsense for, is undefined. */
 export interface Reported {

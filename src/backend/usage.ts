@@ -2,7 +2,7 @@
 // answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and of them
 // only usage is parsed. Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
 
-import { parsed } from '../json-field.ts'
+import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
 import { Generated } from './generated.ts'

@@ -6,7 +6,7 @@ import { GatewayError } from '../errors.ts'
 import type { Answer } from '../exchange.ts'
 import { hasError, isError } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
-import { field, parsed } from '../json-field.ts'
+import { field, parsed } from '../http/json/field.ts'
 
 /** Bytes of an error body that are read; more is not relayed. */
 export const errorBodyBytes = 256 * 1024

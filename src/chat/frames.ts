@@ -1,4 +1,4 @@
-// How events are written, one grammar a mount (sessions' is sessions/frames.ts). Data values stay byte for byte as they came (latin1, one char a byte); one
+// How events are written, one grammar a mount (sessions' is sessions/streams/frames.ts). Data values stay byte for byte as they came (latin1, one char a byte); one
 // of several lines stays so.
 
 import type { Endpoint } from '../config/config.ts'

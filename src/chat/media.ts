@@ -3,10 +3,10 @@
 // nothing, and looks at no image.
 
 import { GatewayError } from '../errors.ts'
-import type { JsonScan, Member } from '../http/json-scan.ts'
+import type { JsonScan, Member } from '../http/json/scan.ts'
 import { invalid, isObject, unknown } from '../http/refusals.ts'
-import { refuseTwice } from '../http/twice.ts'
-import { field } from '../json-field.ts'
+import { refuseTwice } from '../http/json/twice.ts'
+import { field } from '../http/json/field.ts'
 import { hostOf, isBase64, isDataUrl } from './address.ts'
 
 /** What passes only where a model's `extra_parameters` lists it. */

@@ -1,9 +1,9 @@
 // What a bounded parameter may be. Each check looks at one parsed value, which is not null, and says what is wrong with
 // it: that it has to be something else, or that only the model's `extra_parameters` can allow it.
 
-import type { JsonScan } from '../http/json-scan.ts'
+import type { JsonScan } from '../http/json/scan.ts'
 import { isObject } from '../http/refusals.ts'
-import { field } from '../json-field.ts'
+import { field } from '../http/json/field.ts'
 
 export type Fault =
   /** Goes on after the value's path: 'must be a string'. */

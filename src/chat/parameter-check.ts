@@ -3,9 +3,9 @@
 
 import type { Endpoint, Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { JsonScan, Member } from '../http/json-scan.ts'
+import type { JsonScan, Member } from '../http/json/scan.ts'
 import { invalid, unknown } from '../http/refusals.ts'
-import { refuseTwice } from '../http/twice.ts'
+import { refuseTwice } from '../http/json/twice.ts'
 import { isListed } from './address.ts'
 import { endpoints } from './endpoints.ts'
 import type { EndpointRow } from './endpoints.ts'

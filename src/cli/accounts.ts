@@ -1,7 +1,7 @@
 // tollgate accounts …: who may call the gateway.
 
 import type { List } from '../http/page.ts'
-import type { Account } from '../ledger/accounts.ts'
+import type { Account } from '../accounts/accounts.ts'
 import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'

@@ -1,7 +1,7 @@
 // tollgate keys …: what accounts authenticate with. A new key is printed once, on a line of its own.
 
-import type { ApiKey, NewApiKey } from '../ledger/account-keys.ts'
-import type { Account } from '../ledger/accounts.ts'
+import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
+import type { Account } from '../accounts/accounts.ts'
 import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'

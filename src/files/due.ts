@@ -3,10 +3,10 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
-import { keys } from '../redis.ts'
-import { isUnclear, numberAt, unavailable } from '../scripts.ts'
-import type { Reply } from '../scripts.ts'
+import { asked } from '../redis/asked.ts'
+import { keys } from '../redis/redis.ts'
+import { isUnclear, numberAt, unavailable } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 const minuteMs = 60_000
 

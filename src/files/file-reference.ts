@@ -1,8 +1,8 @@
 // What a file is to a model: its kind by its type, what it costs and what room it takes in a request, and the part of a
 // message that it becomes there. A reference has all that later turns need without another look. Reads nothing.
 
-import type { PromptPrices } from '../ledger/estimate.ts'
-import { audioBytesPerToken, imagePrice } from '../ledger/media.ts'
+import type { PromptPrices } from '../tokens/estimate.ts'
+import { audioBytesPerToken, imagePrice } from '../tokens/media.ts'
 
 export const fileKinds = ['image', 'text', 'audio', 'file'] as const
 
@@ -52,7 +52,7 @@ const documentBytesPerToken = 10
 /** Of JSON that stands around a content and not around its stand-in. */
 const aroundBytes = 80
 
-/** As ledger/estimate.ts would guess it where it is inlined, but for documents; less the words in its place. */
+/** As tokens/estimate.ts would guess it where it is inlined, but for documents; less the words in its place. */
 export function tokensOf(file: FileReference, prices: PromptPrices): number {
   return Math.ceil(aroundBytes / prices.bytesPerToken) + contentTokens(file, prices)
 }
@@ -79,7 +79,7 @@ function documentTokens({ bytes, content_type }: FileReference, bytesPerToken: n
   return Math.ceil(bytes / (isText ? bytesPerToken : documentBytesPerToken))
 }
 
-/** How much more ledger/count-prompt.ts takes a document for, which knows only its base64. */
+/** How much more tokens/count-prompt.ts takes a document for, which knows only its base64. */
 export function overcounted(file: FileReference, prices: PromptPrices): number {
   if (file.kind !== 'file') return 0
   const counted = Math.ceil(inlineBytes(file) / prices.bytesPerToken)

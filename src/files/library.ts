@@ -1,9 +1,9 @@
 // The Lua scripts that keep files, as scripts.ts loads them. Each touches the keys of one account alone.
 
-import type { ScriptLibrary, Scripts } from '../scripts.ts'
+import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
 
 /** What an account has stored: sessions count in the same row. */
-const storage = '../../storage'
+const storage = '../../accounts/lua/storage'
 
 export const fileScripts = {
   folder: new URL('lua/', import.meta.url),

@@ -7,7 +7,7 @@ import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
-import { unlessAborted } from './patience.ts'
+import { unlessAborted } from './upload/patience.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
 
 /** What of a shelf messages need. */

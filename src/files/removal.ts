@@ -2,15 +2,15 @@
 // in the step that takes the row away, so no death and no hanging store leaves it behind.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, persistently } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { soon } from './patience.ts'
+import { soon } from './upload/patience.ts'
 import { readRow } from './rows.ts'
 
 interface RemovalOptions {

@@ -2,13 +2,13 @@
 // it at once, long before a sweeper comes.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
-import { readPage } from '../listing.ts'
-import type { Row } from '../listing.ts'
-import { keys } from '../redis.ts'
+import { readPage } from '../redis/listing.ts'
+import type { Row } from '../redis/listing.ts'
+import { keys } from '../redis/redis.ts'
 import { parseRow, toFileObject } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 

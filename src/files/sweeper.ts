@@ -2,9 +2,9 @@
 // Every gateway has one; what is due is claimed, so that one does it, and comes again where that one fails or dies.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
-import { keys } from '../redis.ts'
-import { numberAt, textAt } from '../scripts.ts'
+import { asked } from '../redis/asked.ts'
+import { keys } from '../redis/redis.ts'
+import { numberAt, textAt } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announce, lookAgainAfterMs, parseAnnouncement } from './due.ts'
 import type { FileScripts } from './library.ts'

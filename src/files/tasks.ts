@@ -1,14 +1,14 @@
 // What a sweeper does about each thing that it has claimed. Each may be done again, and by two at once: who is late changes nothing.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
-import { keys } from '../redis.ts'
+import { asked } from '../redis/asked.ts'
+import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { parseDue } from './due.ts'
 import type { DueKind } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { unlessAborted } from './patience.ts'
+import { unlessAborted } from './upload/patience.ts'
 import { dropFilesOf, rowKeys } from './removal.ts'
 
 export interface Problem {

@@ -3,10 +3,10 @@
 // is json-scan.ts's matter.
 
 import type { IncomingMessage } from 'node:http'
-import { free } from '../discard.ts'
+import { free } from '../sharing/discard.ts'
 import { GatewayError } from '../errors.ts'
-import { SharedPool } from '../shared-pool.ts'
-import { smallBytes } from './json-scan.ts'
+import { SharedPool } from '../sharing/shared-pool.ts'
+import { smallBytes } from './json/scan.ts'
 
 export interface BodyOptions {
   readonly maxBytes: number

@@ -4,7 +4,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
-import { discard } from '../discard.ts'
+import { discard } from '../sharing/discard.ts'
 import { watchReader } from './slow-reader.ts'
 import type { ReaderLimits } from './slow-reader.ts'
 import type { StreamOut } from './stream-out.ts'

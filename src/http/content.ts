@@ -4,7 +4,7 @@
 import { addAbortSignal } from 'node:stream'
 import type { Readable } from 'node:stream'
 import type { ServerResponse } from 'node:http'
-import { discard } from '../discard.ts'
+import { discard } from '../sharing/discard.ts'
 import { GatewayError } from '../errors.ts'
 import type { StreamLimits } from './client-stream.ts'
 import { watchReader } from './slow-reader.ts'

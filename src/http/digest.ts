@@ -2,7 +2,7 @@
 
 import { createHash, hash } from 'node:crypto'
 import type { BinaryToTextEncoding } from 'node:crypto'
-import { inTurns } from '../fair-turns.ts'
+import { inTurns } from '../sharing/fair-turns.ts'
 
 const pieceBytes = 256 * 1024
 

@@ -2,7 +2,7 @@
 
 import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import { scanJson } from './json-scan.ts'
+import { scanJson } from './json/scan.ts'
 import { missing } from './refusals.ts'
 
 /** No body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */

@@ -3,7 +3,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { SharedPool } from '../shared-pool.ts'
+import type { SharedPool } from '../sharing/shared-pool.ts'
 
 /** An account's share of the memory for what clients have not taken. */
 export interface Unsent {

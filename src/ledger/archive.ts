@@ -2,12 +2,12 @@
 // Redis after its object was written and read back. A crash in between leaves an object that the next run finds and uses.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
-import { keys } from '../redis.ts'
+import { asked } from '../redis/asked.ts'
+import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { compareIds } from './journal.ts'
 import type { Entry, OldEntries, ReadOptions } from './journal.ts'
-import { numberAt } from '../scripts.ts'
+import { numberAt } from '../redis/scripts.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 

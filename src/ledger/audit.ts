@@ -1,8 +1,8 @@
 // Recomputes an account from its journal and its open holds, and lists what does not add up. Changes nothing.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
-import { keys } from '../redis.ts'
+import { asked } from '../redis/asked.ts'
+import { keys } from '../redis/redis.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
 import type { Entry, OldEntries } from './journal.ts'
 

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { refusal } from './door.ts'
 import type { CreditOrder } from './orders.ts'
-import { numberAt } from '../scripts.ts'
-import type { Reply } from '../scripts.ts'
+import { numberAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string

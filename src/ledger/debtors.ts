@@ -3,7 +3,7 @@
 // A debtor that was not written (a killed gateway, a Redis that forgot) is found when all accounts are looked at.
 
 import type { Redis } from 'ioredis'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import { allRefs } from './audit.ts'
 
 export interface Debtors {

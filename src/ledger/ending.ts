@@ -3,8 +3,8 @@
 import type { Hold, Progress, Settled } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import type { SettleOrder } from './orders.ts'
-import { numberAt } from '../scripts.ts'
-import type { Reply } from '../scripts.ts'
+import { numberAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 export interface Ending extends Readonly<Progress> {
   /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */

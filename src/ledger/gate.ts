@@ -2,8 +2,8 @@
 // the first identify or admit could reap them.
 
 import type { LedgerEvents } from './events.ts'
-import { unavailable } from '../scripts.ts'
-import type { ScriptLink } from '../scripts.ts'
+import { unavailable } from '../redis/scripts.ts'
+import type { ScriptLink } from '../redis/scripts.ts'
 
 export interface Gate {
   /** Resolves when it is open for the first time, or Redis is away. */

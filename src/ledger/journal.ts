@@ -2,13 +2,13 @@
 // A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import type { CreditOrder } from './orders.ts'
-import { numberAt, textAt } from '../scripts.ts'
-import type { Reply } from '../scripts.ts'
+import { numberAt, textAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 export interface Transaction {
   readonly id: string

@@ -2,7 +2,7 @@
 // A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left.
 
 import type { Hold } from './hold.ts'
-import { textAt } from '../scripts.ts'
+import { textAt } from '../redis/scripts.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 

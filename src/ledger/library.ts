@@ -1,7 +1,7 @@
 // The Lua scripts that move money, as scripts.ts loads them.
 
-import { keys } from '../redis.ts'
-import type { ScriptLibrary, Scripts } from '../scripts.ts'
+import { keys } from '../redis/redis.ts'
+import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),

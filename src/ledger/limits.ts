@@ -5,8 +5,8 @@ import type { RefusedCaller } from '../errors.ts'
 import type { Plan } from '../config/config.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import type { LimitState, LimitStates } from '../http/limit-headers.ts'
-import { numberAt, textAt } from '../scripts.ts'
-import type { Reply } from '../scripts.ts'
+import { numberAt, textAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 const minuteMs = 60_000
 

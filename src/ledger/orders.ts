@@ -1,10 +1,10 @@
 // The two writes that must not be lost, as plain records: they can be sent, kept in memory, written to disk and sent again.
 // Sending one twice is harmless: the scripts know it by its id.
 
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
-import type { Reply } from '../scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 
 export interface SettleOrder {
   readonly kind: 'settle'

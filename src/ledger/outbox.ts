@@ -5,8 +5,8 @@
 import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
 import type { CreditOrder, Order, SettleOrder } from './orders.ts'
-import type { Reply } from '../scripts.ts'
-import { unavailable, wasRefused } from '../scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
+import { unavailable, wasRefused } from '../redis/scripts.ts'
 import type { Spool } from './spool.ts'
 
 export interface OutboxOptions {

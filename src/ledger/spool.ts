@@ -6,7 +6,7 @@ import { mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promis
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { basename, join } from 'node:path'
-import { isRunning, startOf } from '../lock.ts'
+import { isRunning, startOf } from '../data/lock.ts'
 import type { Order } from './orders.ts'
 import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'

@@ -1,10 +1,10 @@
 // Sums for charts, an hour or a day each, by model or by key: what settle.lua and the reaping counted.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { List } from '../http/page.ts'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 
 export interface UsageQuery {
   /** Unix seconds; whole buckets that touch [from, to]. */

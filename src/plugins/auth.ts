@@ -5,10 +5,10 @@
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { smallBytes } from '../http/json-scan.ts'
-import { hmacKey, parseKey } from '../ledger/api-key.ts'
-import { createAllowance, createGuard } from '../rate.ts'
-import type { Allowance, Guard } from '../rate.ts'
+import { smallBytes } from '../http/json/scan.ts'
+import { hmacKey, parseKey } from '../accounts/api-key.ts'
+import { createAllowance, createGuard } from '../accounts/rate.ts'
+import type { Allowance, Guard } from '../accounts/rate.ts'
 import { secret, z } from '../config/schema.ts'
 
 const schema = z.strictObject({

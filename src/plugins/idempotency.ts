@@ -3,8 +3,8 @@
 // What is kept, the creating route writes itself (x.claim); what it did not keep is let go, so refusals are not kept.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { claimLeaseMs, createClaims } from '../claims.ts'
-import type { Found, KeyPlace, Try } from '../claims.ts'
+import { claimLeaseMs, createClaims } from '../redis/claims.ts'
+import type { Found, KeyPlace, Try } from '../redis/claims.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Hooks } from '../exchange.ts'

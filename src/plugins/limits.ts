@@ -5,7 +5,7 @@
 import { z } from '../config/schema.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import type { Plugin } from '../plugin.ts'
-import { createRequestRate } from '../rate.ts'
+import { createRequestRate } from '../accounts/rate.ts'
 
 const schema = z.strictObject({})
 

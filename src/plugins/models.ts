@@ -5,7 +5,7 @@ import { GatewayError } from '../errors.ts'
 import { answering } from '../exchange.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { mayUse } from '../model-access.ts'
+import { mayUse } from '../accounts/model-access.ts'
 
 const schema = z.strictObject({})
 

@@ -5,7 +5,7 @@ import { z } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { isOutage } from '../scripts.ts'
+import { isOutage } from '../redis/scripts.ts'
 
 const schema = z.strictObject({})
 

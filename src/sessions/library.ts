@@ -1,10 +1,10 @@
 // The Lua scripts that keep sessions and their messages, as scripts.ts loads them, and the keys that most of them take.
 
-import { keys } from '../redis.ts'
-import type { ScriptLibrary, Scripts } from '../scripts.ts'
+import { keys } from '../redis/redis.ts'
+import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
 
 /** What an account has stored: files count in the same row. */
-const storage = '../../storage'
+const storage = '../../accounts/lua/storage'
 
 export const sessionScripts = {
   folder: new URL('lua/', import.meta.url),

@@ -3,7 +3,7 @@
 
 import { fileKinds } from '../files/file-reference.ts'
 import type { FileReference } from '../files/file-reference.ts'
-import { field, parsed } from '../json-field.ts'
+import { field, parsed } from '../http/json/field.ts'
 
 export type Role = 'user' | 'assistant' | 'tool'
 

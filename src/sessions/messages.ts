@@ -1,18 +1,18 @@
 // The messages of a session as they are kept: one, or a page of them. Whose session it is is known by where it lies.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
-import { FairTurns } from '../fair-turns.ts'
+import { FairTurns } from '../sharing/fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import type { SessionScripts } from './library.ts'
-import { readPage } from '../listing.ts'
-import type { Row } from '../listing.ts'
+import { readPage } from '../redis/listing.ts'
+import type { Row } from '../redis/listing.ts'
 import { parseStored, toPublic } from './message.ts'
 import type { PublicMessage, StoredMessage } from './message.ts'
-import type { Place } from './stream-rows.ts'
+import type { Place } from './streams/stream-rows.ts'
 
 type SessionPlace = Omit<Place, 'message'>
 

@@ -2,9 +2,9 @@
 // script does nothing where that has changed since.
 
 import type { Redis } from 'ioredis'
-import { asked } from '../asked.ts'
+import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
-import { keys } from '../redis.ts'
+import { keys } from '../redis/redis.ts'
 import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 

@@ -3,7 +3,7 @@
 
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { discard } from '../discard.ts'
+import { discard } from '../sharing/discard.ts'
 import { storageError } from './store.ts'
 
 /** As much as one read of a busy socket brings, a few times. */

@@ -4,7 +4,7 @@
 
 import type { CompletedPart } from '@aws-sdk/client-s3'
 import type { Readable } from 'node:stream'
-import { discard } from '../discard.ts'
+import { discard } from '../sharing/discard.ts'
 import { storageError } from './store.ts'
 
 interface UploadOptions {

@@ -13,7 +13,7 @@ import { createFileBook } from '../../src/files/files.ts'
 import type { FileBook } from '../../src/files/files.ts'
 import { createSweeper } from '../../src/files/sweeper.ts'
 import type { Sweeper } from '../../src/files/sweeper.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import type { DelayProxy } from '../fixtures/delay-proxy.ts'
 import {

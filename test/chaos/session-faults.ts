@@ -2,7 +2,7 @@
 // that wake up too late. Each time it is charged once, for what was generated, and the session can be used again.
 
 import t from 'tap'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'

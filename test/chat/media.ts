@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readMedia } from '../../src/chat/media.ts'
 import type { RemoteAddress, Unlisted } from '../../src/chat/media.ts'
-import { scanJson } from '../../src/http/json-scan.ts'
+import { scanJson } from '../../src/http/json/scan.ts'
 
 const png = 'data:image/png;base64,iVBORw0KGgo='
 const remote = 'https://example.com/a.png'

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import * as bounds from '../../src/chat/parameter-bounds.ts'
 import type { Check } from '../../src/chat/parameter-bounds.ts'
-import { scanJson } from '../../src/http/json-scan.ts'
+import { scanJson } from '../../src/http/json/scan.ts'
 
 const judge = (check: Check, value: unknown, others = {}) =>
   check(value, 'p', scanJson(Buffer.from(JSON.stringify({ p: value, ...others })), new Set()))

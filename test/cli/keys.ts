@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { parseKey } from '../../src/ledger/api-key.ts'
+import { parseKey } from '../../src/accounts/api-key.ts'
 import { startAdmin } from '../fixtures/admin-listener.ts'
 import { cliFor, runCli } from '../fixtures/cli.ts'
 import { adminToken } from '../fixtures/gateway.ts'

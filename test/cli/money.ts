@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { startAdmin } from '../fixtures/admin-listener.ts'
 import { cliFor } from '../fixtures/cli.ts'
 

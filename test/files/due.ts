@@ -11,9 +11,9 @@ import {
 } from '../../src/files/due.ts'
 import { createFileBook } from '../../src/files/files.ts'
 import { createSweeper } from '../../src/files/sweeper.ts'
-import { newRef } from '../../src/ledger/api-key.ts'
-import { keys } from '../../src/redis.ts'
-import { unavailable } from '../../src/scripts.ts'
+import { newRef } from '../../src/accounts/api-key.ts'
+import { keys } from '../../src/redis/redis.ts'
+import { unavailable } from '../../src/redis/scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import {
   addFile,

@@ -9,7 +9,7 @@ import {
   tokensOf,
 } from '../../src/files/file-reference.ts'
 import type { FileReference } from '../../src/files/file-reference.ts'
-import { estimatePrompt } from '../../src/ledger/estimate.ts'
+import { estimatePrompt } from '../../src/tokens/estimate.ts'
 import { imageBytes } from '../fixtures/images.ts'
 import { prices, promptOf } from '../fixtures/prompt.ts'
 

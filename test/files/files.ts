@@ -1,8 +1,8 @@
 import t from 'tap'
 import { uploadLeaseMs } from '../../src/files/files.ts'
 import { newId } from '../../src/ids.ts'
-import { newRef } from '../../src/ledger/api-key.ts'
-import { keys } from '../../src/redis.ts'
+import { newRef } from '../../src/accounts/api-key.ts'
+import { keys } from '../../src/redis/redis.ts'
 import {
   addFile,
   addSession,

@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { fileScripts } from '../../src/files/library.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import {
   addFile,
   addSession,

@@ -1,7 +1,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { addFile, addSession, openFiles } from '../fixtures/file-rows.ts'
 
 const newest = { limit: 20, order: 'desc' } as const

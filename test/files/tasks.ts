@@ -1,7 +1,7 @@
 import t from 'tap'
 import { objectName } from '../../src/files/file-row.ts'
 import { createTasks } from '../../src/files/tasks.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { addFile, dueOf, fileRow, openFiles, storageOf } from '../fixtures/file-rows.ts'
 
 type Opened = Awaited<ReturnType<typeof openFiles>>

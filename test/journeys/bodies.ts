@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { newKey } from '../../src/ledger/api-key.ts'
+import { newKey } from '../../src/accounts/api-key.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'

@@ -1,7 +1,7 @@
 // A send whose first try died between its claim and its message: the key is taken over, once.
 
 import t from 'tap'
-import { createClaims } from '../../src/claims.ts'
+import { createClaims } from '../../src/redis/claims.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'

@@ -5,7 +5,7 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'

@@ -3,9 +3,9 @@
 import t from 'tap'
 import { sendOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { createScripts } from '../../src/scripts.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
 import { creditOrder } from '../../src/ledger/credit.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import {
   connectLink,
   makeAccount,

@@ -6,8 +6,8 @@ import type { Plan } from '../../src/config/config.ts'
 import { Door } from '../../src/ledger/door.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/orders.ts'
-import { createScripts } from '../../src/scripts.ts'
-import { keys } from '../../src/redis.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import { keys } from '../../src/redis/redis.ts'
 import {
   connectLink,
   makeAccount,

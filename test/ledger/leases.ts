@@ -5,8 +5,8 @@ import t from 'tap'
 import { Leases, amount, tokens } from '../../src/ledger/leases.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
-import type { Reply } from '../../src/scripts.ts'
-import { unavailable } from '../../src/scripts.ts'
+import type { Reply } from '../../src/redis/scripts.ts'
+import { unavailable } from '../../src/redis/scripts.ts'
 import { makeHold } from '../fixtures/ledger.ts'
 
 function open(answer: (args: readonly string[]) => Promise<Reply>, leaseMs = 30_000) {

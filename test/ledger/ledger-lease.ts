@@ -3,8 +3,8 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ScriptLink } from '../../src/scripts.ts'
-import { keys } from '../../src/redis.ts'
+import type { ScriptLink } from '../../src/redis/scripts.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'

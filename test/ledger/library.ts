@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/orders.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, openLedger, request, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

@@ -3,9 +3,9 @@ import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
-import { keys } from '../../src/redis.ts'
-import { createScripts } from '../../src/scripts.ts'
-import type { Reply } from '../../src/scripts.ts'
+import { keys } from '../../src/redis/redis.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import type { Reply } from '../../src/redis/scripts.ts'
 import {
   connectLink,
   makeAccount,

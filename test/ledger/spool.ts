@@ -20,7 +20,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { CreditOrder } from '../../src/ledger/orders.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
-import { startOf } from '../../src/lock.ts'
+import { startOf } from '../../src/data/lock.ts'
 import { fillDisk, freeDisk, noFullDisk } from '../fixtures/full-disk.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { readUsage } from '../../src/ledger/usage.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'

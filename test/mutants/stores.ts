@@ -4,7 +4,7 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 
 export const storeMutants: readonly Mutant[] = [
-  one('files/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
+  one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
   one(
     'files/lua/claim.lua',
     'wait_ms = math.min(taken_ms * 2 ^ (tries - 1), most_ms)',
@@ -19,7 +19,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one('files/message-files.ts', 'if (row.session !== session) throw notHere(id, param)', ''),
   one(
-    'ledger/account-keys.ts',
+    'accounts/account-keys.ts',
     'const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))',
     'const endsAt = nowS + graceS',
   ),
@@ -83,12 +83,12 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/property.ts',
     'ledger/usage.ts',
   ),
-  one('ledger/lua/door.lua', 'write_usage(reap.usage)', '', 'ledger/property.ts', 'scripts.ts'),
+  one('ledger/lua/door.lua', 'write_usage(reap.usage)', '', 'ledger/property.ts', 'redis/scripts.ts'),
   one(
     'ledger/lua/settle.lua',
     'local usage = usage_of(now)',
     "call('HSET', settled, id, 's 0 0') local usage = usage_of(now)",
-    'scripts.ts',
+    'redis/scripts.ts',
   ),
   one(
     'ledger/lua/settle.lua',
@@ -113,10 +113,10 @@ export const storeMutants: readonly Mutant[] = [
     'await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))',
     'await written.catch(() => undefined).then(() => rm(path, { force: true }))',
   ),
-  one('lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
-  one('sessions/follower.ts', 'this.#failed = 0', ''),
+  one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
+  one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
   one(
-    'sessions/lost.ts',
+    'sessions/streams/lost.ts',
     "const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens",
     'const [prompt = 0, , completion = 0] = tokens',
   ),
@@ -124,7 +124,7 @@ export const storeMutants: readonly Mutant[] = [
     'sessions/lua/append.lua',
     "if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end",
     '',
-    'sessions/stream-rows.ts',
+    'sessions/streams/stream-rows.ts',
   ),
   one(
     'sessions/lua/patch.lua',

@@ -13,7 +13,7 @@ const lua = (
 ) => one(`ledger/lua/${name}.lua`, line, replacement, ...tests)
 
 const sessionLua = (name: string, line: string, replacement: string) =>
-  one(`sessions/lua/${name}.lua`, line, replacement, 'sessions/stream-rows.ts')
+  one(`sessions/lua/${name}.lua`, line, replacement, 'sessions/streams/stream-rows.ts')
 
 const fileLua = (name: string, line: string, replacement: string, test: string) =>
   one(`files/lua/${name}.lua`, line, replacement, `files/${test}.ts`)
@@ -168,32 +168,32 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one(
-    'sessions/recording.ts',
+    'sessions/streams/recording.ts',
     'if (this.#sending || this.isLost || this.#isFinishing) return',
     'if (this.#sending || this.isLost) return',
   ),
   one(
-    'sessions/recording.ts',
+    'sessions/streams/recording.ts',
     'this.#numbered = new Numbered(this.#options.owned.message, this.#next)',
     '',
   ),
   one(
-    'sessions/reader.ts',
+    'sessions/streams/reader.ts',
     'if (from >= next && isLost) this.#give(afterLost(this.#seq))',
     'if (from > next && isLost) this.#give(afterLost(this.#seq))',
   ),
-  one('sessions/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
+  one('sessions/streams/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
   one(
-    'sessions/log.ts',
+    'sessions/streams/log.ts',
     'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
     '',
   ),
   one(
-    'sessions/streams.ts',
+    'sessions/streams/streams.ts',
     'if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined',
     '',
   ),
-  one('sessions/streams.ts', 'if (refusal) return refusal', '', 'sessions/generations.ts'),
+  one('sessions/streams/streams.ts', 'if (refusal) return refusal', '', 'sessions/streams/generations.ts'),
   fileLua(
     'reserve',
     'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
@@ -215,8 +215,8 @@ export const mutants: readonly Mutant[] = [
     'if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))',
     'await store.abandon(objectName(ref, id))',
   ),
-  one('files/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
-  one('files/upload.ts', 'hash.update(piece)', ''),
+  one('files/upload/upload.ts', 'if (bytes > options.maxBytes) throw tooLarge()', ''),
+  one('files/upload/upload.ts', 'hash.update(piece)', ''),
   one(
     'files/shelf.ts',
     "const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')",
@@ -228,7 +228,7 @@ export const mutants: readonly Mutant[] = [
     'return false',
   ),
   one(
-    'files/download.ts',
+    'files/download/download.ts',
     "if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'",
     "if (wish === 'inline') return wish",
   ),

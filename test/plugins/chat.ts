@@ -1,7 +1,7 @@
 // Ways that were found to get answers for nothing, or to make half an answer look whole: each stays closed.
 
 import t from 'tap'
-import { newKey } from '../../src/ledger/api-key.ts'
+import { newKey } from '../../src/accounts/api-key.ts'
 import { json, sse } from '../fixtures/backend-scripts.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'

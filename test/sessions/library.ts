@@ -1,10 +1,10 @@
 // Every Lua file of the sessions is in their library and says what it does.
 
-import { claimOf } from '../../src/claims.ts'
+import { claimOf } from '../../src/redis/claims.ts'
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { sessionScripts } from '../../src/sessions/library.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'

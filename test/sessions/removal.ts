@@ -1,6 +1,6 @@
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
-import { keys } from '../../src/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { removeSession } from '../../src/sessions/removal.ts'
 import type { SessionScripts } from '../../src/sessions/library.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { claimOf } from '../../src/claims.ts'
+import { claimOf } from '../../src/redis/claims.ts'
 import { idAfter, newId } from '../../src/ids.ts'
-import { newRef } from '../../src/ledger/api-key.ts'
-import { keys } from '../../src/redis.ts'
+import { newRef } from '../../src/accounts/api-key.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { retentionS, sessionOf } from '../../src/sessions/sessions.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 

@@ -2,10 +2,10 @@
 // only. Of an embedded Redis: the one of the gateway that runs on this data folder, if one does.
 
 import type { Config } from '../../config/config.ts'
-import { listens } from '../../redis-child.ts'
-import { recordedSocket } from '../../redis-embedded.ts'
-import { connect } from '../../redis.ts'
-import type { RedisLink } from '../../redis.ts'
+import { listens } from '../../redis/embedded/child.ts'
+import { recordedSocket } from '../../redis/embedded/embedded.ts'
+import { connect } from '../../redis/redis.ts'
+import type { RedisLink } from '../../redis/redis.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { Examination, Outcome } from './examination.ts'
 

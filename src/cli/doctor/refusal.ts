@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http'
 import { mask } from '../../backend/secrets.ts'
 import type { Target } from '../../config/config.ts'
-import { field, parsed } from '../../json-field.ts'
+import { field, parsed } from '../../http/json/field.ts'
 import { fail } from './examination.ts'
 import type { Outcome } from './examination.ts'
 

@@ -11,7 +11,7 @@ import {
   judgeVersion,
   parseInfo,
 } from '../../../src/cli/doctor/redis.ts'
-import { startEmbeddedRedis } from '../../../src/redis-embedded.ts'
+import { startEmbeddedRedis } from '../../../src/redis/embedded/embedded.ts'
 import { startExamination } from '../../fixtures/examination.ts'
 import { redisServerPath, startRedis } from '../../fixtures/redis-server.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'

@@ -1,0 +1,76 @@
+// Which account has a name, and which one an external id: one at a time, whoever asks for it at the same moment. Claimed
+// before the row is written that has it; a claim counts only as long as the row does, so that nobody has to give it back.
+
+import type { Redis } from 'ioredis'
+import { keys } from '../redis/redis.ts'
+
+/** In the hash of all claims. */
+export const claimFields = {
+  name: (name: string) => `name:${name}`,
+  external_id: (externalId: string) => `external:${externalId}`,
+} as const
+
+export type Claimed = keyof typeof claimFields
+
+export interface Wanted {
+  readonly what: Claimed
+  readonly text: string
+  /** Of the account that wants it. */
+  readonly id: string
+  /** Whether the account that claimed it has it. */
+  isHeldBy(id: string): Promise<boolean>
+}
+
+/** A claim whose row is being written. */
+export interface Claim {
+  /** The row is there, or never will be. */
+  settle(): Promise<void>
+}
+
+/** A row that was not written by then never will be. */
+const makingMs = 10_000
+const maxRounds = 4
+
+/** Undefined where another account has it. */
+export async function claim(redis: Redis, wanted: Wanted): Promise<Claim | undefined> {
+  const { what, text, id, isHeldBy } = wanted
+  const field = claimFields[what](text)
+  for (let round = 0; round < maxRounds; round++) {
+    const before = (await redis.hget(keys.accountClaims, field)) ?? ''
+    const [owner = '', sinceMs = '0'] = before.split(' ')
+    if (owner !== '' && owner !== id) {
+      if (Date.now() - Number(sinceMs) < makingMs || (await isHeldBy(owner))) return undefined
+    }
+    const mine = `${id} ${Date.now()}`
+    if (await change(redis, field, { before, after: mine })) {
+      return { settle: async () => void (await change(redis, field, { before: mine, after: id })) }
+    }
+  }
+  return undefined
+}
+
+/** The account that claimed it last. */
+export async function claimedBy(
+  redis: Redis,
+  what: Claimed,
+  text: string,
+): Promise<string | undefined> {
+  const found = await redis.hget(keys.accountClaims, claimFields[what](text))
+  return found?.split(' ', 1)[0]
+}
+
+interface Change {
+  /** '' where there is none. */
+  readonly before: string
+  readonly after: string
+}
+
+const script = `
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`
+
+/** False where it is another one by now. */
+async function change(redis: Redis, field: string, { before, after }: Change): Promise<boolean> {
+  return (await redis.eval(script, 1, keys.accountClaims, field, before, after)) === 1
+}

@@ -1,0 +1,282 @@
+// An account's API keys as rows in Redis: made, listed, revoked, rotated. Only a key's HMAC is stored; its text is in
+// the answer of its creation and nowhere else. Scripts read the row at each request, so a revoked key is refused at once.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../redis/asked.ts'
+import { GatewayError } from '../errors.ts'
+import type { Scope } from '../exchange.ts'
+import { newId } from '../ids.ts'
+import { keys } from '../redis/redis.ts'
+import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
+
+/** As the admin API shows it. */
+export interface ApiKey {
+  readonly id: string
+  readonly object: 'api_key'
+  readonly account_id: string
+  readonly name: string
+  readonly hint: string
+  readonly scopes: readonly string[]
+  /** `*` allows all. */
+  readonly models: readonly string[]
+  readonly limits: KeyLimits
+  readonly expires_at: number | null
+  readonly revoked_at: number | null
+  readonly last_used_at: number | null
+  readonly created_at: number
+  readonly status: 'active' | 'expired' | 'revoked'
+}
+
+/** Narrower than the plan's; what is absent is the plan's alone. */
+export interface KeyLimits {
+  readonly requests_per_minute?: number
+  readonly tokens_per_minute?: number
+  readonly concurrency?: number
+}
+
+export interface KeyFields {
+  readonly name?: string
+  readonly scopes?: readonly Scope[]
+  readonly models?: readonly string[]
+  /** Unix seconds. */
+  readonly expiresAt?: number | null
+  readonly limits?: KeyLimits
+}
+
+/** What is fixed before anything is written, so that the same creation can be carried out twice and happens once. */
+export interface KeySeed {
+  readonly id: string
+  readonly text: string
+  readonly createdAt: number
+}
+
+/** A key that was just made: the only time its text is seen. */
+export type NewApiKey = ApiKey & { readonly key: string }
+
+export interface KeyBook {
+  createKey(ref: string, fields: KeyFields, seed?: KeySeed): Promise<NewApiKey>
+  /** In order of creation. */
+  listKeys(ref: string): Promise<readonly ApiKey[]>
+  /** Throws `key_not_found`. Revoking again changes nothing. */
+  revokeKey(id: string): Promise<ApiKey>
+  /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
+  rotateKey(id: string, graceS: number, seed?: KeySeed): Promise<NewApiKey>
+  /** The account's ref of a key. Throws `key_not_found`. */
+  getKeyRef(id: string): Promise<string>
+  /** The key whose text this is. Throws `key_not_found`, also for what cannot be a key. */
+  findKey(text: string): Promise<ApiKey>
+}
+
+export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
+
+export function createKeyBook(redis: Redis, pepper: string): KeyBook {
+  return {
+    createKey: (ref, fields, seed = newKeySeed(ref)) =>
+      asked(create({ redis, ref, pepper }, fields, seed)),
+    listKeys: (ref) => asked(list(redis, ref)),
+    revokeKey: (id) => asked(revoke(redis, id)),
+    rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
+    getKeyRef: (id) => asked(findRef(redis, id)),
+    findKey: (text) => asked(findByText(redis, text, pepper)),
+  }
+}
+
+export function newKeySeed(ref: string): KeySeed {
+  return { id: newId('key'), text: newKey(ref), createdAt: Math.floor(Date.now() / 1000) }
+}
+
+interface Place {
+  readonly redis: Redis
+  readonly ref: string
+  readonly pepper: string
+}
+
+async function create(place: Place, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
+  const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
+  const row = {
+    id: seed.id,
+    name,
+    hint: keyHint(seed.text),
+    scopes: scopes.join(' '),
+    models: models.includes('*') ? '*' : models.join(' '),
+    created_at: String(seed.createdAt),
+    ...given({
+      expires_at: expiresAt ?? undefined,
+      rpm: limits.requests_per_minute,
+      tpm: limits.tokens_per_minute,
+      concurrency: limits.concurrency,
+    }),
+  }
+  return { ...(await store(place, seed, row)), key: seed.text }
+}
+
+type Row = Readonly<Record<string, string>>
+
+/** The id's way to its account first: an id that leads to no key is harmless, a key that no id leads to could not be revoked. */
+async function store(
+  { redis, ref, pepper }: Place,
+  { id, text }: KeySeed,
+  row: Row,
+): Promise<ApiKey> {
+  if (!(await redis.hexists(keys.account(ref), 'id'))) throw new GatewayError('account_not_found')
+  const hmac = hmacKey(text, pepper)
+  // What is listed was made whole, and may have been revoked since.
+  if (!(await redis.hexists(keys.keyList(ref), id))) {
+    await redis.hset(keys.keyIds, id, ref)
+    const stored = await redis
+      .multi()
+      .hset(keys.key(ref, hmac), row)
+      .hset(keys.keyList(ref), id, hmac)
+      .exec()
+    for (const [error] of stored ?? []) if (error) throw error
+  }
+  return show(redis, ref, hmac)
+}
+
+/** Of a row's fields those that have a value, as HSET takes them. */
+export function given(
+  fields: Readonly<Record<string, string | number | undefined>>,
+): Record<string, string> {
+  const present = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as const],
+  )
+  return Object.fromEntries(present)
+}
+
+async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
+  const hmacs = await redis.hgetall(keys.keyList(ref))
+  const sorted = Object.entries(hmacs).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return read(
+    redis,
+    ref,
+    sorted.map(([, hmac]) => hmac),
+  )
+}
+
+async function revoke(redis: Redis, id: string): Promise<ApiKey> {
+  const { ref, hmac } = await find(redis, id)
+  await redis.hsetnx(keys.key(ref, hmac), 'revoked_at', await now(redis))
+  return show(redis, ref, hmac)
+}
+
+interface Rotation {
+  readonly id: string
+  readonly graceS: number
+  readonly seed: KeySeed | undefined
+  readonly pepper: string
+}
+
+async function rotate(
+  redis: Redis,
+  { id, graceS, seed: fixed, pepper }: Rotation,
+): Promise<NewApiKey> {
+  const { ref, hmac } = await find(redis, id)
+  const seed = fixed ?? newKeySeed(ref)
+  const [old, nowS] = await Promise.all([redis.hgetall(keys.key(ref, hmac)), now(redis)])
+  const isRepeated = await redis.hexists(keys.keyList(ref), seed.id)
+  if (!isRepeated && statusOf(old, nowS) !== 'active') {
+    const message = 'The key is revoked or expired already. Create a new one.'
+    throw new GatewayError('invalid_parameter', { param: 'id', message })
+  }
+  const { name, scopes, models, expires_at, rpm, tpm, concurrency } = old
+  const row = {
+    ...given({ name, scopes, models, expires_at, rpm, tpm, concurrency }),
+    id: seed.id,
+    hint: keyHint(seed.text),
+    created_at: String(seed.createdAt),
+  }
+  const made = await store({ redis, ref, pepper }, seed, row)
+  // The earlier end wins, so that a repeated rotation does not prolong the old key's life.
+  if (graceS === 0) await redis.hsetnx(keys.key(ref, hmac), 'revoked_at', nowS)
+  else {
+    const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))
+    await redis.hset(keys.key(ref, hmac), 'expires_at', endsAt)
+  }
+  return { ...made, key: seed.text }
+}
+
+async function find(redis: Redis, id: string): Promise<{ ref: string; hmac: string }> {
+  const ref = await findRef(redis, id)
+  const hmac = await redis.hget(keys.keyList(ref), id)
+  if (hmac === null) throw new GatewayError('key_not_found')
+  return { ref, hmac }
+}
+
+async function findRef(redis: Redis, id: string): Promise<string> {
+  const ref = await redis.hget(keys.keyIds, id)
+  if (ref === null) throw new GatewayError('key_not_found')
+  return ref
+}
+
+async function findByText(redis: Redis, text: string, pepper: string): Promise<ApiKey> {
+  const ref = parseKey(text)?.ref
+  if (ref === undefined) throw new GatewayError('key_not_found')
+  const key = await show(redis, ref, hmacKey(text, pepper))
+  // A row that is not there reads as one without an id.
+  if (key.id === '') throw new GatewayError('key_not_found')
+  return key
+}
+
+/** Redis' own seconds: a gateway's clock that runs ahead must not make a revocation wait. */
+async function now(redis: Redis): Promise<number> {
+  const [seconds] = await redis.time()
+  return Number(seconds)
+}
+
+async function show(redis: Redis, ref: string, hmac: string): Promise<ApiKey> {
+  const [key] = await read(redis, ref, [hmac])
+  if (!key) throw new GatewayError('key_not_found')
+  return key
+}
+
+async function read(
+  redis: Redis,
+  ref: string,
+  hmacs: readonly string[],
+): Promise<readonly ApiKey[]> {
+  const [nowS, accountId, rows] = await Promise.all([
+    now(redis),
+    redis.hget(keys.account(ref), 'id'),
+    Promise.all(hmacs.map((hmac) => redis.hgetall(keys.key(ref, hmac)))),
+  ])
+  return rows.map((row) => shape(row, accountId ?? '', nowS))
+}
+
+function shape(row: Row, accountId: string, nowS: number): ApiKey {
+  return {
+    id: row.id ?? '',
+    object: 'api_key',
+    account_id: accountId,
+    name: row.name ?? '',
+    hint: row.hint ?? '',
+    scopes: words(row.scopes),
+    models: words(row.models),
+    limits: limitsOf(row),
+    expires_at: seconds(row.expires_at),
+    revoked_at: seconds(row.revoked_at),
+    last_used_at: seconds(row.last_used_at),
+    created_at: Number(row.created_at ?? 0),
+    status: statusOf(row, nowS),
+  }
+}
+
+function statusOf(row: Row, nowS: number): ApiKey['status'] {
+  if (Number(row.revoked_at ?? Infinity) <= nowS) return 'revoked'
+  return Number(row.expires_at ?? Infinity) <= nowS ? 'expired' : 'active'
+}
+
+function limitsOf({ rpm, tpm, concurrency }: Row): KeyLimits {
+  return {
+    ...(rpm ? { requests_per_minute: Number(rpm) } : {}),
+    ...(tpm ? { tokens_per_minute: Number(tpm) } : {}),
+    ...(concurrency ? { concurrency: Number(concurrency) } : {}),
+  }
+}
+
+function words(text: string | undefined): readonly string[] {
+  return text ? text.split(' ') : []
+}
+
+function seconds(text: string | undefined): number | null {
+  return text ? Number(text) : null
+}

@@ -1,0 +1,282 @@
+// Accounts and their keys as the operator sees them: made, found, listed, changed. Balances are the ledger's (ledger.ts).
+// Nothing is cached: what is changed here holds for the next request on every gateway. Every write order leaves, when it
+// is cut short, at most rows that nobody finds.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../redis/asked.ts'
+import { GatewayError } from '../errors.ts'
+import { directionOf, listOf } from '../http/page.ts'
+import type { List, Page } from '../http/page.ts'
+import { newId } from '../ids.ts'
+import { readMembers } from '../redis/members.ts'
+import { keys } from '../redis/redis.ts'
+import { claim, claimedBy } from './account-claims.ts'
+import type { Claim, Claimed } from './account-claims.ts'
+import { createKeyBook, given } from './account-keys.ts'
+import type { KeyBook } from './account-keys.ts'
+import { newRef } from './api-key.ts'
+
+/** As the admin API shows it. */
+export interface Account {
+  readonly id: string
+  readonly object: 'account'
+  readonly name: string
+  readonly plan: string
+  readonly status: AccountStatus
+  readonly external_id: string | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly created_at: number
+}
+
+export type AccountStatus = 'active' | 'suspended'
+
+/** An account with the ref that its Redis keys and its API keys carry. */
+export interface StoredAccount {
+  readonly ref: string
+  readonly account: Account
+}
+
+export interface Filter {
+  readonly name?: string | undefined
+  readonly externalId?: string | undefined
+}
+
+export interface AccountFields {
+  readonly name?: string
+  readonly plan?: string
+  readonly status?: AccountStatus
+  readonly externalId?: string | null
+  readonly metadata?: Readonly<Record<string, string>>
+}
+
+/** What is fixed before anything is written, so that the same creation can be carried out twice and happens once. */
+export interface AccountSeed {
+  readonly id: string
+  readonly ref: string
+  readonly createdAt: number
+}
+
+export interface AccountBook {
+  createAccount(
+    fields: AccountFields & { name: string },
+    seed?: AccountSeed,
+  ): Promise<StoredAccount>
+  /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
+  getAccount(idOrName: string): Promise<StoredAccount>
+  listAccounts(page: Page): Promise<List<Account>>
+  /** The account with this name and this external id, where one is given. */
+  findAccounts(filter: Filter): Promise<readonly StoredAccount[]>
+  setAccount(idOrName: string, fields: AccountFields): Promise<StoredAccount>
+  /**
+   * Keeps `value` under `name` for a day unless something is kept there already; answers what was there before.
+   * The admin API's idempotency: a plan that a repeated request carries out again.
+   */
+  claim(name: string, value: string): Promise<string | undefined>
+  unclaim(name: string): Promise<void>
+}
+
+export type Accounts = AccountBook & KeyBook
+
+export interface AccountsOptions {
+  readonly redis: Redis
+  readonly pepper: string
+}
+
+export function createAccounts({ redis, pepper }: AccountsOptions): Accounts {
+  return { ...createAccountBook(redis), ...createKeyBook(redis, pepper) }
+}
+
+export function newAccountSeed(): AccountSeed {
+  return { id: newId('acct'), ref: newRef(), createdAt: Math.floor(Date.now() / 1000) }
+}
+
+const claimS = 24 * 3600
+
+function createAccountBook(redis: Redis): AccountBook {
+  const getAccount = (idOrName: string) =>
+    asked(idOrName.startsWith('acct_') ? findById(redis, idOrName) : findByName(redis, idOrName))
+  return {
+    getAccount,
+    createAccount: (fields, seed = newAccountSeed()) => asked(create(redis, fields, seed)),
+    listAccounts: (page) => asked(list(redis, page)),
+    findAccounts: (filter) => asked(findAll(redis, filter)),
+    async setAccount(idOrName, fields) {
+      const { ref, account } = await getAccount(idOrName)
+      return asked(set(redis, { ref, account }, fields))
+    },
+    async claim(name, value) {
+      const made = await asked(redis.set(keys.adminClaim(name), value, 'EX', claimS, 'NX'))
+      if (made) return undefined
+      return (await asked(redis.get(keys.adminClaim(name)))) ?? undefined
+    },
+    async unclaim(name) {
+      await asked(redis.del(keys.adminClaim(name)))
+    },
+  }
+}
+
+async function create(
+  redis: Redis,
+  fields: AccountFields & { name: string },
+  { id, ref, createdAt }: AccountSeed,
+): Promise<StoredAccount> {
+  // Listed means whole: what was listed before is not written again, it may have been changed since.
+  if ((await redis.zscore(keys.accounts, `${id}:${ref}`)) === null) {
+    const { name, plan = 'default', status = 'active', externalId, metadata } = fields
+    const row = { id, name, plan, status, created_at: createdAt }
+    await withNames(redis, { id, name, externalId }, async () => {
+      await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata }) })
+      await redis.zadd(keys.accountNames, 0, nameMember(name, id))
+      await redis.zadd(keys.accounts, 0, `${id}:${ref}`)
+    })
+  }
+  return read(redis, ref)
+}
+
+async function set(
+  redis: Redis,
+  { ref, account }: StoredAccount,
+  { name, plan, status, externalId, metadata }: AccountFields,
+): Promise<StoredAccount> {
+  const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
+  await withNames(redis, { id: account.id, name, externalId }, async () => {
+    // The old name stays in the index: readers compare, and taking it out could race with a rename back.
+    if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
+    if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
+  })
+  return read(redis, ref)
+}
+
+/** An empty text stands for none: HSET takes no null. */
+function optional({ externalId, metadata }: AccountFields): Record<string, string> {
+  return given({
+    external_id: externalId === null ? '' : externalId,
+    metadata: metadata && JSON.stringify(metadata),
+  })
+}
+
+/** Names hold no control characters, so that the zero byte ends one. */
+function nameMember(name: string, id: string): string {
+  return `${name}\0${id}`
+}
+
+interface Names {
+  /** Of the account that wants them. */
+  readonly id: string
+  readonly name?: string | undefined
+  readonly externalId?: string | null | undefined
+}
+
+/** One account has a name, and one an external id: a script that tops up by it must not meet another customer. */
+async function withNames(redis: Redis, names: Names, write: () => Promise<void>): Promise<void> {
+  const { id, name, externalId } = names
+  const claims: Claim[] = []
+  const take = async (what: Claimed, text: string) => {
+    const isHeldBy = async (other: string) => (await find(redis, other))?.account[what] === text
+    const claimed = await claim(redis, { what, text, id, isHeldBy })
+    if (!claimed) throw taken(what)
+    claims.push(claimed)
+  }
+  try {
+    if (name !== undefined) {
+      await take('name', name)
+      // Those from before names were claimed.
+      const others = await findNamed(redis, name)
+      if (others.some(({ account }) => account.id !== id)) throw taken('name')
+    }
+    if (externalId) await take('external_id', externalId)
+    await write()
+  } finally {
+    for (const claimed of claims) await claimed.settle().catch(() => undefined) // it ends by itself
+  }
+}
+
+function taken(param: Claimed): GatewayError {
+  return new GatewayError('invalid_parameter', {
+    param,
+    message: `Another account has this ${param}.`,
+  })
+}
+
+async function findAll(
+  redis: Redis,
+  { name, externalId }: Filter,
+): Promise<readonly StoredAccount[]> {
+  const named = name === undefined ? undefined : await findNamed(redis, name)
+  if (externalId === undefined) return named ?? []
+  const owner = await claimedBy(redis, 'external_id', externalId)
+  const found = owner === undefined ? undefined : await find(redis, owner)
+  if (!found || found.account.external_id !== externalId) return []
+  const isNamed = !named || named.some(({ account }) => account.id === found.account.id)
+  return isNamed ? [found] : []
+}
+
+async function findById(redis: Redis, id: string): Promise<StoredAccount> {
+  const found = await find(redis, id)
+  if (!found) throw new GatewayError('account_not_found')
+  return found
+}
+
+async function find(redis: Redis, id: string): Promise<StoredAccount | undefined> {
+  const ref = await refOf(redis, id)
+  return ref === undefined ? undefined : await read(redis, ref)
+}
+
+async function refOf(redis: Redis, id: string): Promise<string | undefined> {
+  const [member] = await redis.zrangebylex(keys.accounts, `[${id}:`, `(${id};`, 'LIMIT', 0, 1)
+  return member && refIn(member)
+}
+
+async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
+  const [first, ...others] = await findNamed(redis, name)
+  if (!first) throw new GatewayError('account_not_found')
+  if (others.length === 0) return first
+  const message = `${others.length + 1} accounts have this name. Give the id of the one you mean.`
+  throw new GatewayError('invalid_parameter', { param: 'id', message })
+}
+
+async function findNamed(redis: Redis, name: string): Promise<readonly StoredAccount[]> {
+  const members = await redis.zrangebylex(keys.accountNames, `[${name}\0`, `(${name}\x01`)
+  const ids = members.map((member) => member.slice(name.length + 1))
+  const refs = await Promise.all(ids.map((id) => refOf(redis, id)))
+  const found = await Promise.all(
+    refs.flatMap((ref) => (ref === undefined ? [] : [read(redis, ref)])),
+  )
+  return found.filter(({ account }) => account.name === name)
+}
+
+async function list(redis: Redis, page: Page): Promise<List<Account>> {
+  const { isTurned, ...from } = directionOf(page)
+  const members = await readMembers(redis, keys.accounts, { ...from, count: page.limit + 1 })
+  const refs = members.slice(0, page.limit).map(refIn)
+  if (isTurned) refs.reverse()
+  const found = await Promise.all(refs.map((ref) => read(redis, ref)))
+  return listOf(
+    found.map(({ account }) => account),
+    members.length > page.limit,
+  )
+}
+
+function refIn(member: string): string {
+  return member.slice(member.indexOf(':') + 1)
+}
+
+async function read(redis: Redis, ref: string): Promise<StoredAccount> {
+  const { id, name, plan, status, external_id, metadata, created_at } = await redis.hgetall(
+    keys.account(ref),
+  )
+  if (id === undefined) throw new GatewayError('account_not_found')
+  return {
+    ref,
+    account: {
+      id,
+      object: 'account',
+      name: name ?? '',
+      plan: plan ?? 'default',
+      status: status === 'suspended' ? 'suspended' : 'active',
+      external_id: external_id || null,
+      metadata: metadata ? JSON.parse(metadata) : {},
+      created_at: Number(created_at ?? 0),
+    },
+  }
+}

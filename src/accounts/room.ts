@@ -1,0 +1,43 @@
+// Room in the storage of an account. Redis tells nobody when it removes a session that has expired, so what it counted is
+// given back by whoever meets it; and before anything is refused for want of room, such sessions are looked for.
+
+import { asked } from '../redis/asked.ts'
+import { isId } from '../ids.ts'
+import { keys } from '../redis/redis.ts'
+import { createScripts, numberAt } from '../redis/scripts.ts'
+import type { ScriptLink } from '../redis/scripts.ts'
+
+export interface Room {
+  /** Runs `store` again where it was refused for want of room, as long as some is found. */
+  within<T extends { readonly word: string }>(ref: string, store: () => Promise<T>): Promise<T>
+  /** Answers how many of these sessions had expired; those that are there stay. */
+  forgetExpired(ref: string, ids: readonly string[]): Promise<number>
+}
+
+/** Taken by chance of those that may expire: when many have, some are found each time. */
+const lookedAt = 256
+
+const library = { folder: new URL('lua/', import.meta.url), scripts: { outlived: [] } }
+
+export function createRoom(link: ScriptLink): Room {
+  const scripts = createScripts({ link, library })
+  const forgetExpired = async (ref: string, ids: readonly string[]) => {
+    const sessions = ids.map((id) => keys.session(ref, id))
+    const names = [keys.storage(ref), keys.sessions(ref), ...sessions]
+    return numberAt(await scripts.run('outlived', names, ids), 2)
+  }
+  const look = async (ref: string) => {
+    const fields = await asked(link.client.hrandfield(keys.storage(ref), lookedAt))
+    const ids = [fields].flat().map(String)
+    const sessions = ids.filter((id) => isId('sess', id))
+    return sessions.length > 0 ? await forgetExpired(ref, sessions) : 0
+  }
+  return {
+    forgetExpired,
+    async within(ref, store) {
+      let reply = await store()
+      while (reply.word === 'storage_quota_exceeded' && (await look(ref)) > 0) reply = await store()
+      return reply
+    },
+  }
+}

@@ -1,0 +1,56 @@
+// The data folder: made private, and home of the admin token. A folder that has something else in it is refused: `data: /tmp`
+// would lock everybody else out of it.
+
+import { randomBytes } from 'node:crypto'
+import { chmod, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { hasCode } from '../errors.ts'
+
+const tokenName = 'admin-token'
+/** A token that is being made; it stays where the gateway is killed then. */
+const freshToken = `.${tokenName}-`
+/** What else a gateway puts there. Other folders have such names, too: /usr a `bin`, /var a `lock` and a `spool`. */
+const ownNames = new Set(['bin', 'lock', 'redis', 'redis.json', 'redis.json.new', 'spool', 'store'])
+/** What an empty disk has, or a folder that is to be empty in a repository. */
+const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
+
+/** The folder and those above it; only its owner may look inside. */
+export async function ensureDataFolder(dir: string): Promise<void> {
+  const made = await mkdir(dir, { recursive: true, mode: 0o700 })
+  const names = (await readdir(dir)).filter((name) => !nothing.has(name))
+  const isOwn = (name: string) =>
+    ownNames.has(name) || name.startsWith(freshToken) || /^lock\.\d+$/.test(name)
+  const isOurs = names.includes(tokenName) || names.every(isOwn)
+  // Where others can't look in already, nobody is locked out.
+  if (!isOurs && !(names.some(isOwn) && (await isPrivate(dir)))) {
+    throw new Error(
+      `the data folder ${dir} has other things in it. Set \`data\` to a folder that is empty or not there yet.`,
+    )
+  }
+  // One that was there before keeps its mode when it is not ours to change (a mounted volume).
+  if (made === undefined) await chmod(dir, 0o700).catch(() => undefined)
+}
+
+async function isPrivate(dir: string): Promise<boolean> {
+  return ((await stat(dir)).mode & 0o077) === 0
+}
+
+/** The token given, or the folder's own, made at the first start and readable by its owner alone. */
+export async function ensureAdminToken(dir: string, given: string): Promise<string> {
+  if (given !== '') return given
+  const path = join(dir, tokenName)
+  const fresh = join(dir, `${freshToken}${randomBytes(6).toString('hex')}`)
+  try {
+    await using file = await open(fresh, 'wx', 0o600)
+    await file.writeFile(`${randomBytes(32).toString('base64url')}\n`)
+    await file.sync()
+    await link(fresh, path).catch((error: unknown) => {
+      if (!hasCode(error, 'EEXIST')) throw error
+    })
+  } finally {
+    await rm(fresh, { force: true })
+  }
+  const token = (await readFile(path, 'utf8')).trim()
+  if (token === '') throw new Error(`${path} is empty. Remove it, and a new token is made.`)
+  return token
+}

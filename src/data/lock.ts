@@ -1,0 +1,93 @@
+// What one process of this machine has at a time: a folder, or a name. A lock goes with its process, however that ends.
+
+import { createHash } from 'node:crypto'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { realpath, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { hasCode } from '../errors.ts'
+
+export interface Lock {
+  release(): Promise<void>
+}
+
+/** Throws when another gateway on this machine has it. */
+export async function lockDataFolder(
+  dir: string,
+  { platform = process.platform }: { readonly platform?: NodeJS.Platform } = {},
+): Promise<Lock> {
+  const real = await realpath(dir)
+  const hash = createHash('sha256').update(real).digest('hex').slice(0, 32)
+  const lock = platform === 'linux' ? await tryLockName(`tollgate-${hash}`) : tryLockFile(real)
+  if (lock) return lock
+  throw new Error(`another gateway uses the data folder ${real}. Stop it, or set another \`data\`.`)
+}
+
+/** An abstract unix socket: the kernel gives it to one process, and takes it back when that ends. Linux only. */
+export function tryLockName(name: string): Promise<Lock | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy())
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'EADDRINUSE' ? resolve(undefined) : reject(error),
+    )
+    server.listen(`\0${name}`, () => {
+      server.unref()
+      resolve({ release: () => new Promise((done) => server.close(() => done())) })
+    })
+  })
+}
+
+/** Elsewhere: a file with the owner's pid, taken over from an owner that has gone. */
+function tryLockFile(dir: string): Lock | undefined {
+  const path = join(dir, 'lock')
+  const mine = `${path}.${process.pid}`
+  try {
+    writeFileSync(mine, String(process.pid))
+    const owner = readOwner(path)
+    if (owner !== undefined && isRunning(owner)) return undefined
+    if (owner !== undefined) rmSync(path, { force: true })
+    linkSync(mine, path) // fails when another was quicker
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return undefined
+    throw error
+  } finally {
+    rmSync(mine, { force: true })
+  }
+  return { release: () => rm(path, { force: true }) }
+}
+
+function readOwner(path: string): number | undefined {
+  try {
+    return Number(readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined
+    throw error
+  }
+}
+
+/** Also of another user's process. */
+export function isRunning(pid: number): boolean {
+  if (!(pid > 0)) return false // an empty file, as a power cut leaves one: 0 would ask for this process' group
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return hasCode(error, 'EPERM')
+  }
+}
+
+/**
+ * Tells a process from others that had or will have its pid: after a restart of the machine, or in a container, where each
+ * gateway is 1. '' where the system does not say.
+ */
+export function startOf(pid: number): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8)
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // Behind the program's name, which may have any characters: the 22nd field, ticks from the boot to the start.
+    const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+    return `${boot}.${ticks}`
+  } catch {
+    return ''
+  }
+}

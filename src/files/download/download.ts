@@ -1,0 +1,120 @@
+// What GET or HEAD of a file answers, decided before the store is asked: docs/files.md, with RFC 9110's ranges and
+// conditions. Nothing that the row or the request holds can make a browser run the file in the gateway's origin.
+
+import type { IncomingHttpHeaders } from 'node:http'
+import { GatewayError } from '../../errors.ts'
+import type { ByteRange } from '../../store/store.ts'
+import { isRangeMeant, judge } from './conditions.ts'
+import { textType, unknownType } from '../upload/content-type.ts'
+import { contentDisposition } from './disposition.ts'
+import type { Disposition } from './disposition.ts'
+import type { FileRow } from '../file-row.ts'
+import { parseRange } from './range.ts'
+
+/** What a download needs of a file's row. */
+export type Downloadable = Pick<
+  FileRow,
+  'bytes' | 'createdAt' | 'filename' | 'contentType' | 'sha256'
+>
+
+export interface DownloadRequest {
+  readonly method: string
+  readonly headers: IncomingHttpHeaders
+  readonly query: URLSearchParams
+}
+
+export interface Download {
+  readonly status: 200 | 206 | 304
+  readonly headers: Readonly<Record<string, string>>
+  /** What to read from the store; all of it where there is none. */
+  readonly range?: ByteRange
+  /** Where false the store need not be asked: HEAD, 304, an empty file. */
+  readonly hasBody: boolean
+}
+
+/** Throws precondition_failed, range_not_satisfiable, invalid_parameter. */
+export function planDownload(file: Downloadable, request: DownloadRequest): Download {
+  const { method, headers, query } = request
+  const disposition = dispositionOf(file.contentType, query)
+  const validators = { etag: `"${file.sha256}"`, modifiedAt: file.createdAt }
+  const verdict = judge(validators, headers)
+  if (verdict === 'precondition_failed') throw new GatewayError(verdict)
+  const fresh = freshness(validators)
+  if (verdict === 'not_modified') return { status: 304, headers: fresh, hasBody: false }
+
+  const described = { ...fresh, ...description(file, disposition) }
+  // For GET alone: ranges of a HEAD are to be ignored (RFC 9110 §14.2).
+  const asked = method === 'GET' && isRangeMeant(validators, headers) ? headers.range : undefined
+  const range = asked === undefined ? 'whole' : parseRange(asked, file.bytes)
+  if (range === 'none') throw notSatisfiable(file.bytes)
+  const hasBody = method !== 'HEAD' && file.bytes > 0
+  if (range === 'whole') {
+    const length = String(file.bytes)
+    return { status: 200, headers: { ...described, 'Content-Length': length }, hasBody }
+  }
+  const { start, end } = range
+  const part = {
+    'Content-Length': String(end - start + 1),
+    'Content-Range': `bytes ${start}-${end}/${file.bytes}`,
+  }
+  return { status: 206, headers: { ...described, ...part }, range, hasBody }
+}
+
+/** What a browser shows without running anything of it; and by the URL's wish only. */
+const shownInline: ReadonlySet<string> = new Set([
+  'image/png',
+  'image/jpeg',
+  'image/gif',
+  'image/webp',
+  'image/avif',
+  'audio/mpeg',
+  'video/mp4',
+  textType,
+])
+
+/** For other types `inline` is no error: who links to files need not know which can be shown. */
+function dispositionOf(contentType: string, query: URLSearchParams): Disposition {
+  const wish = query.get('disposition') ?? 'attachment'
+  if (wish === 'attachment') return wish
+  if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'
+  throw new GatewayError('invalid_parameter', {
+    param: 'disposition',
+    message: '"disposition" must be attachment or inline.',
+  })
+}
+
+/** All that a 304 carries (RFC 9110 §15.4.5). */
+function freshness({ etag, modifiedAt }: { readonly etag: string; readonly modifiedAt: number }) {
+  return {
+    ETag: etag,
+    'Cache-Control': 'private, no-cache',
+    'Last-Modified': new Date(modifiedAt * 1000).toUTCString(),
+  }
+}
+
+function description(file: Downloadable, disposition: Disposition) {
+  // Of the whole file, also with a part of it: that is what tells it from Content-Digest (RFC 9530 §3).
+  const digest = Buffer.from(file.sha256, 'hex').toString('base64')
+  return {
+    'Content-Type': servedType(file.contentType),
+    'Content-Disposition': contentDisposition(disposition, file.filename),
+    'Accept-Ranges': 'bytes',
+    'Repr-Digest': `sha-256=:${digest}:`,
+    'X-Content-Type-Options': 'nosniff',
+    'Content-Security-Policy': "sandbox; default-src 'none'",
+    'Cross-Origin-Resource-Policy': 'same-site',
+  }
+}
+
+const soundType = /^[a-z]+\/[a-z\d][a-z\d.+-]*(?:; charset=utf-8)?$/
+
+function servedType(contentType: string): string {
+  return soundType.test(contentType) ? contentType : unknownType
+}
+
+function notSatisfiable(bytes: number): GatewayError {
+  return new GatewayError('range_not_satisfiable', {
+    message: `The range lies outside the file, which has ${bytes} bytes.`,
+    headers: { 'Content-Range': `bytes */${bytes}` },
+  })
+}

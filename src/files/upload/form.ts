@@ -1,0 +1,264 @@
+// A multipart/form-data request as parts, in order, each waited for: busboy's one importer. Bounded in memory and in
+// bytes, with a timer for clients that stop sending. However it ends, the request is left paused, and unread where it
+// was refused. What the parts mean is upload.ts's matter.
+
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { isUtf8 } from 'node:buffer'
+import createBusboy from 'busboy'
+import type { Busboy } from 'busboy'
+import { GatewayError } from '../../errors.ts'
+import { ClientLeft, continueIfAsked } from '../../http/body.ts'
+
+export interface FormOptions {
+  /** Of the whole body. */
+  readonly maxBytes: number
+  readonly tooLarge: () => GatewayError
+  /** Without a byte from the client; time in which the reader of the parts holds it back does not count. */
+  readonly idleMs: number
+  /** A second: fewer over `idleMs` in which nobody held the client back is too slow. */
+  readonly rateBytes: number
+  /** Aborted by whoever finds the first cause to stop, the form or its reader; the reason is that cause. */
+  readonly stop: AbortController
+}
+
+interface TextPart {
+  readonly name: string
+  readonly value: string
+}
+
+export interface FilePart {
+  readonly name: string
+  /** As written, path and all. */
+  readonly filename: string | undefined
+  /** To be read to its end before the next part is asked for. Fails with the cause when the form does. */
+  readonly content: AsyncIterable<Buffer>
+}
+
+export interface Form {
+  /** Undefined when the form has ended as it should. Throws the cause to stop. */
+  next(): Promise<TextPart | FilePart | undefined>
+}
+
+const maxFieldBytes = 4096
+/** Of each kind: those that are parsed while the reader is busy wait in memory. */
+const maxParts = 32
+// Larger than what a socket gives at once, so that what is parsed at once needs no pause.
+const parserBytes = 128 * 1024
+
+/** Throws `unsupported_media_type` and `malformed_request` for what the headers say; reads nothing. */
+export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
+  const type = headers['content-type'] ?? ''
+  if (!/^\s*multipart\/form-data\s*(;|$)/i.test(type)) throw unsupported('as multipart/form-data')
+  const coding = headers['content-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw unsupported('without Content-Encoding')
+  }
+  const boundary = /;\s*boundary=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/i.exec(type)
+  const length = (boundary?.[1] ?? boundary?.[2] ?? '').length
+  // RFC 2046, 5.1.1. Searching for a long one is also slow where the file has half of it again and again.
+  if (length < 1 || length > 70) {
+    throw malformed('The Content-Type needs a boundary of 1 to 70 characters')
+  }
+  try {
+    return createBusboy({
+      headers: { 'content-type': type.trim() },
+      limits: { fieldSize: maxFieldBytes, fields: maxParts, files: maxParts },
+      highWaterMark: parserBytes,
+      preservePath: true,
+      // Decoded here: browsers send UTF-8, some others what their system has.
+      defParamCharset: 'latin1',
+    })
+  } catch (cause) {
+    throw malformed('The Content-Type is not readable', cause)
+  }
+}
+
+function unsupported(how: string): GatewayError {
+  return new GatewayError('unsupported_media_type', { message: `Send the file ${how}.` })
+}
+
+function malformed(what: string, cause?: unknown): GatewayError {
+  return new GatewayError('malformed_request', {
+    message: `${what}. Let an HTTP library build the form.`,
+    cause,
+  })
+}
+
+/** Starts to read. */
+export function readForm(req: IncomingMessage, parser: Busboy, options: FormOptions): Form {
+  const { stop } = options
+  const parts = queueParts(stop.signal)
+  let file: Readable | undefined
+  const take = (part: TextPart | FilePart | GatewayError) => {
+    if (part instanceof GatewayError) stop.abort(part)
+    else parts.add(part)
+  }
+  const onError = (cause: unknown) => stop.abort(malformed('The body is not a whole form', cause))
+  parser.on('error', onError)
+  parser.on('field', (name, value, { valueTruncated }) => {
+    take(textPart(name, value, valueTruncated))
+  })
+  parser.on('file', (name, content, { filename, encoding }) => {
+    // Always listened to: an error of a file in the queue would end the process.
+    content.on('error', onError)
+    file = content
+    take(filePart({ name, filename, encoding, content: piecesOf(content, stop.signal) }))
+  })
+  const refuseMore = () => stop.abort(malformed('The form has too many parts'))
+  parser.on('fieldsLimit', refuseMore).on('filesLimit', refuseMore)
+  parser.on('close', parts.end)
+  stop.signal.addEventListener('abort', () => {
+    // First: the parser would destroy it too, with an error of its own.
+    file?.destroy(stop.signal.reason)
+    parser.destroy()
+    parts.end()
+  })
+  // Where the parser of HTTP has refused the rest, only the socket knows.
+  const hasLeft = req.destroyed || req.socket.destroyed
+  if (hasLeft) stop.abort(new ClientLeft('the client left before its form was read'))
+  else pump(req, parser, options)
+  return parts
+}
+
+interface Queue extends Form {
+  add(part: TextPart | FilePart): void
+  end(): void
+}
+
+function queueParts(stop: AbortSignal): Queue {
+  const parts: (TextPart | FilePart)[] = []
+  let hasEnded = false
+  let wake: (() => void) | undefined
+  return {
+    add(part) {
+      parts.push(part)
+      wake?.()
+    },
+    end() {
+      hasEnded = true
+      wake?.()
+    },
+    async next() {
+      if (parts.length === 0 && !hasEnded && !stop.aborted) {
+        await new Promise<void>((resolve) => (wake = resolve))
+      }
+      stop.throwIfAborted()
+      return parts.shift()
+    },
+  }
+}
+
+/** The parser destroys its file with errors of its own, which say less than the cause. */
+async function* piecesOf(content: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    for await (const piece of content) yield piece as Buffer
+  } catch (error) {
+    stop.throwIfAborted()
+    throw error
+  }
+}
+
+function textPart(name: string | undefined, value: string, isCut: boolean) {
+  if (!name) return malformed('A part has no name')
+  const param = decodeParam(name)
+  if (isCut) {
+    return new GatewayError('invalid_parameter', {
+      message: `The field is longer than ${maxFieldBytes - 1} bytes.`,
+      param: param.slice(0, 100),
+    })
+  }
+  // Undefined where the part names a charset that nobody knows.
+  if (typeof value === 'string') return { name: param, value }
+  return malformed(`The charset of ${JSON.stringify(param.slice(0, 100))} is not known`)
+}
+
+interface FileEvent {
+  readonly name: string | undefined
+  readonly filename: string | undefined
+  readonly encoding: string
+  readonly content: AsyncIterable<Buffer>
+}
+
+function filePart({ name, filename, encoding, content }: FileEvent) {
+  if (!name) return malformed('A part has no name')
+  // RFC 7578, 4.7: no more. Storing what it stands for as it stands would surprise.
+  if (encoding === 'base64' || encoding === 'quoted-printable') {
+    return malformed('A part of a form has no Content-Transfer-Encoding, but its bytes as they are')
+  }
+  return {
+    name: decodeParam(name),
+    filename: filename === undefined ? undefined : decodeParam(filename),
+    content,
+  }
+}
+
+const windows1252 = new TextDecoder('windows-1252')
+
+/** Bytes as characters, unless it was `filename*`, whose letters are right already. */
+function decodeParam(raw: string): string {
+  if (/^[ -~]*$/.test(raw) || /[^\0-\xff]/.test(raw)) return raw
+  const bytes = Buffer.from(raw, 'latin1')
+  return isUtf8(bytes) ? bytes.toString() : windows1252.decode(bytes)
+}
+
+/** The one loop of a form's bytes; it ends by: whole, too many, idle, too slow, client gone, stopped by others. */
+function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
+  const { maxBytes, tooLarge, idleMs, rateBytes, stop } = options
+  const { socket } = req
+  const leastBytes = (rateBytes * idleMs) / 1000
+  let received = 0
+  let before = 0
+  let wasHeld = false
+  const onData = (chunk: Buffer) => {
+    idle.refresh()
+    received += chunk.length
+    if (received > maxBytes) stop.abort(tooLarge())
+    else if (!parser.write(chunk)) {
+      wasHeld = true
+      req.pause()
+    }
+  }
+  const onDrain = () => {
+    idle.refresh()
+    req.resume()
+  }
+  const onIdle = () => {
+    const isHeld = parser.writableNeedDrain
+    if (!isHeld) stop.abort(new GatewayError('request_timeout'))
+  }
+  // Its place is worth something to others, too: a byte now and then does not keep it.
+  const onPeriod = () => {
+    if (!wasHeld && received - before < leastBytes) stop.abort(tooSlow(rateBytes))
+    before = received
+    wasHeld = parser.writableNeedDrain
+  }
+  const onEnd = () => {
+    settle()
+    // Not `end`: for a file that was opened by a boundary within its headers it waits for ever. Once all is parsed, what is
+    // still open is destroyed with an error, and what was read to its end is not touched.
+    parser.write(Buffer.alloc(0), () => void parser.destroy())
+  }
+  const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
+  const idle = setTimeout(onIdle, idleMs)
+  const periods = setInterval(onPeriod, idleMs)
+  const settle = () => {
+    clearTimeout(idle)
+    clearInterval(periods)
+    req.pause().off('data', onData).off('end', onEnd).off('close', onClose)
+    socket.off('close', onClose)
+    parser.off('drain', onDrain)
+    stop.signal.removeEventListener('abort', settle)
+  }
+  stop.signal.addEventListener('abort', settle)
+  parser.on('drain', onDrain)
+  continueIfAsked(req)
+  req.on('data', onData).on('end', onEnd).on('close', onClose)
+  // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
+  socket.on('close', onClose)
+}
+
+function tooSlow(rateBytes: number): GatewayError {
+  const message = `Less than ${rateBytes} bytes a second arrived of the upload. Send it again on a faster line.`
+  return new GatewayError('request_timeout', { message })
+}

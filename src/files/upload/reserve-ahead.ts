@@ -1,0 +1,50 @@
+// Reserves storage for a file whose length nobody vouches for: at once for all that the request can hold, so that what
+// cannot fit is refused before it is sent; else in slices. Near the quota's end it asks for exactly what has come, so
+// nobody is refused who would have fitted.
+
+import { hasCode } from '../../errors.ts'
+
+export interface Reserved {
+  /** Reserved so far. */
+  readonly bytes: number
+  /** Resolves when at least `total` is reserved. Throws what `reserve` throws. */
+  extend(total: number): Promise<void>
+}
+
+interface Source {
+  readonly maxBytes: number
+  reserve(totalBytes: number): Promise<void>
+}
+
+const sliceBytes = 8 * 1024 * 1024
+/** How much of a body may be no file: boundaries, headers of parts, fields. */
+export const formBytes = 64 * 1024
+
+/** `bodyBytes`: the request's length, NaN where it is not known. */
+export function reserveAhead(source: Source, bodyBytes: number): Reserved {
+  let bytes = 0
+  return {
+    get bytes() {
+      return bytes
+    },
+    async extend(total) {
+      const steps = Number.isNaN(bodyBytes) ? slices(total) : [bodyBytes, bodyBytes - formBytes]
+      const asked = steps.map((step) => Math.min(source.maxBytes, Math.max(total, step)))
+      for (const [index, step] of asked.entries()) {
+        if (step === asked[index + 1]) continue
+        try {
+          await source.reserve(step)
+          bytes = step
+          return
+        } catch (error) {
+          const isLast = index === asked.length - 1
+          if (isLast || !hasCode(error, 'storage_quota_exceeded')) throw error
+        }
+      }
+    },
+  }
+}
+
+function slices(total: number): readonly number[] {
+  return [sliceBytes, sliceBytes / 8, sliceBytes / 64, 0].map((ahead) => total + ahead)
+}

@@ -1,0 +1,207 @@
+// Receives one file by multipart/form-data: bounded in memory whatever its length, hashed and sniffed on its way to
+// wherever `put` takes it. The content ends only when the whole form is known to be good, so that a store never
+// completes the object of a bad one. Knows nothing of stores, accounts or rows.
+
+import { createHash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { GatewayError } from '../../errors.ts'
+import { ClientLeft } from '../../http/body.ts'
+import { sniffContent } from './content-type.ts'
+import { cleanFileName } from './file-name.ts'
+import { parseFormHeaders, readForm } from './form.ts'
+import type { FilePart, Form } from './form.ts'
+import { outflow } from '../download/outflow.ts'
+import type { Outflow } from '../download/outflow.ts'
+import { formBytes, reserveAhead } from './reserve-ahead.ts'
+import { collectFields, fieldNames, invalid, unknownField } from './upload-fields.ts'
+import type { FormFields } from './upload-fields.ts'
+
+/** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
+export interface UploadBegin {
+  /** Has the shape of an id; `begin` says whether there is such a session. */
+  readonly session: string
+  /** Cleaned: file-name.ts. */
+  readonly filename: string
+}
+
+export interface Received extends UploadBegin {
+  readonly purpose: string
+  readonly expiresAfterS: number | null
+  readonly bytes: number
+  /** Hex, lower case. */
+  readonly sha256: string
+  /** By what the bytes are, never by what the client says. */
+  readonly contentType: string
+}
+
+export interface UploadOptions {
+  /** Of the request: `?session_id=`. */
+  readonly query: URLSearchParams
+  /** Of the file. */
+  readonly maxBytes: number
+  /** Without a byte from the client; time in which we hold it back does not count. */
+  readonly idleMs: number
+  /** A second, kept up over each `idleMs`; not given, any. */
+  readonly rateBytes?: number
+  /** Content types that may be stored, of those sniffed: `*\/*`, `image/*`, `application/pdf`. */
+  readonly allow: readonly string[]
+  /** Its reason is what the upload rejects with; ClientLeft where it has none. */
+  readonly signal: AbortSignal
+  /** Called once, before the first `reserve` and before `put`. Throws to refuse. */
+  begin(fields: UploadBegin): Promise<void>
+  /**
+   * Awaited before the file passes what was reserved last. Asks for all that the request can hold where that is known,
+   * else for a slice ahead; when that is refused with `storage_quota_exceeded` it is called again for less.
+   */
+  reserve(totalBytes: number): Promise<void>
+  /** Where the content goes. It ends only when the form is good, and is destroyed with the cause otherwise. */
+  put(content: Readable): Promise<void>
+  /** For a metric: bytes of the file as they go on. */
+  onBytes?(count: number): void
+}
+
+/**
+ * Rejects only after `put` has settled, with the first cause: a refusal of the form, `request_timeout`, ClientLeft,
+ * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is then left paused, for reply.ts to end.
+ */
+export async function receiveUpload(
+  req: IncomingMessage,
+  options: UploadOptions,
+): Promise<Received> {
+  const parser = parseFormHeaders(req)
+  const maxBytes = options.maxBytes + formBytes
+  const length = Number(req.headers['content-length'] ?? Number.NaN)
+  const tooLarge = () => tooLargeFor(options.maxBytes)
+  if (length > maxBytes) throw tooLarge()
+  const fields = collectFields(options.query)
+  const stop = new AbortController()
+  const onSignal = () => stop.abort(reasonOf(options.signal))
+  if (options.signal.aborted) throw reasonOf(options.signal)
+  options.signal.addEventListener('abort', onSignal)
+  const { idleMs, rateBytes = 0 } = options
+  const form = readForm(req, parser, { maxBytes, tooLarge, idleMs, rateBytes, stop })
+  const upload: Upload = { fields, form, options, stop, length, tooLarge }
+  try {
+    return await receive(upload)
+  } catch (error) {
+    // Only the first counts.
+    stop.abort(error)
+    await upload.out?.stored.catch(() => {}) // It is that cause, or what came of it.
+    throw stop.signal.reason
+  } finally {
+    options.signal.removeEventListener('abort', onSignal)
+  }
+}
+
+interface Upload {
+  readonly fields: FormFields
+  readonly form: Form
+  readonly options: UploadOptions
+  readonly stop: AbortController
+  /** Of the body; NaN where it is not known. */
+  readonly length: number
+  readonly tooLarge: () => GatewayError
+  out?: Outflow
+}
+
+type ReceivedFile = UploadBegin & Omit<Received, 'purpose' | 'expiresAfterS'>
+
+async function receive(upload: Upload): Promise<Received> {
+  const { fields, form } = upload
+  let file: ReceivedFile | undefined
+  for (;;) {
+    const part = await form.next()
+    if (part === undefined) break
+    if ('value' in part) takeText(fields, part.name, part.value)
+    else if (fieldNames.includes(part.name)) throw notAField(part.name)
+    else if (part.name !== 'file') throw unknownField(part.name)
+    else if (file) throw invalid('file', 'Send exactly one file.')
+    else file = await receiveFile(upload, part)
+  }
+  if (!file) {
+    fields.session()
+    throw noFile()
+  }
+  const received = { ...file, purpose: fields.purpose, expiresAfterS: fields.expiresAfterS() }
+  if (fields.sha256 !== undefined && fields.sha256 !== file.sha256) {
+    throw new GatewayError('checksum_mismatch', {
+      message: `What arrived has SHA-256 ${file.sha256}, not the one in sha256. Send it again.`,
+      param: 'sha256',
+    })
+  }
+  await upload.out?.end()
+  return received
+}
+
+function takeText(fields: FormFields, name: string, value: string): void {
+  if (name !== 'file') return fields.take(name, value)
+  throw invalid(
+    'file',
+    'The part "file" is text. Send it as a file: with a filename in its Content-Disposition.',
+  )
+}
+
+function notAField(name: string): GatewayError {
+  return invalid(
+    name,
+    `${name} came as a file. Send it as a text field: without a filename and without a Content-Type.`,
+  )
+}
+
+function noFile(): GatewayError {
+  return new GatewayError('missing_parameter', {
+    message: 'The form has no file. Send a part named "file" with a filename.',
+    param: 'file',
+  })
+}
+
+/** The one loop of a file's bytes: each piece is counted, reserved, hashed, sniffed, passed on. */
+async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile> {
+  const { options, length, tooLarge } = upload
+  const named = { session: upload.fields.session(), filename: cleanFileName(part.filename) }
+  const hash = createHash('sha256')
+  const sniffer = sniffContent(options.allow)
+  const reservation = reserveAhead(options, length)
+  let isSniffed = false
+  let bytes = 0
+  for await (const piece of part.content) {
+    bytes += piece.length
+    if (bytes > options.maxBytes) throw tooLarge()
+    if (bytes === piece.length) await options.begin(named)
+    if (bytes > reservation.bytes) await reservation.extend(bytes)
+    sniffer.take(piece)
+    if (sniffer.isReady && !isSniffed) {
+      isSniffed = true
+      await sniffer.refuseEarly()
+    }
+    hash.update(piece)
+    options.onBytes?.(piece.length)
+    await openOut(upload).pass(piece)
+  }
+  // A page's form whose file nobody chose.
+  if (bytes === 0 && !part.filename) throw noFile()
+  if (bytes === 0) await options.begin(named)
+  openOut(upload)
+  return { ...named, bytes, sha256: hash.digest('hex'), contentType: await sniffer.end() }
+}
+
+/** Late, so that what is refused at its first piece never reaches the store. */
+function openOut(upload: Upload): Outflow {
+  const { options, stop } = upload
+  stop.signal.throwIfAborted()
+  return (upload.out ??= outflow((content) => options.put(content), stop))
+}
+
+function tooLargeFor(maxBytes: number): GatewayError {
+  return new GatewayError('file_too_large', {
+    message: `The file is larger than the limit of ${maxBytes} bytes.`,
+    param: 'file',
+  })
+}
+
+/** An abort without a reason of its own is a client that has gone (exchange.ts). */
+function reasonOf({ reason }: AbortSignal): unknown {
+  const isOwn = reason instanceof Error && reason.name !== 'AbortError'
+  return isOwn ? reason : new ClientLeft('the client left within its upload', { cause: reason })
+}

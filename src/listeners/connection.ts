@@ -1,0 +1,76 @@
+// What is known of a connection beyond its newest request: which answers are still due on it. So a parse error is
+// never answered in the middle of another answer, and one connection cannot start exchanges without end by pipelining.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { GatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { linger } from '../http/linger.ts'
+import { rawRefusal, sendError } from '../http/reply.ts'
+
+interface Due {
+  /** The newest answer; those before it are written first. */
+  newest: ServerResponse
+  /** How many unfinished requests came while another answer was due. */
+  pipelined: number
+  /** The connection's last answer is due, or given. */
+  isClosing: boolean
+}
+
+const answersDue = new WeakMap<Duplex, Due>()
+
+const maxPipelined = 32
+
+/**
+ * Called for every request. `refuse` where so many wait on this connection that no more are taken: that answer must
+ * close it, and what comes behind it gets none. A thousand refusals at once took 5 MB.
+ */
+export function noteAnswer(
+  req: IncomingMessage,
+  res: ServerResponse,
+): 'take' | 'refuse' | 'ignore' {
+  const due = answersDue.get(req.socket)
+  if (!due) {
+    answersDue.set(req.socket, { newest: res, pipelined: 0, isClosing: false })
+    return 'take'
+  }
+  if (due.isClosing) return 'ignore'
+  const isPipelined = !due.newest.writableFinished
+  due.newest = res
+  if (!isPipelined) return 'take'
+  due.pipelined++
+  res.once('close', () => due.pipelined--)
+  due.isClosing = due.pipelined > maxPipelined
+  return due.isClosing ? 'refuse' : 'take'
+}
+
+const refused = new WeakSet<Duplex>()
+
+/**
+ * Answers what could not be parsed, then closes. Where another answer is due or has begun, it only closes.
+ * @returns the answer's request id, where there was one.
+ */
+export function refuseUnparsed(socket: Duplex, error: GatewayError): string | undefined {
+  // What arrives while we linger is no request either.
+  if (refused.has(socket)) return undefined
+  refused.add(socket)
+  const res = answersDue.get(socket)?.newest
+  const isDue = res !== undefined && !res.writableFinished
+  if (!socket.writable || (isDue && !isItsOwn(res))) {
+    socket.destroy()
+    return undefined
+  }
+  const hasBegun = isDue && res.headersSent
+  const id = newId('req')
+  if (!isDue) socket.write(rawRefusal(error, id))
+  // By its own means: the exchange may yet refuse a body that never ends, and must find that an answer has begun.
+  else if (!hasBegun) sendError(res, { id, replyHeaders: {} }, error)
+  linger(socket, () => socket.end(() => socket.destroy()))
+  return hasBegun ? undefined : id
+}
+
+/** An unfinished request that the parser failed at: it has no answer yet, or a refusal that closes anyway. */
+function isItsOwn(res: ServerResponse): boolean {
+  if (res.socket === null || res.req.complete) return false
+  return !res.headersSent || !res.shouldKeepAlive
+}

@@ -1,0 +1,203 @@
+// A listener, public or admin: node:http or node:https with the time-outs of docs/api.md#limits. Promises that whoever speaks
+// no sound HTTP gets an error in JSON all the same, and that nobody is answered twice. Routes are not its matter.
+
+import { createServer as createHttpServer } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
+import { once } from 'node:events'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Limits, Listen } from '../config/config.ts'
+import { GatewayError, asGatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import { onBodyWanted } from '../http/body.ts'
+import { noteAnswer, refuseUnparsed } from './connection.ts'
+import { lookAtFirstByte } from './first-byte.ts'
+import { sendError } from '../http/reply.ts'
+import { notAProxy, unknownExpectation, unsoundness } from './strict.ts'
+
+export interface HttpListener {
+  readonly port: number
+  /** Such as `http://127.0.0.1:8080`. */
+  readonly address: string
+  /** Open connections. */
+  readonly connections: number
+  /** From now on new requests are answered 503 and their connections closed; running ones go on. */
+  drain(): void
+  /** Stops listening; what still runs after a short grace is cut. */
+  close(): Promise<void>
+}
+
+export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
+
+export interface ListenerOptions {
+  readonly listen: Listen
+  readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
+  readonly onRequest: OnRequest
+  /** Serves while draining; by default everything is answered `server_draining`. */
+  readonly onDrainingRequest?: OnRequest
+  /** Hears of what is answered here, without either of them. */
+  readonly onRefused?: (error: GatewayError, requestId: string) => void
+  readonly log: Log
+  /** For several processes on one port. */
+  readonly reusePort?: boolean
+}
+
+/** Rejects when the address cannot be had. */
+export async function createListener(options: ListenerOptions): Promise<HttpListener> {
+  const { listen, reusePort = false } = options
+  const gate = { draining: false }
+  const server = createServer(options)
+  handleRequests(server, options, gate)
+  const sockets = new Set<Socket>()
+  server.prependListener('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  server.listen({ host: listen.host, port: listen.port, reusePort, backlog: 4096 })
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    address: addressOf(listen, port),
+    get connections() {
+      return sockets.size
+    },
+    drain() {
+      gate.draining = true
+    },
+    close: () => close(server, sockets),
+  }
+}
+
+function createServer({ listen, limits }: ListenerOptions): Server {
+  const options: ServerOptions = {
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: limits.headersMs,
+    connectionsCheckingInterval: Math.min(5000, limits.headersMs),
+    keepAliveTimeout: limits.keepAliveMs,
+    // Bodies have time-outs of their own, by route.
+    requestTimeout: 0,
+    insecureHTTPParser: false,
+    // Node's own refusal is not JSON; strict.ts looks after the Host.
+    requireHostHeader: false,
+  }
+  const { tls } = listen
+  const server = tls
+    ? createHttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
+    : createHttpServer(options)
+  // Node would silently drop headers over 2000; 16 KiB bound them already.
+  server.maxHeadersCount = 0
+  return server
+}
+
+function handleRequests(
+  server: Server,
+  options: ListenerOptions,
+  gate: { draining: boolean },
+): void {
+  const { log, onRequest, onRefused = () => {} } = options
+  const { onDrainingRequest = refuseDraining } = options
+  const refuse = (res: ServerResponse, error: GatewayError) => onRefused(error, refused(res, error))
+  const unparsed = (socket: Duplex, error: GatewayError) => {
+    const id = refuseUnparsed(socket, error)
+    if (id !== undefined) onRefused(error, id)
+  }
+  const take = (req: IncomingMessage, res: ServerResponse) => {
+    const place = noteAnswer(req, res)
+    if (place === 'ignore') return
+    const crowded = place === 'refuse' ? new GatewayError('overloaded') : undefined
+    const unsound = unsoundness(req) ?? crowded
+    if (unsound) return refuse(res, unsound)
+    if (gate.draining) res.shouldKeepAlive = false
+    void serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
+  }
+  server.on('request', take)
+  server.on('checkContinue', (req, res) => {
+    onBodyWanted(req, () => res.writeContinue())
+    take(req, res)
+  })
+  server.on('checkExpectation', (req, res) => {
+    if (noteAnswer(req, res) !== 'ignore') refuse(res, unknownExpectation())
+  })
+  if (options.listen.tls) {
+    const onPlain = (socket: Socket) => unparsed(socket, notSecure())
+    lookAtFirstByte(server, { withinMs: options.limits.headersMs, onPlain })
+  }
+  server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
+  server.on('clientError', (error, socket) => {
+    const refusal = clientRefusal(error)
+    if (!refusal) return void socket.destroy()
+    log.debug({ err: error, code: refusal.code }, 'refused what is no request')
+    unparsed(socket, refusal)
+  })
+}
+
+interface Serving {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly log: Log
+}
+
+async function serve(handler: OnRequest, { req, res, log }: Serving): Promise<void> {
+  try {
+    await handler(req, res)
+  } catch (thrown) {
+    const id = newId('req')
+    log.error({ err: thrown, id }, 'a request failed outside its life')
+    sendError(res, { id, replyHeaders: {} }, asGatewayError(thrown))
+  }
+}
+
+/** The connection's state is in doubt: it is not used again. Returns the answer's id. */
+function refused(res: ServerResponse, error: GatewayError): string {
+  const id = newId('req')
+  res.shouldKeepAlive = false
+  sendError(res, { id, replyHeaders: {} }, error)
+  return id
+}
+
+function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
+  refused(res, new GatewayError('server_draining'))
+}
+
+function notSecure(): GatewayError {
+  const message = 'This port speaks HTTPS alone. Write https:// in place of http://.'
+  return new GatewayError('malformed_request', { message })
+}
+
+const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/** Undefined where the connection broke: there is nobody to answer. */
+function clientRefusal(error: Error): GatewayError | undefined {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const known = parserErrors[code]
+  if (known) return new GatewayError(known, { cause: error })
+  return code.startsWith('HPE_')
+    ? new GatewayError('malformed_request', { cause: error })
+    : undefined
+}
+
+const closeGraceMs = 2500
+
+/** Whoever has not finished the handshake of TLS is no connection of HTTP's yet. */
+async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
+  if (!server.listening) return
+  const closed = once(server, 'close')
+  server.close()
+  server.closeIdleConnections()
+  const timer = setTimeout(() => {
+    for (const socket of sockets) socket.destroy()
+  }, closeGraceMs)
+  await closed
+  clearTimeout(timer)
+}
+
+function addressOf({ host, tls }: Listen, port: number): string {
+  const name = host.includes(':') ? `[${host}]` : host
+  return `${tls ? 'https' : 'http'}://${name}:${port}`
+}

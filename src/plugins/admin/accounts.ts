@@ -1,0 +1,71 @@
+// Accounts over HTTP: create, list, show, change. What stands in the path as `:id` may be the account's id or exact name.
+
+import { z } from '../../config/schema.ts'
+import type { Gateway } from '../../plugin.ts'
+import { invalid, parseFields } from '../../http/fields.ts'
+import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
+import { newAccountSeed } from '../../accounts/accounts.ts'
+import type { AccountFields } from '../../accounts/accounts.ts'
+import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { printable } from './body.ts'
+import { once } from './once.ts'
+import { idOf, ok, route } from './route.ts'
+
+const name = printable(200)
+  .min(1, { error: 'write a name' })
+  .refine((text) => !text.startsWith('acct_'), { error: 'only ids start with "acct_"' })
+const metadata = z
+  .record(printable(64), z.string().max(512, { error: 'write at most 512 characters' }), {
+    error: 'write an object of texts, with keys of at most 64 characters',
+  })
+  .refine((pairs) => Object.keys(pairs).length <= 16, { error: 'write at most 16 pairs' })
+const fields = {
+  plan: z.string().optional(),
+  status: z.enum(['active', 'suspended'], { error: 'write active or suspended' }).optional(),
+  external_id: printable(255).nullable().optional(),
+  metadata: metadata.optional(),
+}
+export const creation = z.strictObject({ name, ...fields })
+export const change = z.strictObject({ name: name.optional(), ...fields })
+
+export function accountRoutes(gateway: Gateway): readonly Route[] {
+  const { accounts, config } = gateway
+  const toFields = <T extends z.infer<typeof change>>({ external_id, ...rest }: T) => {
+    const { plan } = rest
+    if (plan !== undefined && !config.plans.has(plan)) {
+      throw invalid('plan', `there is no such plan; write ${[...config.plans.keys()].join(' or ')}`)
+    }
+    return { ...rest, externalId: external_id } satisfies AccountFields
+  }
+  return [
+    route('POST', 'accounts', async (x) => {
+      const given = toFields(parseFields(x.body, creation))
+      return once(gateway, x, {
+        seed: newAccountSeed(),
+        create: async (seed) => (await accounts.createAccount(given, seed)).account,
+      })
+    }),
+    route('GET', 'accounts', (x) => listed(gateway, x), [...pageQuery, ...filters]),
+    route('GET', 'accounts/:id', async (x) => ok((await accounts.getAccount(idOf(x))).account)),
+    route('PATCH', 'accounts/:id', async (x) => {
+      const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
+      return ok(account)
+    }),
+  ]
+}
+
+const filters = ['name', 'external_id'] as const
+
+/** All, or the one with that name or external id: both belong to one account. */
+async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
+  const page = parseIdPage(query, 'acct')
+  const [name, externalId] = filters.map((filter) => single(query, filter))
+  if (name === undefined && externalId === undefined) return ok(await accounts.listAccounts(page))
+  const found = await accounts.findAccounts({ name, externalId })
+  return ok(
+    listOf(
+      found.map(({ account }) => account),
+      false,
+    ),
+  )
+}

@@ -1,0 +1,35 @@
+// Who may call the admin API: no web page, whatever it was tricked into, and nobody without the token.
+
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Config } from '../../config/config.ts'
+import { GatewayError } from '../../errors.ts'
+
+/** Throws what the caller is refused with. */
+export function createDoorkeeper({ token, listen, hosts }: Config['admin']) {
+  const allowed = new Set([listen.host, ...hosts].map((host) => host.toLowerCase()))
+  // Hashes have one length, so that comparing them takes one time.
+  const expected = hash('sha256', token, 'buffer')
+  return ({ origin, host, authorization }: IncomingHttpHeaders) => {
+    // A page that has its name resolve to this address (DNS rebinding) sends that name as Host.
+    if (origin !== undefined) throw new GatewayError('origin_not_allowed')
+    if (!isOurs(host, allowed)) throw new GatewayError('origin_not_allowed', { message: wrongHost })
+    const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+    if (token === '' || given === undefined) throw new GatewayError('invalid_admin_token')
+    const isRight = timingSafeEqual(hash('sha256', given, 'buffer'), expected)
+    if (!isRight) throw new GatewayError('invalid_admin_token')
+  }
+}
+
+const wrongHost =
+  'This is no Host of the admin listener. Call it by a loopback address, or list the name in admin.hosts.'
+
+function isOurs(host: string | undefined, allowed: ReadonlySet<string>): boolean {
+  const name = /^(\[[\da-f:.]+\]|[^\s:/[\]@]+)(:\d{1,5})?$/i.exec(host ?? '')?.[1]?.toLowerCase()
+  if (name === undefined) return false
+  return isLoopback(name) || allowed.has(name) || allowed.has(name.replace(/^\[|\]$/g, ''))
+}
+
+function isLoopback(name: string): boolean {
+  return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)
+}

@@ -1,0 +1,70 @@
+// Idempotency-Key on creating calls of the admin API. What is kept for a day is not the answer but the seed that the
+// creation starts from (ids, a key's text): repeating the call, also after a crash in its middle, creates the same thing
+// again, which creates nothing. A seed can hold a key's text, so it is sealed under the admin token and the Idempotency-Key.
+
+import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
+import { GatewayError } from '../../errors.ts'
+import type { Answer, Exchange } from '../../exchange.ts'
+import type { Gateway } from '../../plugin.ts'
+import { idempotencyKey } from '../../http/idempotency-key.ts'
+
+export interface Creation<Seed> {
+  readonly seed: Seed
+  /** Must do nothing the second time with the same seed. */
+  create(seed: Seed): Promise<object>
+}
+
+/** 201 with what was created; with `Idempotent-Replayed` where it was before. */
+export async function once<Seed>(
+  { accounts, config }: Gateway,
+  x: Exchange,
+  { seed, create }: Creation<Seed>,
+): Promise<Answer> {
+  const key = idempotencyKey(x.headers)
+  if (key === undefined) return created(await create(seed))
+  const secret = (use: string) =>
+    createHmac('sha256', config.admin.token).update(`${use}\n${x.method} ${x.path}\n${key}`)
+  const name = secret('name').digest('base64url')
+  const sealKey = secret('seal').digest()
+  const body = hash('sha256', x.body, 'base64url')
+  const before = await accounts.claim(name, seal(JSON.stringify({ body, seed }), sealKey))
+  if (before === undefined) {
+    try {
+      return created(await create(seed))
+    } catch (error) {
+      // A refusal is not kept: after it, the same key may be used for a better try.
+      if (isRefusal(error)) await accounts.unclaim(name)
+      throw error
+    }
+  }
+  const claimed = JSON.parse(unseal(before, sealKey)) as { body: string; seed: Seed }
+  if (claimed.body !== body) throw new GatewayError('idempotency_key_reused')
+  return created(await create(claimed.seed), { 'Idempotent-Replayed': 'true' })
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof GatewayError && error.source === 'client'
+}
+
+function created(body: object, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status: 201, headers, body: JSON.stringify(body) }
+}
+
+const algorithm = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+function seal(text: string, key: Buffer): string {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv(algorithm, key, nonce)
+  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
+}
+
+function unseal(text: string, key: Buffer): string {
+  const bytes = Buffer.from(text, 'base64url')
+  const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes))
+  decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  const sealed = bytes.subarray(nonceBytes + tagBytes)
+  return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8')
+}

@@ -1,0 +1,35 @@
+// What the routes of the admin API have in common.
+
+import { answering } from '../../exchange.ts'
+import type { Answer, Exchange, Route } from '../../exchange.ts'
+
+export type Serve = (x: Exchange) => Promise<Answer>
+
+const maxBytes = 64 * 1024
+
+export function route(
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  serve: Serve,
+  query: readonly string[] = [],
+): Route {
+  const hasBody = method === 'POST' || method === 'PATCH'
+  return {
+    method,
+    path: `/admin/${path}`,
+    listener: 'admin',
+    access: 'admin-token',
+    query,
+    ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
+    begin: answering(serve),
+  }
+}
+
+export function ok(body: object, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status: 200, headers, body: JSON.stringify(body) }
+}
+
+/** The route's `:id`: an account's id or name, or a key's id. */
+export function idOf({ params }: Exchange): string {
+  return params.id ?? ''
+}

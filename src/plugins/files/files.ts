@@ -1,0 +1,100 @@
+// Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
+
+import type { Config } from '../../config/config.ts'
+import { bytes, duration, z } from '../../config/schema.ts'
+import { refOf } from '../../exchange.ts'
+import type { Route } from '../../exchange.ts'
+import { createPlaces } from '../../sharing/places.ts'
+import type { Places } from '../../sharing/places.ts'
+import type { Gateway, Plugin } from '../../plugin.ts'
+import { SharedPool } from '../../sharing/shared-pool.ts'
+import { uploadMemoryBytes } from '../../store/open.ts'
+import { downloadRoute } from './download.ts'
+import { resourceRoutes } from './resource.ts'
+import { uploadRoute } from './upload.ts'
+
+const schema = z.strictObject({
+  max_bytes: bytes().prefault('100MiB').describe('The largest file that is taken.'),
+  allow: z
+    .array(
+      z.string().regex(/^(\*\/\*|[a-z]+\/(\*|[a-z0-9.+-]+))$/, {
+        error: 'write a content type such as image/png, image/* or */*',
+      }),
+    )
+    .min(1)
+    .default(['*/*'])
+    .describe(
+      'Content types that are taken, by what the bytes are and not by what the client says.',
+    ),
+  uploads: z.int().min(1).default(20).describe('Uploads of one account at the same time.'),
+  downloads: z.int().min(1).default(100).describe('Downloads of one account at the same time.'),
+  redirect: z
+    .enum(['never', 'presigned'])
+    .default('never')
+    .describe('`presigned`: large downloads are sent to the S3 store by a short-lived URL.'),
+  redirect_above: bytes().prefault('16MiB').describe('Files larger than this are.'),
+  redirect_expires: duration({ min: 1000, max: 7 * 86_400_000 })
+    .prefault('60s')
+    .describe('How long such a URL can be used to begin a download.'),
+})
+
+export type FilesConfig = z.infer<typeof schema>
+
+export const files: Plugin<FilesConfig> = {
+  name: 'files',
+  schema,
+  setup(gateway, config) {
+    const { shelf } = gateway
+    if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
+    checkStore(gateway, config)
+    const uploads = createPlaces({ most: config.uploads, pool: uploadPool(gateway.config) })
+    const downloads = createPlaces({ most: config.downloads, pool: gateway.pools.readers })
+    return {
+      routes: [
+        inPlace(uploadRoute(gateway, shelf, config), uploads),
+        inPlace(downloadRoute(gateway, shelf, config), downloads),
+        ...resourceRoutes(shelf.book),
+      ],
+    }
+  },
+}
+
+/** As many as have the memory that they need; of fewer than two nobody could have a share. */
+function uploadPool({ limits, store }: Config): SharedPool {
+  const places = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
+  return new SharedPool(Math.max(2, places))
+}
+
+/** S3 takes no more of them. */
+const mostParts = 10_000
+
+/** Throws where the store can't do what the plugin is to do. */
+function checkStore({ store, config }: Gateway, files: FilesConfig): void {
+  if (files.redirect === 'presigned' && !store.presign) {
+    throw new Error(
+      'plugins.files.redirect: presigned needs an S3 store: a folder can sign no URLs. Set store.s3, or redirect: never.',
+    )
+  }
+  if ('s3' in config.store && files.max_bytes > mostParts * config.store.s3.partBytes) {
+    throw new Error(
+      `plugins.files.max_bytes is more than ${mostParts} parts of store.s3.part_size, which S3 does not take. Raise part_size.`,
+    )
+  }
+}
+
+/** Each exchange of the route has a place from its admission to its end. */
+function inPlace(route: Route, places: Places): Route {
+  return {
+    ...route,
+    begin(x) {
+      let giveBack: (() => void) | undefined
+      return {
+        ...route.begin(x),
+        async admit() {
+          giveBack = places.take(refOf(x))
+        },
+        done: () => giveBack?.(),
+      }
+    },
+  }
+}

@@ -1,0 +1,75 @@
+// What a send does with files: those that are named are looked up before anything is held; once the message is stored, all
+// that the model is to see is read, and images that came within the message are kept.
+
+import type { ChatRequest } from '../../chat/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { refOf } from '../../exchange.ts'
+import type { Exchange } from '../../exchange.ts'
+import { dropImages, keepImages, loadWanted, readNamed } from '../../files/message-files.ts'
+import type { NewImage } from '../../files/message-files.ts'
+import type { FileRow } from '../../files/file-row.ts'
+import { quotaOf } from '../../accounts/quota.ts'
+import type { Shelf } from '../../files/shelf.ts'
+import type { Gateway } from '../../plugin.ts'
+import { namedIn } from '../../sessions/sending/attaching.ts'
+import type { Filling } from '../../sessions/sending/prepare.ts'
+import type { Send } from '../../sessions/sending/turns.ts'
+import { idsOf } from './route.ts'
+
+/** Rows of what is named; undefined without a store. Sends in this tick; who asks may wait for something else first. */
+export function readFiles(
+  { shelf }: Gateway,
+  x: Exchange,
+  { turns }: Send,
+): Promise<ReadonlyMap<string, FileRow>> | undefined {
+  if (!shelf) return undefined
+  const { session } = idsOf(x)
+  const reading = readNamed(shelf, refOf(x), { session, named: namedIn(turns) })
+  reading.catch(() => undefined) // who asks hears of it, later
+  return reading
+}
+
+/**
+ * The request with its files, within the time for a first byte: its client has heard nothing yet. Throws `overloaded`,
+ * `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`.
+ */
+export async function fillFiles(
+  gateway: Gateway,
+  x: Exchange,
+  filling: Filling,
+): Promise<ChatRequest> {
+  const shelf = shelfOf(gateway)
+  const ref = refOf(x)
+  const { session } = idsOf(x)
+  x.memory.take(filling.bytes)
+  const { signal, end } = timeOf(gateway, x)
+  try {
+    const loaded = await loadWanted(shelf, ref, { ...filling, signal })
+    const keeping = { ref, session, ...quotaOf(gateway.config, x), signal }
+    const kept = await keepImages(shelf, filling.images, keeping)
+    return await filling.request(new Map([...loaded, ...kept]))
+  } finally {
+    end()
+  }
+}
+
+function timeOf({ config }: Gateway, x: Exchange) {
+  const late = new AbortController()
+  const onLate = () => late.abort(new GatewayError('storage_unavailable'))
+  const timer = setTimeout(onLate, config.limits.firstByteMs)
+  return { signal: AbortSignal.any([x.signal, late.signal]), end: () => clearTimeout(timer) }
+}
+
+/** Of a message that is taken back. */
+export async function dropFiles(
+  gateway: Gateway,
+  x: Exchange,
+  images: readonly Pick<NewImage, 'id'>[],
+): Promise<void> {
+  if (images.length > 0) await dropImages(shelfOf(gateway), refOf(x), images)
+}
+
+function shelfOf({ shelf }: Gateway): Shelf {
+  if (!shelf) throw new TypeError('files without a shelf')
+  return shelf
+}

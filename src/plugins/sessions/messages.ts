@@ -1,0 +1,31 @@
+// The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
+
+import { pageQuery, parseIdPage } from '../../http/page.ts'
+import { answering, refOf } from '../../exchange.ts'
+import type { Route } from '../../exchange.ts'
+import type { MessageBook } from '../../sessions/messages.ts'
+import { toPublic } from '../../sessions/message.ts'
+import type { Place } from '../../sessions/streams/stream-rows.ts'
+import type { Streams } from '../../sessions/streams/streams.ts'
+import { idsOf, json, route } from './route.ts'
+
+export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
+  const look = async (place: Place) => toPublic(await streams.look(place), place.session)
+  return [
+    route('GET', '/:id/messages', {
+      query: pageQuery,
+      begin: answering(async (x) => {
+        const { session } = idsOf(x)
+        const ref = refOf(x)
+        const list = await messages.list({ ref, session }, parseIdPage(x.query, 'msg', 'asc'))
+        const shown = list.data.map(async (message) =>
+          message.status === 'in_progress' ? look({ ref, session, message: message.id }) : message,
+        )
+        return json({ ...list, data: await Promise.all(shown) })
+      }),
+    }),
+    route('GET', '/:id/messages/:mid', {
+      begin: answering(async (x) => json(await look({ ref: refOf(x), ...idsOf(x) }))),
+    }),
+  ]
+}

@@ -1,0 +1,165 @@
+// Sessions as a resource: create, list, show, change, delete.
+
+import type { Limits } from '../../config/config.ts'
+import { z } from '../../config/schema.ts'
+import { GatewayError } from '../../errors.ts'
+import { answering, refOf } from '../../exchange.ts'
+import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { quotaOf } from '../../accounts/quota.ts'
+import type { Gateway } from '../../plugin.ts'
+import { parseFields } from '../../http/fields.ts'
+import { pageQuery, parseIdPage } from '../../http/page.ts'
+import { invalid } from '../../http/refusals.ts'
+import { mayUse } from '../../accounts/model-access.ts'
+import type { Generations } from '../../sessions/streams/generations.ts'
+import type { Lost } from '../../sessions/streams/lost.ts'
+import type { ListedSession, Session, SessionBook, SessionFields } from '../../sessions/sessions.ts'
+import { sessionsPath } from '../../sessions/streams/streams.ts'
+import { idsOf, json, route } from './route.ts'
+
+/** Half of a surrogate pair would come back from Redis as another character. */
+const anyText = z
+  .string({ error: 'write text' })
+  .refine((value) => value.isWellFormed(), { error: 'write whole Unicode characters' })
+const text = (most: number) =>
+  anyText.refine((value) => value.length <= most || Array.from(value).length <= most, {
+    error: `write at most ${most} characters`,
+  })
+
+const pairs = z
+  .record(text(64), text(512), {
+    error: 'write an object of texts of at most 512 characters, with keys of at most 64',
+  })
+  .refine((all) => Object.keys(all).length <= 16, { error: 'write at most 16 pairs' })
+// Zod would drop this key without a word.
+const metadata = z
+  .unknown()
+  .refine((value) => !Object.hasOwn(Object(value), '__proto__'), {
+    error: 'write another key than __proto__',
+  })
+  .pipe(pairs)
+
+export const schema = z.strictObject({
+  title: text(200).nullable().optional(),
+  model: z.string({ error: 'write the id of a model' }).nullable().optional(),
+  instructions: anyText.nullable().optional(),
+  metadata: metadata.nullable().optional(),
+})
+
+export interface ResourceParts {
+  readonly gateway: Gateway
+  readonly book: SessionBook
+  readonly lost: Lost
+  readonly generations: Generations
+}
+
+export function resourceRoutes(parts: ResourceParts): readonly Route[] {
+  const { gateway, book, generations } = parts
+  const maxBytes = gateway.config.limits.jsonApiBytes
+  return [
+    route('POST', '', {
+      maxBytes,
+      creates: true,
+      begin: withFields(parts, async (x, fields) => {
+        const quota = quotaOf(gateway.config, x)
+        return created(await book.create(refOf(x), fields, { claim: x.claim, ...quota }))
+      }),
+      // As it is now: what it was then is not kept twice.
+      replay: async (x, id) => created(await book.read(refOf(x), id)),
+    }),
+    route('GET', '', {
+      query: pageQuery,
+      begin: answering(async (x) => {
+        const list = await book.list(refOf(x), parseIdPage(x.query, 'sess', 'desc'))
+        const data = await Promise.all(list.data.map((session) => freedInList(parts, x, session)))
+        return json({ ...list, data })
+      }),
+    }),
+    route('GET', '/:id', {
+      begin: answering(async (x) =>
+        json(await freed(parts, x, await book.read(refOf(x), idsOf(x).session))),
+      ),
+    }),
+    route('PATCH', '/:id', {
+      maxBytes,
+      begin: withFields(parts, async (x, fields) => {
+        const quota = quotaOf(gateway.config, x)
+        return json(await book.patch(refOf(x), idsOf(x).session, fields, quota))
+      }),
+    }),
+    route('DELETE', '/:id', {
+      begin: answering(async (x) => {
+        const { session } = idsOf(x)
+        await book.remove(refOf(x), session)
+        // Elsewhere its owner hears of it by itself.
+        generations.cancelIn(session)
+        // What fails here is the sweeper's; nobody can read them any more.
+        await gateway.shelf?.book.removeSession(refOf(x), session).catch(() => undefined)
+        return { status: 204, body: '' }
+      }),
+    }),
+  ]
+}
+
+/** A body at fault is said before the key that sent it is looked at; what the key may do is known later. */
+function withFields(
+  { gateway }: ResourceParts,
+  serve: (x: Exchange, fields: SessionFields) => Promise<Answer>,
+): Route['begin'] {
+  return (x) => {
+    let fields: SessionFields = {}
+    return {
+      identify: () => void (fields = readFields(x, gateway.config.limits)),
+      serve: async () => serve(x, withModel(gateway, x, fields)),
+    }
+  }
+}
+
+/** A session whose message has lost its owner is free again. */
+async function freed(parts: ResourceParts, x: Exchange, session: Session): Promise<Session> {
+  return (await isFreed(parts, x, session)) ? await parts.book.read(refOf(x), session.id) : session
+}
+
+async function freedInList(
+  parts: ResourceParts,
+  x: Exchange,
+  session: ListedSession,
+): Promise<ListedSession> {
+  if (!(await isFreed(parts, x, session))) return session
+  const { instructions: _, ...listed } = await parts.book.read(refOf(x), session.id)
+  return listed
+}
+
+async function isFreed({ lost }: ResourceParts, x: Exchange, session: ListedSession) {
+  const { id, active_message_id: message } = session
+  return message !== null && (await lost.finish({ ref: refOf(x), session: id, message }))
+}
+
+function created(session: Session): Answer {
+  const headers = { Location: `${sessionsPath}/${session.id}` }
+  return { status: 201, headers, body: JSON.stringify(session) }
+}
+
+function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionFields {
+  const fields = parseFields(body, schema)
+  const { instructions } = fields
+  if (instructions && Buffer.byteLength(instructions) > instructionsBytes) {
+    throw invalid('instructions', `has more than ${instructionsBytes} bytes of UTF-8`)
+  }
+  return fields
+}
+
+/** An alias is kept as what it stands for. */
+function withModel(
+  { config, findModel }: Gateway,
+  { identity }: Exchange,
+  fields: SessionFields,
+): SessionFields {
+  if (fields.model === undefined || fields.model === null) return fields
+  const model = findModel(fields.model)
+  if (!model) throw new GatewayError('model_not_found', { param: 'model' })
+  if (!identity || !mayUse(identity, model, config)) {
+    throw new GatewayError('model_not_allowed', { param: 'model' })
+  }
+  return { ...fields, model: model.id }
+}

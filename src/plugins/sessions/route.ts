@@ -1,0 +1,49 @@
+// What the routes of sessions have in common.
+
+import type { Config, Model } from '../../config/config.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Answer, Exchange, Identity, Route } from '../../exchange.ts'
+import type { Gateway } from '../../plugin.ts'
+import { mayUse } from '../../accounts/model-access.ts'
+import { sessionsPath } from '../../sessions/streams/streams.ts'
+
+/** `path` is below that of sessions; a body is read where `maxBytes` is given. */
+export function route(
+  method: Route['method'],
+  path: string,
+  more: Pick<Route, 'begin'> & Partial<Route>,
+): Route {
+  const body = more.maxBytes === undefined ? 'none' : 'json'
+  return { method, path: sessionsPath + path, access: 'sessions', body, ...more }
+}
+
+export function json(body: object): Answer {
+  return { status: 200, body: JSON.stringify(body) }
+}
+
+/** What stands in the path; no id where none does. */
+export function idsOf({ params }: Exchange): {
+  readonly session: string
+  readonly message: string
+} {
+  return { session: params.id ?? '', message: params.mid ?? '' }
+}
+
+/** The one that was asked for, the session's, or the first that can chat and that the caller, once known, may use. */
+export function modelOf(
+  { config, findModel }: Gateway,
+  name: string | undefined,
+  identity: Identity | undefined,
+): Model {
+  const model = name === undefined ? firstOf(config, identity) : findModel(name)
+  if (!model?.endpoints.includes('chat')) {
+    throw new GatewayError('model_not_found', { param: 'model' })
+  }
+  return model
+}
+
+/** Where there is none that the caller may use, the first one: admission says that it is not allowed. */
+function firstOf(config: Config, identity: Identity | undefined): Model | undefined {
+  const chatting = [...config.models.values()].filter(({ endpoints }) => endpoints.includes('chat'))
+  return chatting.find((model) => identity && mayUse(identity, model, config)) ?? chatting[0]
+}

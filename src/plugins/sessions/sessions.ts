@@ -1,0 +1,98 @@
+// Chat sessions: /api/chat/sessions and the messages below. The routes stand in sessions-*.ts, what they do in src/sessions.
+
+import { bytes, duration, z } from '../../config/schema.ts'
+import { createPlaces } from '../../sharing/places.ts'
+import type { Gateway, Plugin } from '../../plugin.ts'
+import { createRoom } from '../../accounts/room.ts'
+import { createScripts } from '../../redis/scripts.ts'
+import { Generations } from '../../sessions/streams/generations.ts'
+import { sessionScripts } from '../../sessions/library.ts'
+import type { SessionScripts } from '../../sessions/library.ts'
+import { Lost } from '../../sessions/streams/lost.ts'
+import { createMessageBook } from '../../sessions/messages.ts'
+import { createSessionBook } from '../../sessions/sessions.ts'
+import { StreamRows } from '../../sessions/streams/stream-rows.ts'
+import { Streams } from '../../sessions/streams/streams.ts'
+import { messageRoutes } from './messages.ts'
+import { resourceRoutes } from './resource.ts'
+import { sendRoute } from './send.ts'
+import { streamRoutes } from './stream.ts'
+
+const hourMs = 3_600_000
+
+const schema = z.strictObject({
+  retention: duration({ min: 0, max: 10 * 8760 * hourMs })
+    .prefault('0s')
+    .describe('A session that nothing changed for so long is deleted; `0s` keeps all for ever.'),
+  replay_keep: duration()
+    .prefault('15m')
+    .describe("How long after a message's end its stream can still be read again."),
+  replay_bytes: bytes()
+    .prefault('8MiB')
+    .describe("The most that is kept of a message's stream; its oldest events go first."),
+})
+
+type SessionsConfig = z.infer<typeof schema>
+
+export const sessions: Plugin<SessionsConfig> = {
+  name: 'sessions',
+  schema,
+  async setup(gateway, config) {
+    if (!gateway.config.plugins.has('metering')) {
+      throw new Error(
+        'plugins.sessions needs plugins.metering: an answer belongs to who holds money for it. Switch off both, or none.',
+      )
+    }
+    const scripts = scriptsOf(gateway)
+    await scripts.load()
+    const parts = {
+      gateway,
+      redis: gateway.redis.client,
+      scripts,
+      ...partsOf(gateway, config, scripts),
+    }
+    const { book, messages, generations, streams } = parts
+    gateway.redis.onReady(() => generations.wake())
+    return {
+      routes: [
+        ...resourceRoutes(parts),
+        ...messageRoutes(messages, streams),
+        ...streamRoutes(streams, book),
+        sendRoute(parts),
+      ],
+      close: () => generations.close(),
+    }
+  },
+}
+
+function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScripts) {
+  const redis = gateway.redis.client
+  const { sessionBytes, heartbeatMs } = gateway.config.limits
+  const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
+  const room = createRoom(gateway.redis)
+  const book = createSessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
+  const messages = createMessageBook({ redis, scripts })
+  const rows = new StreamRows({
+    redis,
+    scripts,
+    replayBytes,
+    replayKeepMs,
+    retentionS: Math.ceil(retentionMs / 1000),
+    sessionBytes,
+    leaseMs: gateway.ledger.leaseMs,
+  })
+  const lost = new Lost({ redis, rows })
+  const generations = new Generations({ rows, replayBytes })
+  const places = createPlaces({ pool: gateway.pools.readers })
+  const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, messages }
+  return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }
+}
+
+function scriptsOf({ redis, metrics }: Gateway): SessionScripts {
+  return createScripts({
+    link: redis,
+    library: sessionScripts,
+    onReply: (name, seconds) =>
+      metrics.redisSeconds.observe({ script: `session_${name}` }, seconds),
+  })
+}

@@ -1,0 +1,89 @@
+// The stream of a message, read from any place on, by any number of clients, from any instance; and its cancel.
+
+import { GatewayError } from '../../errors.ts'
+import { answering, refOf } from '../../exchange.ts'
+import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { toPublic } from '../../sessions/message.ts'
+import type { SessionBook } from '../../sessions/sessions.ts'
+import type { Streams } from '../../sessions/streams/streams.ts'
+import { idsOf, json, route } from './route.ts'
+
+export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
+  const reading = (
+    messageOf: (x: Exchange) => Promise<string | null>,
+  ): Partial<Route> & Pick<Route, 'begin'> => ({
+    abortOnLeave: true,
+    query: ['starting_after'],
+    begin: (x) => ({
+      async serve() {
+        const message = await messageOf(x)
+        return message === null ? nothing : await resume(streams, x, { message })
+      },
+      done: () => streams.leave(x),
+    }),
+  })
+  return [
+    route(
+      'GET',
+      '/:id/messages/:mid/stream',
+      reading(async (x) => idsOf(x).message),
+    ),
+    route(
+      'GET',
+      '/:id/stream',
+      reading(async (x) => (await book.read(refOf(x), idsOf(x).session)).active_message_id),
+    ),
+    route('POST', '/:id/messages/:mid/cancel', {
+      begin: answering(async (x) => {
+        const { session, message } = idsOf(x)
+        return json(toPublic(await streams.cancel({ ref: refOf(x), session, message }), session))
+      }),
+    }),
+  ]
+}
+
+const nothing: Answer = { status: 204, body: '' }
+
+interface Which {
+  /** Not given: the one that Last-Event-ID names. */
+  readonly message?: string
+  /** Of a send that is sent again: nothing is missing that was never asked for. */
+  readonly isReplay?: boolean
+}
+
+/** 200, or 204 where nothing follows. */
+export async function resume(streams: Streams, x: Exchange, which: Which = {}): Promise<Answer> {
+  const cursor = cursorOf(x)
+  const { session } = idsOf(x)
+  const message = which.message ?? cursor?.message ?? ''
+  if (cursor?.message !== undefined && cursor.message !== message) throw badCursor()
+  const place = { ref: refOf(x), session, message }
+  const seq = cursor ? cursor.seq + 1 : 0
+  x.facts.stream = true
+  const opened = await streams.open(x, place, { seq, isReplay: which.isReplay ?? false })
+  return opened ?? nothing
+}
+
+interface Cursor {
+  /** Not said by `starting_after`. */
+  readonly message?: string
+  readonly seq: number
+}
+
+/** The header wins over the query. */
+function cursorOf({ headers, query }: Exchange): Cursor | undefined {
+  const header = headers['last-event-id']
+  if (typeof header === 'string' && header !== '') {
+    const found = /^(msg_[0-9a-f]{32}):(\d{1,15})$/.exec(header)
+    if (!found?.[1]) throw badCursor()
+    return { message: found[1], seq: Number(found[2]) }
+  }
+  const [text, ...others] = query.getAll('starting_after')
+  if (text === undefined) return undefined
+  if (others.length > 0 || !/^\d{1,15}$/.test(text)) throw badCursor()
+  return { seq: Number(text) }
+}
+
+function badCursor(): GatewayError {
+  return new GatewayError('invalid_last_event_id')
+}

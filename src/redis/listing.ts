@@ -1,0 +1,67 @@
+// One page of rows whose ids stand in a zset. Rows can be gone (retention) while their ids stay: these are skipped, and
+// taken out of the zset. A page ends early when its rows are large: it has more than `largestPage` only where one row has.
+
+import type { Redis } from 'ioredis'
+import { directionOf, listOf } from '../http/page.ts'
+import type { Direction, List, Page } from '../http/page.ts'
+import { readMembers } from './members.ts'
+
+export interface Rows<T> {
+  /** The zset. */
+  readonly key: string
+  /** In one flight, in the order of the ids; one at least that is there, and fewer than asked for where the next has no room. */
+  read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>
+  /** Ids whose rows are gone; by default they are only taken out of the zset. */
+  forget?(ids: readonly string[]): Promise<unknown>
+}
+
+/** `unreadable` is there, but none of ours. */
+export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'unreadable'
+
+/** A page is made, and held until its client has taken it: `has_more` tells the client to go on. */
+const largestPage = 1024 * 1024
+const rowsAFlight = 26
+
+export async function readPage<T extends { readonly id: string }>(
+  redis: Redis,
+  rows: Rows<T>,
+  page: Page,
+): Promise<List<T>> {
+  const direction = directionOf(page)
+  const data: T[] = []
+  let bytes = 0
+  let hasMore = false
+  const mostAFlight = Math.min(page.limit + 1, rowsAFlight)
+  for await (const row of walk(redis, rows, { ...direction, mostAFlight })) {
+    const isFull = row === 'cut' || data.length === page.limit || bytes + row.bytes > largestPage
+    hasMore = isFull && data.length > 0
+    if (hasMore) break
+    if (row === 'cut') continue
+    data.push(row.value)
+    bytes += row.bytes
+  }
+  if (direction.isTurned) data.reverse()
+  return listOf(data, hasMore)
+}
+
+interface Walk extends Direction {
+  readonly mostAFlight: number
+}
+
+async function* walk<T>(
+  redis: Redis,
+  { key, read, forget = (gone) => redis.zrem(key, ...gone) }: Rows<T>,
+  { cursor, isUpwards, mostAFlight: count }: Walk,
+) {
+  for (;;) {
+    const ids = await readMembers(redis, key, { cursor, isUpwards, count })
+    if (ids.length === 0) return
+    const found = await read(ids, largestPage)
+    const gone = ids.filter((_id, at) => found[at] === 'gone')
+    if (gone.length > 0) await forget(gone)
+    for (const row of found) if (typeof row === 'object') yield row
+    if (found.length < ids.length) yield 'cut' as const
+    if (found.length === ids.length && ids.length < count) return
+    cursor = ids[found.length - 1]
+  }
+}

@@ -1,0 +1,89 @@
+// Turns as they are sent become turns as they are kept: a file's name becomes a reference with what its row says, and an
+// image within the message becomes a file that is still to be stored. Reads and writes nothing.
+
+import { hostOf } from '../../chat/address.ts'
+import type { Model } from '../../config/config.ts'
+import { GatewayError } from '../../errors.ts'
+import { kindOf } from '../../files/file-reference.ts'
+import type { NewImage } from '../../files/message-files.ts'
+import type { FileRow } from '../../files/file-row.ts'
+import { newId } from '../../ids.ts'
+import { imageTypeIn } from './content.ts'
+import { mapParts, partsOf } from '../message.ts'
+import type { FilePart, ImagePart, NamedFile, NewMessage, SentPart } from '../message.ts'
+
+export interface Attaching {
+  readonly model: Pick<Model, 'accepts'>
+  /** By id, all that are named; undefined where there is no store. */
+  readonly files: ReadonlyMap<string, FileRow> | undefined
+}
+
+export interface Attached {
+  readonly turns: readonly NewMessage[]
+  readonly images: readonly NewImage[]
+}
+
+/** File id → where it is named first. */
+export function namedIn(turns: readonly NewMessage<SentPart>[]): ReadonlyMap<string, string> {
+  const named = new Map<string, string>()
+  for (const { content } of turns) {
+    for (const part of partsOf(content)) {
+      if (part.type === 'file' && !named.has(part.file.file_id)) {
+        named.set(part.file.file_id, part.at)
+      }
+    }
+  }
+  return named
+}
+
+/** Throws `unsupported_attachment`, `file_not_found`. */
+export function attach(
+  turns: readonly NewMessage<SentPart>[],
+  { model, files }: Attaching,
+): Attached {
+  const images: NewImage[] = []
+  const attachPart = (part: SentPart) => {
+    if (part.type === 'file') return reference(part, { model, files })
+    if (part.type === 'text' || !files || hostOf(part.image_url.url) !== undefined) return part
+    const image = newImage(part, images.length + 1)
+    images.push(image)
+    return imagePart(part, image)
+  }
+  const kept = turns.map((turn) => ({ ...turn, content: mapParts(turn.content, attachPart) }))
+  return { turns: kept, images }
+}
+
+function reference({ file: { file_id }, at }: NamedFile, { model, files }: Attaching): FilePart {
+  const row = files?.get(file_id)
+  if (!row) throw new GatewayError('file_not_found', { param: at })
+  const { bytes, contentType: content_type, filename } = row
+  const kind = kindOf(content_type)
+  if (!model.accepts.includes(kind)) {
+    const what = kind === 'file' ? `of type ${content_type}` : `of kind ${kind}`
+    const message = `The file ${file_id} is ${what}, and the model takes only ${model.accepts.join(', ')}. Choose one that takes it.`
+    throw new GatewayError('unsupported_attachment', { param: at, message })
+  }
+  return { type: 'file', file: { file_id, kind, bytes, content_type, filename } }
+}
+
+const extensions: Readonly<Record<string, string>> = {
+  'image/png': 'png',
+  'image/jpeg': 'jpg',
+  'image/gif': 'gif',
+  'image/webp': 'webp',
+}
+
+function newImage({ image_url: { url } }: ImagePart, number: number): NewImage {
+  const contentType = imageTypeIn(url)
+  if (contentType === undefined) throw new TypeError('an image that was not looked at')
+  const filename = `image-${number}.${extensions[contentType] ?? ''}`
+  const base64 = url.slice(url.indexOf(',') + 1)
+  return { id: newId('file'), filename, contentType, base64 }
+}
+
+function imagePart({ image_url: { detail } }: ImagePart, image: NewImage): FilePart {
+  const { id: file_id, base64, contentType: content_type, filename } = image
+  const bytes = Buffer.byteLength(base64, 'base64')
+  const file = { file_id, kind: 'image', bytes, content_type, filename } as const
+  return { type: 'file', file: { ...file, ...(detail !== undefined && { detail }) } }
+}

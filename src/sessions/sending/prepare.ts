@@ -1,0 +1,201 @@
+// From what a client sends to what is held, stored and asked: the model, the history that fits it, the request for its
+// backend, and the rows of the new messages. Where files belong to it, the request is made again with them. Reads, and
+// writes nothing.
+
+import { chatRow } from '../../chat/endpoints.ts'
+import { parseChatRequest } from '../../chat/request.ts'
+import type { ChatRequest } from '../../chat/request.ts'
+import type { Model } from '../../config/config.ts'
+import { GatewayError } from '../../errors.ts'
+import { inlineBytes, overcounted, partOf, standIn, tokensOf } from '../../files/file-reference.ts'
+import type { BackendPart, FileReference } from '../../files/file-reference.ts'
+import type { NewImage, Wanted } from '../../files/message-files.ts'
+import type { FileRow } from '../../files/file-row.ts'
+import { inTurns } from '../../sharing/fair-turns.ts'
+import { parseAhead } from '../../http/json/scan.ts'
+import { idAfter, newId } from '../../ids.ts'
+import { attach } from './attaching.ts'
+import type { Attached } from './attaching.ts'
+import type { Context } from './context.ts'
+import { composeBody, fill, filesIn, filesOf } from './draft.ts'
+import { HistoryBuilder } from './history.ts'
+import type { History } from './history.ts'
+import type { NewMessage, StoredMessage } from '../message.ts'
+import { checkSend } from './turns.ts'
+import type { Send } from './turns.ts'
+
+export interface Prepared {
+  /** With what files cost as an estimate, but with words in their place. */
+  readonly request: ChatRequest
+  /** The answer's row in progress; its id is the message's. */
+  readonly draft: StoredMessage
+  /** The new turns with their ids, then the draft. */
+  readonly stored: readonly StoredMessage[]
+  /** What has to be there before the backend is asked; undefined for nothing. */
+  readonly filling: Filling | undefined
+}
+
+export interface Filling extends Wanted {
+  /** To be kept. */
+  readonly images: readonly NewImage[]
+  /** That the wanted ones take in the request. */
+  readonly bytes: number
+  /** With contents by file id; a file without is told by its name. It costs what was estimated. */
+  request(contents: ReadonlyMap<string, Buffer>): Promise<ChatRequest>
+}
+
+export interface PrepareOptions {
+  readonly send: Send
+  readonly context: Context
+  readonly model: Model
+  readonly hold: string
+  /** Whose turn it is where the work is long. */
+  readonly ref: string
+  /** All files and images of a request together. */
+  readonly inlineBytes: number
+  /** The lower limit of plan and key: a longer history could never pass it. */
+  readonly tokensPerMinute?: number | undefined
+  /** Of the files that are named; undefined where there is no store. */
+  readonly files?: ReadonlyMap<string, FileRow> | undefined
+}
+
+/** Throws invalid_parameter, unknown_parameter, unsupported_attachment, body_too_large. */
+export async function prepare(options: PrepareOptions): Promise<Prepared> {
+  const { send, context, model, hold } = options
+  checkSend(send, model)
+  const attached = attach(send.turns, { model, files: options.files })
+  const { messages, promptTokens: guessed } = await historyOf(attached.turns, options)
+  const ask: Ask = async (part) => {
+    const texts: string[] = []
+    for (const draft of messages) {
+      // Each image is a copy or two of megabytes.
+      const filled = () => fill(draft, part)
+      texts.push(typeof draft === 'string' ? draft : await inTurns(options.ref, filled))
+    }
+    return await requestOf(texts, options)
+  }
+  const files = messages.flatMap(filesIn)
+  const request = costing(await ask(standIn), files)
+  const { promptTokens } = request
+  const filling = fillingOf(files, { ...attached, ask, promptTokens })
+  const stored = rowsOf(attached.turns, { context, model, hold, guessed })
+  const draft = stored.at(-1)
+  if (!draft) throw new TypeError('a send without rows')
+  return { request, draft, stored, filling }
+}
+
+async function historyOf(
+  turns: readonly NewMessage[],
+  { send, context, inlineBytes, files, tokensPerMinute = Infinity, ...options }: PrepareOptions,
+): Promise<History> {
+  const { parameters, maxTokens } = send
+  const contextWindow = Math.min(options.model.contextWindow, tokensPerMinute)
+  const model = { ...options.model, contextWindow }
+  const history = new HistoryBuilder({
+    fresh: turns,
+    instructions: context.instructions,
+    model,
+    outputTokens: Math.min(maxTokens, model.maxOutputTokens),
+    parameters,
+    inlineBytes,
+    takesFiles: files !== undefined,
+  })
+  if (context.last !== undefined) {
+    for await (const message of context.messages()) {
+      history.add(message)
+      if (!history.wantsMore) break
+    }
+  }
+  return history.build()
+}
+
+async function requestOf(
+  messages: readonly string[],
+  { model, ref, send: { parameters } }: Pick<PrepareOptions, 'model' | 'ref' | 'send'>,
+): Promise<ChatRequest> {
+  const body = composeBody({ model: model.id, messages, parameters })
+  await parseAhead(body, { ref })
+  const request = parseChatRequest(body, chatRow, () => model)
+  if (!request) throw new GatewayError('model_not_found', { param: 'model' })
+  if (request.refusal) throw request.refusal
+  return { ...request, wantsUsage: true }
+}
+
+type Ask = (part: (file: FileReference) => BackendPart) => Promise<ChatRequest>
+
+interface ToFill extends Attached {
+  readonly ask: Ask
+  readonly promptTokens: number
+}
+
+function costing(request: ChatRequest, files: readonly FileReference[]): ChatRequest {
+  const tokens = files.reduce((sum, file) => sum + tokensOf(file, request.model), 0)
+  return { ...request, promptTokens: request.promptTokens + tokens }
+}
+
+function fillingOf(
+  files: readonly FileReference[],
+  { turns, images, ask, promptTokens }: ToFill,
+): Filling | undefined {
+  if (files.length === 0 && images.length === 0) return undefined
+  const said = new Set(turns.flatMap(({ content }) => filesOf(content)).map(idOf))
+  const here = new Set(images.map(({ id }) => id))
+  const wanted = files.filter((file) => !here.has(idOf(file)))
+  return {
+    images,
+    fresh: wanted.filter((file) => said.has(idOf(file))),
+    older: wanted.filter((file) => !said.has(idOf(file))),
+    bytes: wanted.reduce((sum, file) => sum + inlineBytes(file), 0),
+    async request(contents) {
+      const request = await ask((file) => {
+        const content = contents.get(idOf(file))
+        return content ? partOf(file, content) : standIn(file)
+      })
+      const sent = files.filter((file) => contents.has(idOf(file)))
+      const over = sent.reduce((sum, file) => sum + overcounted(file, request.model), 0)
+      const countPrompt = async () => Math.max(1, (await request.countPrompt()) - over)
+      return { ...request, promptTokens, countPrompt }
+    },
+  }
+}
+
+const idOf = ({ file_id }: FileReference): string => file_id
+
+interface RowOptions extends Pick<PrepareOptions, 'context' | 'model' | 'hold'> {
+  readonly guessed: number
+}
+
+function rowsOf(
+  turns: readonly NewMessage[],
+  { context, model, hold, guessed }: RowOptions,
+): readonly StoredMessage[] {
+  const created_at = Math.floor(Date.now() / 1000)
+  let last = context.last
+  const nextId = () => {
+    const id = newId('msg')
+    // Another gateway's clock may have been ahead.
+    last = last !== undefined && id <= last ? idAfter(last) : id
+    return last
+  }
+  const nothing = { finish_reason: null, usage: null, cost: null, error: null, created_at }
+  const rows: StoredMessage[] = turns.map((turn) => ({
+    ...turn,
+    ...nothing,
+    id: nextId(),
+    status: 'completed',
+    model: null,
+    completed_at: created_at,
+  }))
+  rows.push({
+    ...nothing,
+    id: nextId(),
+    role: 'assistant',
+    content: null,
+    status: 'in_progress',
+    model: model.id,
+    completed_at: null,
+    hold,
+    guessed,
+  })
+  return rows
+}

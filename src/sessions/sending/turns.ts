@@ -1,0 +1,191 @@
+// What a client sends to a session: the new turns, and how they are to be answered. Both forms of the body, `content`
+// and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
+
+import { hostOf } from '../../chat/address.ts'
+import { refusalFor } from '../../chat/parameter-check.ts'
+import type { Limits, Model } from '../../config/config.ts'
+import { GatewayError } from '../../errors.ts'
+import { scanJson } from '../../http/json/scan.ts'
+import type { JsonScan } from '../../http/json/scan.ts'
+import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusals.ts'
+import { refuseTwice } from '../../http/json/twice.ts'
+import { field } from '../../http/json/field.ts'
+import { readName, readParts, readText, readToolCalls } from './content.ts'
+import type { Spot } from './content.ts'
+import { partsOf } from '../message.ts'
+import type { ImagePart, NewMessage, SentPart, TextPart } from '../message.ts'
+import { ownKeys, readParameters } from './parameters.ts'
+import type { Parameters } from './parameters.ts'
+
+export interface Send extends Parameters {
+  /** At least one; the last one is of `user` or `tool`. */
+  readonly turns: readonly NewMessage<SentPart>[]
+  /** Of the body, where they stand. */
+  readonly field: 'content' | 'messages'
+  /** Undefined: the session's. */
+  readonly model?: string
+  /** Undefined: Accept decides. */
+  readonly stream?: boolean
+  readonly onDisconnect: 'continue' | 'cancel'
+}
+
+export interface SendLimits extends Pick<Limits, 'attachments' | 'jsonApiBytes'> {
+  /** There is a store for files and images. */
+  readonly takesFiles: boolean
+}
+
+/** Each is a row, written by one script. */
+const maxTurns = 256
+
+/** Throws invalid_json, missing_, invalid_ or unknown_parameter, unsupported_attachment, body_too_large. */
+export function parseSend(body: Buffer, limits: SendLimits): Send {
+  const scan = scanJson(body, ownKeys)
+  const turns = readTurns(scan, limits)
+  if (body.length - dataUrlBytes(turns) > limits.jsonApiBytes) {
+    const message = `A message has at most ${limits.jsonApiBytes} bytes beside its images. Shorten it.`
+    throw new GatewayError('body_too_large', { message })
+  }
+  const onDisconnect = scan.value('on_disconnect') ?? 'continue'
+  if (onDisconnect !== 'continue' && onDisconnect !== 'cancel') {
+    throw invalid('on_disconnect', 'must be "continue" or "cancel"')
+  }
+  return {
+    turns,
+    field: scan.members.has('messages') && scan.value('messages') !== null ? 'messages' : 'content',
+    model: readModel(scan),
+    stream: readStream(scan),
+    onDisconnect,
+    ...readParameters(scan),
+  }
+}
+
+/** Throws `unknown_parameter` or `unsupported_attachment` where this model does not take what was sent. */
+export function checkSend({ turns, unlisted }: Send, model: Model): void {
+  const refusal = refusalFor({ unlisted, addresses: [] }, model)
+  if (refusal) throw refusal
+  const images = imagesIn(turns)
+  if (images.length === 0) return
+  if (!model.accepts.includes('image')) {
+    const message = `The model does not accept images, only ${model.accepts.join(', ')}. Choose one that does.`
+    throw new GatewayError('unsupported_attachment', { message })
+  }
+  const addresses = images.flatMap(({ image_url: { url } }) => {
+    const host = hostOf(url)
+    return host === undefined ? [] : [{ host, param: 'image_url.url' }]
+  })
+  const unsafe = refusalFor({ unlisted: [], addresses }, model)
+  if (unsafe) throw unsafe
+}
+
+function readTurns(scan: JsonScan, limits: SendLimits): readonly NewMessage<SentPart>[] {
+  const { attachments, takesFiles } = limits
+  const content = readOnce(scan, 'content')
+  const messages = readOnce(scan, 'messages')
+  if (content !== undefined && messages !== undefined) {
+    throw invalid('messages', 'and "content" must not both be given')
+  }
+  if (content !== undefined) {
+    return [
+      { role: 'user', content: readParts(content, { at: 'content', attachments, takesFiles }) },
+    ]
+  }
+  if (messages === undefined) throw missing('content')
+  if (!Array.isArray(messages)) throw invalid('messages', 'must be a list')
+  if (messages.length === 0) throw invalid('messages', 'must not be empty')
+  if (messages.length > maxTurns) throw invalid('messages', `has more than ${maxTurns} entries`)
+  const turns = messages.map((message: unknown, i) =>
+    readTurn(message, { at: `messages[${i}]`, attachments, takesFiles }),
+  )
+  if (turns.at(-1)?.role === 'assistant') throw invalid('messages', 'must end with user or tool')
+  return turns
+}
+
+function readOnce(scan: JsonScan, name: string): unknown {
+  const value = scan.value(name) ?? undefined
+  const member = scan.members.get(name)
+  if (member) refuseTwice(name, value, member)
+  return value
+}
+
+const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`
+const otherRoles: ReadonlyMap<unknown, string> = new Map([
+  ['system', session],
+  ['developer', session],
+  ['function', 'is of the old interface. Use "tool"'],
+])
+
+function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
+  const { at } = spot
+  if (!isObject(message)) throw invalid(at, 'must be an object')
+  const role = field(message, 'role')
+  if (role === 'user') {
+    refuseUnknownKeys(message, { known: userKeys, at })
+    const content = readParts(field(message, 'content'), { ...spot, at: `${at}.content` })
+    return { role, content, ...readSpeaker(message, at) }
+  }
+  if (role === 'assistant') return readAssistant(message, at)
+  if (role === 'tool') {
+    refuseUnknownKeys(message, { known: toolKeys, at })
+    const tool_call_id = readName(field(message, 'tool_call_id'), `${at}.tool_call_id`)
+    const content = readText(field(message, 'content'), `${at}.content`)
+    return { role, content, tool_call_id, ...readSpeaker(message, at) }
+  }
+  if (role === undefined) throw missing(`${at}.role`)
+  throw invalid(`${at}.role`, otherRoles.get(role) ?? 'must be "user", "assistant" or "tool"')
+}
+
+const userKeys = new Set(['role', 'content', 'name'])
+const toolKeys = new Set([...userKeys, 'tool_call_id'])
+/** The later ones stand in every answer of an SDK, which people send back whole; they are dropped. */
+const assistantKeys = new Set([
+  ...userKeys,
+  'tool_calls',
+  'annotations',
+  'audio',
+  'function_call',
+  'reasoning',
+  'reasoning_content',
+  'refusal',
+])
+
+function readAssistant(message: object, at: string): NewMessage<TextPart> {
+  refuseUnknownKeys(message, { known: assistantKeys, at })
+  const calls = field(message, 'tool_calls') ?? undefined
+  const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
+  const said = field(message, 'content') ?? ''
+  if (said === '' && !tool_calls) throw missing(`${at}.content`)
+  const content = said === '' ? null : readText(said, `${at}.content`)
+  return {
+    role: 'assistant',
+    content,
+    ...(tool_calls && { tool_calls }),
+    ...readSpeaker(message, at),
+  }
+}
+
+function readSpeaker(message: object, at: string): { name?: string } {
+  const name = field(message, 'name') ?? undefined
+  return name === undefined ? {} : { name: readName(name, `${at}.name`) }
+}
+
+function readModel(scan: JsonScan): string | undefined {
+  const model = scan.value('model') ?? undefined
+  if (model === undefined || (typeof model === 'string' && model !== '')) return model
+  throw invalid('model', 'must be the id of a model')
+}
+
+function readStream(scan: JsonScan): boolean | undefined {
+  const stream = scan.value('stream') ?? undefined
+  if (stream === undefined || typeof stream === 'boolean') return stream
+  throw invalid('stream', 'must be true, false or null')
+}
+
+function imagesIn(turns: readonly NewMessage<SentPart>[]): readonly ImagePart[] {
+  const parts = turns.flatMap(({ content }) => partsOf(content))
+  return parts.filter((part) => part.type === 'image_url')
+}
+
+function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
+  const urls = imagesIn(turns).map(({ image_url: { url } }) => url)
+  return urls.reduce((sum, url) => sum + (hostOf(url) === undefined ? url.length : 0), 0)
+}

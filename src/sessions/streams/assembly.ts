@@ -1,0 +1,179 @@
+// Puts a message together from the chunks of its stream: text, reasoning, calls of tools, how it finished. Believes no
+// backend: what is no chunk adds nothing, and never throws. Can be written down and gone on with in another process.
+
+import { field, parsed } from '../../http/json/field.ts'
+import { maxToolCalls } from '../sending/content.ts'
+import type { ToolCall } from '../message.ts'
+
+export interface Assembled {
+  /** What a model says when it refuses is text too. Null: it said nothing. */
+  readonly content: string | null
+  readonly reasoning?: string
+  readonly tool_calls?: readonly ToolCall[]
+  readonly finish_reason: string | null
+}
+
+interface Call {
+  id: string
+  name: string
+  readonly args: Text
+}
+
+const above7Bits = /[\x80-\xff]/
+
+export class Assembly {
+  readonly #content = new Text()
+  readonly #reasoning = new Text()
+  readonly #refusal = new Text()
+  readonly #calls: Call[] = []
+  /** A backend's index → the call that its next piece belongs to. */
+  readonly #open = new Map<number, Call>()
+  #finishReason: string | null = null
+
+  /** A `snapshot`; of anything else comes an empty one. */
+  static from(snapshot: string): Assembly {
+    const assembly = new Assembly()
+    assembly.#restore(parse(snapshot))
+    return assembly
+  }
+
+  /** One data value, a char a byte. 1.1 µs for 230 bytes, half of it JSON.parse. */
+  add(data: string): void {
+    const isAscii = !above7Bits.test(data)
+    const chunk = parse(isAscii ? data : Buffer.from(data, 'latin1').toString())
+    const choices = field(chunk, 'choices')
+    if (!Array.isArray(choices)) return
+    for (const choice of choices) {
+      if ((field(choice, 'index') ?? 0) !== 0) continue
+      this.#addDelta(field(choice, 'delta'))
+      const reason = field(choice, 'finish_reason')
+      if (typeof reason === 'string' && reason !== '') this.#finishReason = reason
+    }
+  }
+
+  result(): Assembled {
+    const content = this.#content.toString() || this.#refusal.toString()
+    const reasoning = this.#reasoning.toString()
+    const tool_calls = this.#toolCalls()
+    return {
+      content: content === '' ? null : content,
+      ...(reasoning !== '' && { reasoning }),
+      ...(tool_calls.length > 0 && { tool_calls }),
+      finish_reason: this.#finishReason,
+    }
+  }
+
+  /** JSON text. */
+  snapshot(): string {
+    const open = [...this.#open].map(([index, call]) => [index, this.#calls.indexOf(call)])
+    return JSON.stringify({
+      content: this.#content.toString(),
+      reasoning: this.#reasoning.toString(),
+      refusal: this.#refusal.toString(),
+      calls: this.#calls.map(({ id, name, args }) => ({ id, name, args: args.toString() })),
+      open,
+      finish: this.#finishReason,
+    })
+  }
+
+  #addDelta(delta: unknown): void {
+    this.#content.add(field(delta, 'content'))
+    // Some servers send the same under both names.
+    this.#reasoning.add(field(delta, 'reasoning_content') ?? field(delta, 'reasoning'))
+    this.#refusal.add(field(delta, 'refusal'))
+    const calls = field(delta, 'tool_calls')
+    if (Array.isArray(calls)) for (const call of calls) this.#addCall(call)
+  }
+
+  #addCall(piece: unknown): void {
+    const id = textOf(field(piece, 'id'))
+    const call = this.#callOf(field(piece, 'index'), id)
+    if (!call) return
+    call.id ||= id
+    const called = field(piece, 'function')
+    const name = textOf(field(called, 'name'))
+    // Some servers repeat the name with each piece.
+    if (name !== call.name) call.name += name
+    call.args.add(field(called, 'arguments'))
+  }
+
+  /** Some servers send no index, or 0 with each of several calls: another id is another call. */
+  #callOf(index: unknown, id: string): Call | undefined {
+    const isIndex = typeof index === 'number' && index >= 0
+    const open = isIndex ? this.#open.get(index) : this.#calls.at(-1)
+    const isOther = open === undefined || (id !== '' && open.id !== '' && id !== open.id)
+    const call = isOther ? this.#newCall() : open
+    if (call && isIndex) this.#open.set(index, call)
+    return call
+  }
+
+  #newCall(): Call | undefined {
+    if (this.#calls.length >= maxToolCalls) return undefined
+    const call = { id: '', name: '', args: new Text() }
+    this.#calls.push(call)
+    return call
+  }
+
+  /** A call without a name can't be answered. */
+  #toolCalls(): ToolCall[] {
+    return this.#calls.flatMap(({ id, name, args }, i) =>
+      name === ''
+        ? []
+        : {
+            id: id || `call_${i}`,
+            type: 'function' as const,
+            function: { name, arguments: args.toString() },
+          },
+    )
+  }
+
+  #restore(kept: unknown): void {
+    this.#content.add(field(kept, 'content'))
+    this.#reasoning.add(field(kept, 'reasoning'))
+    this.#refusal.add(field(kept, 'refusal'))
+    for (const call of listOf(field(kept, 'calls'))) {
+      const restored = this.#newCall()
+      if (!restored) break
+      restored.id = textOf(field(call, 'id'))
+      restored.name = textOf(field(call, 'name'))
+      restored.args.add(field(call, 'args'))
+    }
+    for (const pair of listOf(field(kept, 'open'))) {
+      const [index, position] = listOf(pair)
+      const call = typeof position === 'number' ? this.#calls[position] : undefined
+      if (call && typeof index === 'number') this.#open.set(index, call)
+    }
+    this.#finishReason = textOf(field(kept, 'finish')) || null
+  }
+}
+
+/** Ropes of slices take 50 bytes a token: joined to flat strings of this length they don't. */
+const flatChars = 1024
+
+class Text {
+  #flat: string[] = []
+  #recent = ''
+
+  add(piece: unknown): void {
+    if (typeof piece !== 'string' || piece === '') return
+    this.#recent += piece
+    if (this.#recent.length < flatChars) return
+    this.#recent.charCodeAt(0)
+    this.#flat.push(this.#recent)
+    this.#recent = ''
+  }
+
+  toString(): string {
+    return this.#flat.join('') + this.#recent
+  }
+}
+
+function parse(text: string): unknown {
+  return text.charCodeAt(0) === doneBracket ? undefined : parsed(text)
+}
+
+/** Of `[DONE]`, which need not throw. */
+const doneBracket = 0x5b
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])

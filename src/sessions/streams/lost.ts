@@ -1,0 +1,98 @@
+// A message whose owner is gone (killed, frozen past its lease) is finished by whoever looks at it next: `incomplete`, with
+// the words that its frames had said and the usage of its hold's last checkpoint. Nobody waits for ever.
+
+import type { Redis } from 'ioredis'
+import { asked } from '../../redis/asked.ts'
+import { latin1 } from '../../chat/frames.ts'
+import { GatewayError, errorBody } from '../../errors.ts'
+import { hourOfHold } from '../../ledger/orders.ts'
+import { keys } from '../../redis/redis.ts'
+import { Assembly } from './assembly.ts'
+import { ended } from './ended.ts'
+import { framesToData } from './frames.ts'
+import { parseStored } from '../message.ts'
+import type { StoredMessage } from '../message.ts'
+import type { Place, StreamRows, StreamState } from './stream-rows.ts'
+
+export interface LostOptions {
+  readonly redis: Redis
+  readonly rows: StreamRows
+}
+
+/** Frames of an answer are read so often for its words: each time 1 MiB of usual ones. */
+const mostReads = 1000
+
+export class Lost {
+  readonly #options: LostOptions
+
+  constructor(options: LostOptions) {
+    this.#options = options
+  }
+
+  /** True when the message has an end: found, or given now. */
+  async finish(place: Place): Promise<boolean> {
+    const { redis, rows } = this.#options
+    const [state, stored] = await Promise.all([rows.state(place), this.#row(place)])
+    if (state?.isEnded) return true
+    const hold = stored?.hold ?? state?.hold
+    if (hold === undefined) return true
+    if (stored && stored.status !== 'in_progress') return true
+    // This machine's clock may be hours behind, and the script would not be asked for as long.
+    const asking = Promise.all([redis.time(), redis.zscore(keys.holds(place.ref), hold)])
+    const [[seconds], deadline] = await asked(asking)
+    if (deadline !== null && Number(deadline) > Number(seconds) * 1000) return false
+    const error = new GatewayError('upstream_incomplete')
+    const row = stored && JSON.stringify(await this.#ended(place, { stored, state, hold, error }))
+    const data = latin1(errorBody(error, `req_${hold}`))
+    const terminal = `data: ${data}\n\n`
+    const reached = state?.next ?? 0
+    return rows.finishLost({ ...place, hold }, { reached, terminal, row: row ?? '' })
+  }
+
+  /** What a message that is generated elsewhere has said so far. */
+  async said(place: Place, state: StreamState | undefined): Promise<Assembly> {
+    const { rows } = this.#options
+    const assembly = state?.said ? Assembly.from(state.said) : new Assembly()
+    let seq = state?.saidNext ?? 0
+    for (let read = 0; state && seq < state.next && read < mostReads; read++) {
+      const piece = await rows.frames(place, seq)
+      if (!piece || piece.next === seq) break
+      for (const data of framesToData(piece.text)) assembly.add(data)
+      seq = piece.next
+    }
+    return assembly
+  }
+
+  async #row({ ref, session, message }: Place): Promise<StoredMessage | undefined> {
+    const { redis } = this.#options
+    return parseStored(await asked(redis.hget(keys.messages(ref, session), message)))
+  }
+
+  async #ended(place: Place, { stored, state, hold, error }: Finding): Promise<StoredMessage> {
+    const said = await this.said(place, state)
+    const charged = await this.#charged(place.ref, hold)
+    return ended(stored, { said, status: 'incomplete', error, ...charged })
+  }
+
+  /** By the last checkpoint: reaped already, or about to be. */
+  async #charged(ref: string, hold: string) {
+    const { redis } = this.#options
+    const [open, settled] = await Promise.all([
+      asked(redis.hget(keys.open(ref), hold)),
+      asked(redis.hget(keys.settled(ref, hourOfHold(hold)), hold)),
+    ])
+    // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <owed of it>`
+    const [kind, ...numbers] = (open ?? settled ?? '').split(' ')
+    const [charge = 0, ...tokens] = numbers.map((word) => Number(word) || 0)
+    const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens
+    const usage = { prompt, completion, estimated: true }
+    return { cost: charge, usage: prompt + completion > 0 ? usage : undefined }
+  }
+}
+
+interface Finding {
+  readonly stored: StoredMessage
+  readonly state: StreamState | undefined
+  readonly hold: string
+  readonly error: GatewayError
+}

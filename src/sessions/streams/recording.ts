@@ -1,0 +1,250 @@
+// A message that this process generates: what the relay gives out goes to the readers here at once, and to Redis in
+// batches, never a flight a token. With Redis away frames wait in memory, bounded, and are written when it is back.
+// An owner that Redis no longer takes for one stops its backend and breaks its readers off. What Redis forgot is given to it
+// again; with its session gone, too, readers here are all that is left.
+
+import type { SseEvent } from '../../exchange.ts'
+import type { StreamOut } from '../../http/stream-out.ts'
+import { Assembly } from './assembly.ts'
+import { Numbered, frameBehind, startOf } from './frames.ts'
+import { Log } from './log.ts'
+import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
+
+export interface RecordingOptions {
+  readonly owned: Owned
+  readonly rows: StreamRows
+  /** Frames in memory and in Redis. */
+  readonly replayBytes: number
+  /** Cancelled from another instance; another's by now, or gone; or Redis knows neither it nor its session. */
+  stop(code: 'message_cancelled' | 'upstream_incomplete' | 'session_not_found'): void
+}
+
+const flushMs = 250
+const flushBytes = 16 * 1024
+/** So much at once, or an event: whoever reads the copy reads whole batches, and many do at a time. */
+const batchBytes = 32 * 1024
+/** A silent owner shows that it lives, and hears of a cancel. */
+const silenceMs = 1000
+
+export class Recording implements StreamOut {
+  readonly log: Log
+  /** Readers come and go; the recording stays. */
+  readonly left = false
+  readonly #options: RecordingOptions
+  #numbered: Numbered
+  readonly #assembly = new Assembly()
+  /** Data values that the assembly has not seen: it is fed once a batch, off the token path. */
+  #unread: string[] = []
+  /** Frames that Redis may not have, from the seq `#first` up to before `#next`. */
+  #pending = ''
+  #first = 0
+  #next = 0
+  /** What Redis has does not lead up to them. */
+  #isAnew = false
+  #unsaidBytes = 0
+  #sending: Promise<void> | undefined
+  #ending: Promise<boolean> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isDue = false
+  #isFinishing = false
+  #isLost = false
+  #isCancelled = false
+  #isForgotten = false
+
+  constructor(options: RecordingOptions) {
+    const { owned, replayBytes } = options
+    this.#options = options
+    this.log = new Log(owned.message, { next: 0, maxBytes: replayBytes })
+    this.#numbered = new Numbered(owned.message)
+    this.#schedule(silenceMs)
+  }
+
+  /** For the relay: a frame with its number. */
+  frame(event: SseEvent): string {
+    this.#unread.push(event.data)
+    return this.#numbered.frame(event)
+  }
+
+  /** The gateway's own last frame. Frames that were numbered and never written, for want of content, give it their number. */
+  lastFrame(data: string): string {
+    this.#numbered = new Numbered(this.#options.owned.message, this.#next)
+    return this.frame({ event: undefined, data })
+  }
+
+  /** Whole frames, all those that were numbered up to now. */
+  write(text: string): boolean {
+    if (text === '' || this.#isLost) return true
+    const isFirst = this.#next === 0
+    this.#keep(text)
+    this.log.add(text, this.#next)
+    if (isFirst || this.#pending.length >= flushBytes) this.#flush()
+    else if (!this.#isDue) this.#schedule(flushMs)
+    return true
+  }
+
+  async drained(): Promise<void> {}
+
+  /** Withdrawn, or ended by others. */
+  get isLost(): boolean {
+    return this.#isLost || this.#isForgotten
+  }
+
+  /** What was generated so far. */
+  said(): Assembly {
+    for (const data of this.#unread) this.#assembly.add(data)
+    this.#unread = []
+    return this.#assembly
+  }
+
+  /** Redis is back. */
+  wake(): void {
+    if (this.#pending !== '') this.#flush()
+  }
+
+  /**
+   * The last frames, terminal included, and the row as it stays. Readers get them when Redis has them, or can't be asked:
+   * whoever sees the end finds the message complete. False while Redis has not taken them: to be called again, without text.
+   */
+  async finish(text: string, row: string): Promise<boolean> {
+    this.#isFinishing = true
+    clearTimeout(this.#timer)
+    await this.#sending
+    if (text !== '' && !this.#isLost) this.#keep(text)
+    this.#ending ??= this.#storeEnd(row)
+      .catch(() => false)
+      .finally(() => (this.#ending = undefined))
+    const isStored = await this.#ending
+    if (this.#isLost) return true
+    if (!this.log.isEnded) {
+      this.log.add(text, this.#next)
+      this.log.end()
+    }
+    return isStored
+  }
+
+  /** It leaves nothing behind, or is another's by now: those who read it are cut off. */
+  drop(): void {
+    this.#isLost = true
+    clearTimeout(this.#timer)
+    this.log.break()
+  }
+
+  #keep(text: string): void {
+    const { replayBytes, owned } = this.#options
+    this.#pending += text
+    this.#next = this.#numbered.next
+    this.#unsaidBytes += text.length
+    if (this.#pending.length <= replayBytes) return
+    // Redis has been away for long: what is kept begins anew, at the first frame that leaves room for more.
+    const place = this.#pending.length - replayBytes / 2
+    const frame = frameBehind(this.#pending, owned.message, place)
+    if (!frame) return
+    this.#pending = this.#pending.slice(frame.start)
+    this.#first = frame.seq
+    this.#isAnew = true
+  }
+
+  #schedule(ms: number): void {
+    this.#isDue = ms === flushMs
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#flush(), ms)
+  }
+
+  #flush(): void {
+    // After the message has ended, its stream must not be appended to.
+    if (this.#sending || this.isLost || this.#isFinishing) return
+    this.#sending = this.#send().then((isTaken) => {
+      this.#sending = undefined
+      if (this.#isFinishing || this.isLost) return
+      if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
+      this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
+    })
+  }
+
+  async #send(): Promise<boolean> {
+    const { rows, owned, replayBytes } = this.#options
+    const said = this.said()
+    const isSaid = this.#isAnew || this.#unsaidBytes > replayBytes / 2
+    // When the summary is due, all frames since the last one go with it.
+    const batch = isSaid ? this.#all() : this.#batch()
+    try {
+      const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
+      if (isSaid && reply.word === 'ok') this.#unsaidBytes = 0
+      this.#learn(reply, batch)
+      return reply.word === 'ok'
+    } catch {
+      // Redis is away, or refuses: they wait for the next turn.
+      return false
+    }
+  }
+
+  async #storeEnd(row: string): Promise<boolean> {
+    const { rows, owned } = this.#options
+    // What Redis has of it may be more or less than was known; then it said how far it is.
+    for (let misses = 0; misses < 3 && !this.isLost;) {
+      const batch = this.#isAnew ? this.#all() : this.#batch()
+      const isLast = batch.text.length === this.#pending.length
+      const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
+      if (isLast && reply.word === 'ok') return true
+      if (reply.word !== 'ok') misses++
+      this.#learn(reply, batch)
+    }
+    return this.isLost
+  }
+
+  #all(): Batch {
+    const count = this.#next - this.#first
+    return { first: this.#first, count, text: this.#pending, isAnew: this.#isAnew }
+  }
+
+  /** Whole frames, the first of those that are pending. */
+  #batch(): Batch {
+    const next = frameBehind(this.#pending, this.#options.owned.message, batchBytes)
+    if (!next) return this.#all()
+    const text = this.#pending.slice(0, next.start)
+    return { first: this.#first, count: next.seq - this.#first, text }
+  }
+
+  #learn(reply: Appended, batch: Batch): void {
+    const { stop } = this.#options
+    if (reply.word === 'forgotten' && !this.#isCancelled) {
+      this.#isForgotten = true
+      return stop('session_not_found')
+    }
+    if (reply.word === 'lost' || reply.word === 'forgotten') {
+      this.drop()
+      return stop('upstream_incomplete')
+    }
+    if (reply.word === 'behind') return this.#meet(reply.next)
+    // Old ones may have gone meanwhile, for want of room.
+    if (this.#first === batch.first) {
+      this.#pending = this.#pending.slice(batch.text.length)
+      this.#first += batch.count
+      this.#isAnew = false
+    }
+    this.log.stored(this.#first)
+    if (!reply.isCancelled) return
+    this.#isCancelled = true
+    stop('message_cancelled')
+  }
+
+  /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */
+  #meet(seq: number): void {
+    const { message } = this.#options.owned
+    if (seq > this.#first && seq <= this.#next) {
+      const start = startOf(this.#pending, message, seq)
+      this.#pending = start === undefined ? '' : this.#pending.slice(start)
+      this.#first = seq
+      return
+    }
+    // All that memory has of them, also where nothing more is said.
+    const from = Math.max(seq, this.log.first)
+    const forgotten = from < this.#first ? this.log.from(from) : undefined
+    const end = forgotten && startOf(forgotten.text, message, this.#first)
+    if (forgotten && (end !== undefined || this.#first === this.log.next)) {
+      this.#pending = forgotten.text.slice(0, end) + this.#pending
+      this.#first = from
+    }
+    this.#isAnew = this.#first !== seq
+  }
+}

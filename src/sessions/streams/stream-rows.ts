@@ -1,0 +1,284 @@
+// A message's stream as Redis has it: begun, appended to and finished by its owner, read and closed by anybody. Every
+// change is one script, which makes sure that it comes from the owner, once, and in order.
+
+import type { Redis } from 'ioredis'
+import type { ClaimWords } from '../../exchange.ts'
+import { asked } from '../../redis/asked.ts'
+import { discard } from '../../sharing/discard.ts'
+import { quotaWords } from '../../accounts/quota.ts'
+import type { Quota } from '../../accounts/quota.ts'
+import { keys } from '../../redis/redis.ts'
+import { numberAt, textAt, unavailable } from '../../redis/scripts.ts'
+import type { Reply } from '../../redis/scripts.ts'
+import { startOf } from './frames.ts'
+import { sessionKeys, streamKeys } from '../library.ts'
+import type { SessionScripts } from '../library.ts'
+import { parseStored } from '../message.ts'
+import type { StoredMessage } from '../message.ts'
+
+/** Where a message lies. */
+export interface Place {
+  readonly ref: string
+  readonly session: string
+  readonly message: string
+}
+
+/** A message with the ledger's hold of who generates it. */
+export interface Owned extends Place {
+  readonly hold: string
+}
+
+export interface Batch {
+  /** Seq of the first frame. */
+  readonly first: number
+  readonly count: number
+  /** latin1: one char a byte. */
+  readonly text: string
+  /** What all frames up to the last one have said; needed with `isAnew`, and now and then so that old frames can go. */
+  readonly said?: string
+  /** What is stored does not lead up to `first` and is let go. */
+  readonly isAnew?: boolean
+}
+
+export type Begun =
+  | { readonly word: 'ok' | 'no_hold' | 'changed' | 'claim_lost' | 'full' }
+  | { readonly word: 'session_not_found' | 'storage_quota_exceeded' }
+  | { readonly word: 'session_busy' | 'older'; readonly message: string }
+
+export type Appended =
+  | { readonly word: 'ok'; readonly isCancelled: boolean }
+  /** It is another's, or has ended. */
+  | { readonly word: 'lost' }
+  /** Neither it nor its session is there. */
+  | { readonly word: 'forgotten' }
+  | { readonly word: 'behind'; readonly next: number }
+
+export interface StreamState {
+  readonly hold: string
+  readonly next: number
+  readonly isEnded: boolean
+  /** Not ended by its owner. */
+  readonly isLost: boolean
+  readonly said: string
+  readonly saidNext: number
+}
+
+/** Frames as they are stored. */
+export interface StoredBytes {
+  readonly bytes: Buffer
+  /** Seq behind the last of them. */
+  readonly next: number
+  /** The last is the terminal. */
+  readonly isEnd: boolean
+}
+
+export interface StoredFrames extends Omit<StoredBytes, 'bytes'> {
+  /** latin1. */
+  readonly text: string
+}
+
+type Paid = Pick<StoredMessage, 'cost' | 'usage'>
+
+export interface StreamRowsOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+  readonly replayBytes: number
+  readonly replayKeepMs: number
+  /** Seconds; 0 is for ever. */
+  readonly retentionS: number
+  readonly sessionBytes: number
+  readonly leaseMs: number
+}
+
+/** Batches of at most 32 KiB and an event: one read brings 1 MiB of them at most. */
+const batchesARead = 32
+/** An owner appends every second: after so long without a hold it is gone, or after its lease where that is shorter. */
+const mostSilenceMs = 5000
+
+const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
+const seconds = (): number => Math.floor(Date.now() / 1000)
+
+export interface BeginRequest extends Owned, Quota {
+  /** The session's last message when its history was read; undefined for none. */
+  readonly seen: string | undefined
+  /** Id and row, the answer last. */
+  readonly rows: readonly (readonly [string, string])[]
+  readonly claim?: ClaimWords
+  /** The answer may take so long; nothing expires meanwhile. */
+  readonly lastsMs?: number
+}
+
+export class StreamRows {
+  readonly #options: StreamRowsOptions
+  readonly #run: SessionScripts['run']
+
+  constructor(options: StreamRowsOptions) {
+    this.#options = options
+    this.#run = options.scripts.run
+  }
+
+  /** Sends in this tick. */
+  async begin({ seen, rows, claim, lastsMs = 0, ...owned }: BeginRequest): Promise<Begun> {
+    const { sessionBytes, retentionS } = this.#options
+    const { ref, session, message, hold } = owned
+    const names = [
+      ...sessionKeys(ref, session),
+      keys.stream(ref, message),
+      keys.open(ref),
+      keys.storage(ref),
+      keys.account(ref),
+      ...(claim ? [claim.key] : []),
+    ]
+    const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
+    const { running = '', kept = '' } = claim ?? {}
+    const sizes = `${sessionBytes} ${quotaWords(owned)}`
+    const head = [`${hold} ${seen ?? '-'} ${sizes}`, `${seconds()} ${keptS}`]
+    const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
+    const { word } = reply
+    if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
+    return { word: word as 'ok' }
+  }
+
+  /** A batch without frames keeps the stream's owner known. */
+  async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
+    const { first, count, text, said = '', isAnew = false } = batch
+    const rows = [keys.session(ref, session), keys.messages(ref, session)]
+    const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
+    const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
+    return toAppended(await this.#run('append', names, [head, bytes(text), said, message]))
+  }
+
+  /** The last frames, the row as it stays, and the session is free. Calling it again has no further effect. */
+  async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
+    const { first, count, text, isAnew = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const names = this.#rowNames(owned)
+    const reply = await this.#run('finish', names, [head, bytes(text), this.#tail(owned), row])
+    return toAppended(reply)
+  }
+
+  /** Takes a send back: its messages, its stream and its claim. */
+  async withdraw(
+    { ref, session, message, hold }: Owned,
+    { ids, claim }: { readonly ids: readonly string[]; readonly claim?: BeginRequest['claim'] },
+  ): Promise<void> {
+    const names = this.#rowNames({ ref, session, message })
+    if (claim) names.push(claim.key)
+    await this.#run('withdraw', names, [hold, claim?.kept ?? '', ...ids])
+  }
+
+  /** Ends a message whose owner is gone: `terminal` is the data of its last frame. True when it has an end now. */
+  async finishLost(
+    owned: Owned,
+    { reached, terminal, row }: { reached: number; terminal: string; row: string },
+  ): Promise<boolean> {
+    const { leaseMs } = this.#options
+    const names = [...this.#rowNames(owned), keys.holds(owned.ref)]
+    const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
+    const words = [head, bytes(terminal), this.#tail(owned), row]
+    const { word } = await this.#run('lost', names, words)
+    return word === 'ok' || word === 'ended'
+  }
+
+  /** What a message cost in the end; asked for a flight later, behind the answer to its settlement. */
+  async amend({ ref, session, message }: Place, paid: () => Paid): Promise<void> {
+    const names = [keys.session(ref, session), keys.messages(ref, session), keys.storage(ref)]
+    const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
+    const stored = parseStored(before)
+    const { cost, usage } = paid()
+    if (!before || !stored || stored.status === 'in_progress' || stored.cost === cost) return
+    await this.#run('amend', names, [message, before, JSON.stringify({ ...stored, cost, usage })])
+  }
+
+  /** False where it has ended. */
+  async cancel({ ref, message }: Place): Promise<boolean> {
+    return (await this.#run('cancel', [keys.stream(ref, message)], [])).word === 'ok'
+  }
+
+  /** Undefined where nothing is kept (any more). */
+  async state({ ref, message }: Place): Promise<StreamState | undefined> {
+    const names = ['hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
+    const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
+    const [hold, next, ended, lost, said, saidNext] = found
+    if (!hold) return undefined
+    return {
+      hold,
+      next: Number(next ?? 0),
+      isEnded: Boolean(ended),
+      isLost: Boolean(lost),
+      said: said ?? '',
+      saidNext: Number(saidNext ?? 0),
+    }
+  }
+
+  /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
+  async frames(place: Place, seq: number): Promise<StoredFrames | undefined> {
+    const found = await this.frameBytes(place, seq, batchesARead)
+    if (!found) return undefined
+    const { bytes, ...rest } = found
+    const text = bytes.toString('latin1')
+    discard(bytes)
+    return { text, ...rest }
+  }
+
+  /** The same for one who only passes them on. */
+  async frameBytes(
+    { ref, message }: Place,
+    seq: number,
+    batches: number,
+  ): Promise<StoredBytes | undefined> {
+    const { redis } = this.#options
+    const key = keys.frames(ref, message)
+    const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
+    const pieces: Buffer[] = []
+    let next = seq
+    let isEnd = false
+    for (const [id, fields] of await asked(range)) {
+      pieces.push(fields[1] ?? Buffer.alloc(0))
+      next = Number.parseInt(id.toString(), 10)
+      isEnd = fields.length > 2
+    }
+    const [first] = pieces
+    const from = first ? startOf(first, message, seq) : 0
+    if (from === undefined) return undefined
+    if (first) pieces[0] = first.subarray(from)
+    const bytes = Buffer.concat(pieces)
+    // Of a thousand replays it would be a hundred MiB that nobody has collected yet.
+    for (const piece of pieces) discard(piece)
+    return { bytes, next, isEnd }
+  }
+
+  /** Whether readers of a lost stream have had the terminal of this number. */
+  async wasTerminalGiven({ ref, message }: Place, seq: number): Promise<boolean> {
+    const { redis } = this.#options
+    const key = keys.stream(ref, message)
+    if ((await asked(redis.hlen(key))) > mostTerminals) return true
+    return (await asked(redis.hexists(key, `to:${seq}`))) === 1
+  }
+
+  /** They have it from now on. */
+  async noteTerminal({ ref, message }: Place, seq: number): Promise<void> {
+    const { redis, replayKeepMs } = this.#options
+    const key = keys.stream(ref, message)
+    const noted = redis.hset(key, `to:${seq}`, '1')
+    // It may have gone since it was read: what comes back goes too.
+    await asked(Promise.all([noted, redis.pexpire(key, replayKeepMs)]))
+  }
+
+  #rowNames({ ref, session, message }: Place): string[] {
+    return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
+  }
+
+  #tail({ message }: Place): string {
+    return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
+  }
+}
+
+const mostTerminals = 64
+
+function toAppended(reply: Reply): Appended {
+  if (reply.word === 'ok') return { word: 'ok', isCancelled: reply.values[2] === 1 }
+  if (reply.word === 'behind') return { word: 'behind', next: numberAt(reply, 2) }
+  if (reply.word === 'lost' || reply.word === 'forgotten') return { word: reply.word }
+  throw unavailable(new Error(`A script answered ${reply.word}`))
+}

@@ -1,0 +1,294 @@
+// The streams of messages, wherever they are generated: read from any place on, cancelled, and looked at in the middle.
+
+import { setTimeout as pause } from 'node:timers/promises'
+import { GatewayError, errorBody } from '../../errors.ts'
+import { latin1 } from '../../chat/frames.ts'
+import type { Answer, Exchange } from '../../exchange.ts'
+import { FairTurns } from '../../sharing/fair-turns.ts'
+import type { Places } from '../../sharing/places.ts'
+import { sseHeaders } from '../../http/sse.ts'
+import type { StreamOut } from '../../http/stream-out.ts'
+import { Follower } from './follower.ts'
+import { Numbered } from './frames.ts'
+import type { Generations } from './generations.ts'
+import { Log } from './log.ts'
+import type { Lost } from './lost.ts'
+import type { StoredMessage } from '../message.ts'
+import type { MessageBook } from '../messages.ts'
+import { Reader } from './reader.ts'
+import type { Place, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
+
+export interface StreamsOptions {
+  readonly rows: StreamRows
+  readonly lost: Lost
+  readonly generations: Generations
+  readonly replayBytes: number
+  readonly heartbeatMs: number
+  /** Of all who read. */
+  readonly places: Places
+  readonly messages: Pick<MessageBook, 'read' | 'check'>
+}
+
+/** A log with what keeps it going as long as it is read. */
+interface Source {
+  readonly log: Log
+  join?(): void
+  leave?(): void
+}
+
+/** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
+const readerBatches = 2
+const readsAtOnce = 8
+
+const pollMs = 100
+/** Longer than any first event is waited for by default. */
+const begunPolls = 60
+const cancelPolls = 50
+/** For the end of a message that is generated here. */
+const cancelWaitMs = 2000
+
+export class Streams {
+  readonly #options: StreamsOptions
+  readonly #followers = new Map<string, Follower>()
+  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. A far Redis takes long. */
+  readonly #reads = new FairTurns(readsAtOnce)
+  readonly #leaving = new WeakMap<Exchange, () => void>()
+
+  constructor(options: StreamsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
+   * The reader has its place until `leave`.
+   */
+  async open(x: Exchange, place: Place, { seq, isReplay }: From): Promise<Answer | undefined> {
+    const { generations, messages } = this.#options
+    await messages.check(place)
+    const local = generations.recordingOf(place.message)
+    // A first try that is refused before it answers leaves nothing to replay: its repetition is refused alike.
+    const refusal = isReplay && (await generations.find(place.message)?.opened)
+    if (refusal) return refusal
+    if (local?.log.isEnded && seq >= local.log.next) return behindTheEnd(seq, local.log)
+    if (local) return await this.#answer(x, place, { source: local, seq })
+    const state = isReplay ? await this.#begun(place) : await this.#stateOf(place)
+    if (state.isEnded) return await this.#replay(x, place, { state, seq })
+    const source = this.#follow(place, state.next)
+    return await this.#answer(x, place, { source, seq })
+  }
+
+  /** At the end of every exchange that may have opened a stream: what was opened is not always sent. */
+  leave(x: Exchange): void {
+    this.#leaving.get(x)?.()
+  }
+
+  /** Writes frames from `seq` on until the end, or until its client has left. */
+  async write(out: StreamOut, x: Exchange, reading: Reading): Promise<void> {
+    const { rows, heartbeatMs } = this.#options
+    const { place, source, seq, paid } = reading
+    const reader = new Reader(out, {
+      log: source.log,
+      from: seq,
+      heartbeatMs,
+      stored: (from) => this.#stored(place, from, readerBatches),
+      afterLost: (from) => {
+        // Should it not be noted, it is given once more.
+        rows.noteTerminal(place, from).catch(() => undefined)
+        return { text: lostTerminal(x, place, from), next: from + 1 }
+      },
+    })
+    const stop = () => reader.stop()
+    x.left.addEventListener('abort', stop)
+    if (x.left.aborted) stop()
+    const onAbort = () => reader.cut()
+    if (source instanceof Follower) {
+      x.signal.addEventListener('abort', onAbort)
+      if (x.signal.aborted) onAbort()
+    }
+    source.join?.()
+    const leave = paid && this.#staysAfter(paid, reader, place)
+    try {
+      await reader.run()
+    } finally {
+      leave?.()
+      source.leave?.()
+      x.signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** One who goes on reading when the generation that it paid for has ended needs a place, or is to come again. */
+  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: Place): () => void {
+    let hasLeft = false
+    let leave: (() => void) | undefined
+    const onEnd = () => {
+      if (hasLeft) return
+      try {
+        leave = this.#options.places.take(ref)
+      } catch {
+        reader.cut()
+      }
+    }
+    paid.then(onEnd, onEnd)
+    return () => {
+      hasLeft = true
+      leave?.()
+    }
+  }
+
+  /** The message as it ended; as it is, where its owner does not answer in time. */
+  async cancel(place: Place): Promise<StoredMessage> {
+    const { generations, rows, lost } = this.#options
+    const running = generations.find(place.message)
+    running?.cancel()
+    await Promise.race([running?.done, pause(cancelWaitMs)])
+    // One whose backend is read to its usage ends with it.
+    if (generations.find(place.message)) return await this.look(place)
+    for (let poll = 0; poll < cancelPolls; poll++) {
+      const message = await this.#options.messages.read(place)
+      if (message.status !== 'in_progress') return message
+      if (poll === 0) await rows.cancel(place)
+      if (poll % 10 === 0) await lost.finish(place)
+      await pause(pollMs)
+    }
+    return await this.look(place)
+  }
+
+  /** The message with what it has said up to now; finished where its owner is gone. */
+  async look(place: Place): Promise<StoredMessage> {
+    const { lost, rows, generations, messages } = this.#options
+    const message = await messages.read(place)
+    if (message.status !== 'in_progress') return message
+    const local = generations.recordingOf(place.message)
+    if (!local && (await lost.finish(place))) return await messages.read(place)
+    const said = local?.said() ?? (await lost.said(place, await rows.state(place)))
+    const { content, reasoning, tool_calls } = said.result()
+    return {
+      ...message,
+      content,
+      ...(reasoning !== undefined && { reasoning }),
+      ...(tool_calls !== undefined && { tool_calls }),
+    }
+  }
+
+  /** Once it is known that it will not be withdrawn. */
+  async #begun(place: Place): Promise<StreamState> {
+    for (let poll = 0; poll < begunPolls; poll++) {
+      const state = await this.#stateOf(place)
+      if (state.next > 0) return state
+      await pause(pollMs)
+    }
+    return await this.#stateOf(place)
+  }
+
+  async #stateOf(place: Place): Promise<StreamState> {
+    const { rows, lost } = this.#options
+    const state = await rows.state(place)
+    if (state && !state.isEnded && (await lost.finish(place))) {
+      return (await rows.state(place)) ?? expired(place)
+    }
+    return state ?? expired(place)
+  }
+
+  async #replay(
+    x: Exchange,
+    place: Place,
+    { state, seq }: { readonly state: StreamState; readonly seq: number },
+  ): Promise<Answer | undefined> {
+    const { rows, replayBytes } = this.#options
+    const { next, isLost } = state
+    if (isLost) {
+      if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
+      await rows.noteTerminal(place, Math.max(seq, next - 1))
+    } else if (seq >= next) return behindTheEnd(seq, state)
+    const log = new Log(place.message, { next, maxBytes: replayBytes })
+    log.end({ isLost })
+    return await this.#answer(x, place, { source: { log }, seq })
+  }
+
+  #follow(place: Place, next: number): Follower {
+    const { rows, lost, replayBytes } = this.#options
+    const known = this.#followers.get(place.message)
+    if (known) return known
+    const onEnd = () => {
+      // It may have been followed anew.
+      if (this.#followers.get(place.message) === follower) this.#followers.delete(place.message)
+    }
+    const follower: Follower = new Follower({
+      place,
+      next,
+      rows,
+      lost,
+      maxBytes: replayBytes,
+      onEnd,
+    })
+    this.#followers.set(place.message, follower)
+    return follower
+  }
+
+  async #answer(
+    x: Exchange,
+    place: Place,
+    { source, seq }: Pick<Reading, 'source' | 'seq'>,
+  ): Promise<Answer> {
+    this.#leaving.set(x, this.#options.places.take(place.ref))
+    await this.#checkKept(place, { source, seq })
+    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
+    return { status: 200, headers: streamHeaders(place), stream }
+  }
+
+  /** A place that is no longer kept is said before the stream begins. */
+  async #checkKept(place: Place, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
+    const here = source.log.from(seq, 1)?.text
+    const kept = here ?? (await this.#stored(place, seq, 1))?.bytes
+    const isGone = kept === undefined || (kept.length === 0 && seq < source.log.next)
+    if (isGone) expired(place)
+  }
+
+  #stored(place: Place, seq: number, batches: number): Promise<StoredBytes | undefined> {
+    return this.#reads.run(place.ref, () => this.#options.rows.frameBytes(place, seq, batches))
+  }
+}
+
+interface Reading {
+  readonly place: Place
+  readonly source: Source
+  readonly seq: number
+  /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
+  readonly paid?: Promise<unknown>
+}
+
+interface From {
+  readonly seq: number
+  /** Of a send that came again: its first try may still be refused. */
+  readonly isReplay: boolean
+}
+
+export const sessionsPath = '/api/chat/sessions'
+
+export function messagePath({ session, message }: Place): string {
+  return `${sessionsPath}/${session}/messages/${message}`
+}
+
+export function streamHeaders(place: Place): Record<string, string> {
+  const path = messagePath(place)
+  return {
+    ...sseHeaders,
+    'X-Message-Id': place.message,
+    'Content-Location': path,
+    Location: `${path}/stream`,
+  }
+}
+
+/** Of a stream that its owner has ended: nothing follows, or the place was never there. */
+function behindTheEnd(seq: number, { next }: { readonly next: number }): undefined {
+  if (seq > next) throw new GatewayError('invalid_last_event_id')
+}
+
+function expired(place: Place): never {
+  throw new GatewayError('stream_expired', { headers: { Location: messagePath(place) } })
+}
+
+function lostTerminal({ id }: Exchange, { message }: Place, seq: number): string {
+  const data = errorBody(new GatewayError('upstream_incomplete'), id)
+  return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
+}

@@ -1,0 +1,58 @@
+// Counts a prompt for a charge that no backend reported: all of the body, keys too, by the tokenizer; images, sound and
+// token ids as the estimate counts them. Asked after the answer, never before.
+
+import type { Member } from '../http/json/scan.ts'
+import type { Span } from '../http/json/tokens.ts'
+import { countPieces } from './count-pieces.ts'
+import { around } from './estimate.ts'
+import type { PromptFacts } from './estimate.ts'
+
+/** What most chat templates write around a message, besides its role. */
+const messageTokens = 4
+/** What a reranker writes between query and document. */
+const documentTokens = 4
+
+/** A body that was looked at. Its values may be gone. */
+export interface KnownPrompt {
+  readonly body: Buffer
+  readonly members: ReadonlyMap<string, Member>
+  readonly facts: PromptFacts
+}
+
+export async function countPrompt(prompt: KnownPrompt): Promise<number> {
+  const { media, addressed, messages, ids, documents, repeated } = prompt.facts
+  const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, addressed.tokens)
+  const counted = await countPieces(prompt.body, textsOf(prompt))
+  const isRepeated = documents > 1 && repeated.length > 0
+  const again = isRepeated ? await countPieces(prompt.body, repeated) : 0
+  const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
+  return Math.max(1, counted + ids + mediaTokens + frames)
+}
+
+/** Written by the gateway itself. All other texts, lists and objects are read by some backend; numbers and words aren't. */
+const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
+/** Whose names no backend shows to a model. */
+const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
+
+function textsOf({ body, members, facts }: KnownPrompt): readonly Span[] {
+  const texts: Span[] = []
+  for (const [name, place] of members) {
+    if (own.has(name) || isPlain(body, place)) continue
+    const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
+    if (isIds && !hasText(body, place)) continue
+    const start = nameless.has(name) ? place.valueStart : place.keyStart
+    texts.push(...around({ start, end: place.valueEnd }, facts.media))
+  }
+  return texts
+}
+
+/** A number or a word. */
+function isPlain(body: Buffer, { valueStart }: Member): boolean {
+  const c = body[valueStart]
+  return c !== 0x22 && c !== 0x5b && c !== 0x7b
+}
+
+function hasText(body: Buffer, { valueStart, valueEnd }: Member): boolean {
+  const quote = body.indexOf(0x22, valueStart)
+  return quote >= 0 && quote < valueEnd
+}

@@ -1,0 +1,83 @@
+// src/data/lock.ts: one gateway a folder, one process a name, and none that a dead one still has.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { isRunning, lockDataFolder, startOf, tryLockName } from '../../src/data/lock.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+
+for (const platform of ['linux', 'darwin'] as const) {
+  t.test(`${platform}: the second lock on a folder is refused, by any name of it`, async (t) => {
+    const folder = await tempDir(t)
+    await mkdir(join(folder, 'data'))
+    await symlink('data', join(folder, 'other'))
+    const lock = await lockDataFolder(join(folder, 'data'), { platform })
+    await t.rejects(lockDataFolder(join(folder, 'other'), { platform }), /another gateway uses/)
+    await lock.release()
+    const again = await lockDataFolder(join(folder, 'other'), { platform })
+    await again.release()
+  })
+
+  t.test(`${platform}: a lock goes with its process, even by kill -9`, async (t) => {
+    const folder = await tempDir(t)
+    const module = resolve(import.meta.dirname, '../src/lock.ts')
+    const script = `const { lockDataFolder } = await import(${JSON.stringify(module)})
+      await lockDataFolder(${JSON.stringify(folder)}, { platform: '${platform}' })
+      console.log('locked')
+      setInterval(() => {}, 1000)`
+    const other = spawn(process.execPath, ['--input-type=module', '-e', script])
+    t.teardown(() => other.kill('SIGKILL'))
+    await once(other.stdout, 'data')
+    await t.rejects(lockDataFolder(folder, { platform }), /another gateway uses/)
+    other.kill('SIGKILL')
+    await once(other, 'exit')
+    const lock = await lockDataFolder(folder, { platform })
+    await lock.release()
+  })
+}
+
+t.test("another user's process is alive", async (t) => {
+  const module = resolve(import.meta.dirname, '../src/lock.ts')
+  // Root may signal everybody, so it asks as somebody else. No user but root owns process 1.
+  const script = `const { isRunning } = await import(${JSON.stringify(module)})
+    if (process.getuid() === 0) process.setuid(65534)
+    console.log(isRunning(1), isRunning(2 ** 30))`
+  const other = spawn(process.execPath, ['--input-type=module', '-e', script])
+  t.teardown(() => other.kill('SIGKILL'))
+  t.equal((await text(other.stdout)).trim(), 'true false')
+})
+
+t.test('of many that want a name at once, one gets it', async (t) => {
+  const name = `tollgate-test-${process.pid}`
+  const locks = await Promise.all(Array.from({ length: 20 }, () => tryLockName(name)))
+  const held = locks.filter((lock) => lock !== undefined)
+  t.equal(held.length, 1)
+  await Promise.all(held.map((lock) => lock.release()))
+})
+
+t.test("darwin: a lock file that a power cut left empty is nobody's", async (t) => {
+  const folder = await tempDir(t)
+  await writeFile(join(folder, 'lock'), '')
+  const lock = await lockDataFolder(folder, { platform: 'darwin' })
+  await lock.release()
+  t.notOk(isRunning(0))
+})
+
+t.test(
+  'the start of a process is the same each time, and another for another one',
+  { skip: process.platform === 'linux' ? false : 'only Linux tells' },
+  async (t) => {
+    const other = spawn('sleep', ['60'])
+    t.teardown(() => other.kill('SIGKILL'))
+    const own = startOf(process.pid)
+    t.match(own, /^[0-9a-f]{8}\.\d+$/)
+    t.equal(startOf(process.pid), own)
+    t.not(startOf(other.pid ?? 0), own)
+    other.kill('SIGKILL')
+    await once(other, 'exit')
+    t.equal(startOf(other.pid ?? 0), '')
+  },
+)

@@ -1,0 +1,58 @@
+import { getEventListeners } from 'node:events'
+import { mock } from 'node:test'
+import t from 'tap'
+import { soon, unlessAborted } from '../../../src/files/upload/patience.ts'
+
+const never = new Promise<never>(() => {})
+const broken = async () => {
+  throw new Error('broken')
+}
+
+t.test('work that ends first is what counts, and the signal is let go', async (t) => {
+  const { signal } = new AbortController()
+  t.equal(await unlessAborted(Promise.resolve(1), signal), 1)
+  await t.rejects(unlessAborted(broken(), signal), { message: 'broken' })
+  t.strictSame(getEventListeners(signal, 'abort'), [])
+})
+
+t.test('an abort ends the wait with its reason, and work may fail later', async (t) => {
+  const stop = new AbortController()
+  const work = Promise.withResolvers<void>()
+  const waiting = [unlessAborted(never, stop.signal), unlessAborted(work.promise, stop.signal)]
+  stop.abort(new Error('late'))
+  for (const one of waiting) await t.rejects(one, { message: 'late' })
+  await t.rejects(unlessAborted(broken(), stop.signal), { message: /late|broken/ })
+  await t.rejects(unlessAborted(never, stop.signal), { message: 'late' })
+  work.reject(new Error('nobody hears of it'))
+})
+
+t.test('soon waits for an end of any kind, or for its time', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const seen: string[] = []
+  const note = (what: string, work: Promise<unknown>) =>
+    void soon(work, 1000).then(() => seen.push(what))
+  const turns = () => new Promise(setImmediate)
+  const later = Promise.withResolvers<void>()
+  note('good', Promise.resolve())
+  note('broken', broken())
+  note('later', later.promise)
+  note('never', never)
+  await turns()
+  t.strictSame(seen, ['good', 'broken'])
+  mock.timers.tick(999)
+  later.resolve()
+  await turns()
+  t.strictSame(seen, ['good', 'broken', 'later'])
+  mock.timers.tick(1)
+  await turns()
+  t.strictSame(seen, ['good', 'broken', 'later', 'never'])
+})
+
+t.test('soon leaves no timer behind', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((one) => one === 'Timeout').length
+  const before = timers()
+  await soon(Promise.resolve(), 1e6)
+  await soon(broken(), 1e6)
+  t.equal(timers(), before)
+})

@@ -1,0 +1,82 @@
+import t from 'tap'
+import { keys } from '../../../src/redis/redis.ts'
+import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
+
+t.test('money: topped up, adjusted, never below zero, in the journal, audited', async (t) => {
+  const { call } = await startAdmin(t)
+  const { body: account } = await call('POST accounts', { name: 'a' })
+  const topup = await call('POST accounts/a/topup', { amount: 1000, note: 'invoice 7' })
+  t.equal(topup.status, 200)
+  const transaction = {
+    object: 'billing.transaction',
+    type: 'topup',
+    amount: 1000,
+    note: 'invoice 7',
+  }
+  t.match(topup.body, { ...transaction, id: /^txn_/, balance_after: 1000 })
+  t.match((await call('POST accounts/a/adjust', { amount: -400, note: 'oops' })).body, {
+    balance_after: 600,
+  })
+  const tooMuch = await call('POST accounts/a/adjust', { amount: -601, note: 'oops' })
+  t.match(tooMuch, { status: 409, body: refusal('insufficient_balance') })
+  t.match(tooMuch.body, { error: { type: 'conflict_error', available: 600 } })
+  t.match((await call('GET accounts/a/balance')).body, {
+    object: 'billing.balance',
+    available: 600,
+  })
+  t.match((await call('GET accounts/a/transactions')).body.data, [
+    { amount: -400 },
+    { amount: 1000 },
+  ])
+  t.match((await call('GET accounts/a/usage')).body, { object: 'list', data: [] })
+  t.match(await call('GET accounts/a/transactions?after=foo'), { status: 400 })
+  t.match((await call('GET audit')).body, { object: 'audit', accounts: 1, differences: [] })
+  t.match((await call(`GET audit?account=${account.id}`)).body, { accounts: 1, entries: 2 })
+  t.match(await call('GET audit?account=nobody'), { status: 404 })
+})
+
+t.test('an audit tells what does not add up', async (t) => {
+  const { call, accounts, link } = await startAdmin(t)
+  const { body } = await call('POST accounts', { name: 'a' })
+  const { ref } = await accounts.getAccount('a')
+  await link.client.hset(keys.account(ref), 'granted', '5')
+  const { body: report } = await call('GET audit')
+  t.match(report.differences, [{ account_id: body.id, what: 'granted', expected: 0, found: 5 }])
+})
+
+t.test('one Idempotency-Key on a top-up and an adjustment: each is made, once', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const headers = { 'idempotency-key': 'invoice-7' }
+  for (const replayed of [null, 'true']) {
+    const topup = await call('POST accounts/a/topup', { amount: 1000 }, headers)
+    t.match(topup, { status: 200, body: { amount: 1000 } })
+    const adjusted = await call('POST accounts/a/adjust', { amount: -5, note: 'n' }, headers)
+    t.match(adjusted, { status: 200, body: { amount: -5 } })
+    for (const { headers } of [topup, adjusted]) {
+      t.equal(headers.get('idempotent-replayed'), replayed)
+    }
+  }
+  t.match((await call('GET accounts/a/balance')).body, { available: 995 })
+  t.match((await call('GET accounts/a/transactions')).body.data, [{ amount: -5 }, { amount: 1000 }])
+  const malformed = { status: 400, body: refusal('invalid_parameter', 'after') }
+  t.match(await call('GET accounts/a/transactions?after=nonsense'), malformed)
+})
+
+t.test('a top-up with one Idempotency-Key is made once, with another body refused', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const headers = { 'idempotency-key': 'k-1' }
+  const first = await call('POST accounts/a/topup', { amount: 5 }, headers)
+  const again = await call('POST accounts/a/topup', { amount: 5 }, headers)
+  t.strictSame(again.body, first.body)
+  t.equal(first.headers.get('idempotent-replayed'), null)
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  const reused = { status: 422, body: refusal('idempotency_key_reused') }
+  t.match(await call('POST accounts/a/topup', { amount: 6 }, headers), reused)
+  t.match((await call('GET accounts/a/balance')).body, { available: 5 })
+  await call('POST accounts/a/topup', { amount: 5 })
+  t.match((await call('GET accounts/a/balance')).body, { available: 10 })
+  const malformed = await call('POST accounts/a/topup', { amount: 5 }, { 'idempotency-key': 'a b' })
+  t.match(malformed, { status: 400, body: refusal('invalid_parameter', 'Idempotency-Key') })
+})

@@ -1,0 +1,130 @@
+// A send that is sent again under its key is answered as the first was, and costs nothing.
+
+import t from 'tap'
+import { chat as model } from '../../fixtures/backend-model.ts'
+import { sse } from '../../fixtures/backend-scripts.ts'
+import { Gate } from '../../fixtures/gate.ts'
+import { balanceOf } from '../../fixtures/money.ts'
+import { chargedOnce, messageIdOf, refusal, startChat } from '../../fixtures/session-chat.ts'
+import { parseStream } from '../../fixtures/sse-grammar.ts'
+
+const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+
+t.test('one key for another body is refused, and is free for other sessions', async (t) => {
+  const chat = await startChat(t)
+  const headers = { 'Idempotency-Key': 'k' }
+  await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
+  const other = await chat.send(chat.sessionId, 'Ho', { headers })
+  t.same(await refusal(other), [422, 'idempotency_key_reused'])
+  t.equal(chat.backend.requests.length, 1)
+  const session = await chat.session()
+  const elsewhere = await chat.send(session, 'Hi', { headers })
+  t.equal(elsewhere.status, 200)
+  t.equal(elsewhere.headers['idempotent-replayed'], undefined)
+})
+
+t.test('a repeated send reads from where it was, also while the answer is generated', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, { script: model({ gate, chunks: 6 }) })
+  const other = await chat.another()
+  gate.next(4)
+  const headers = { 'Idempotency-Key': 'k' }
+  const live = await chat.send(chat.sessionId, 'Hi', { headers })
+  const message = messageIdOf(live)
+  await live.until(`${message}:2\n`)
+  live.leave()
+  const cursor = { ...headers, 'Last-Event-ID': `${message}:1` }
+  const readers = [
+    { first: 0, live: await chat.send(chat.sessionId, 'Hi', { headers }) },
+    { first: 0, live: await chat.send(chat.sessionId, 'Hi', { headers }, other) },
+    { first: 2, live: await chat.send(chat.sessionId, 'Hi', { headers: cursor }) },
+    { first: 2, live: await chat.send(chat.sessionId, 'Hi', { headers: cursor }, other) },
+  ]
+  gate.open()
+  for (const { first, live } of readers) {
+    const { frames } = parseStream(await live.end(), { first, message })
+    t.equal(frames.length, 10 - first)
+    t.equal(frames.at(-1)?.kind, 'done')
+  }
+  await chargedOnce(t, chat)
+})
+
+t.test('a repeated send is looked up before the session, limits and balance are', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, {
+    script: model({ gate, chunks: 20 }),
+    tokens: 20,
+    model: 'price: { input: 0, output: 1 }',
+  })
+  const headers = { 'Idempotency-Key': 'k' }
+  gate.next(4)
+  const live = await chat.send(chat.sessionId, 'Hi', { headers })
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.equal(again.status, 200, 'not session_busy')
+  gate.open()
+  const whole = await live.end()
+  t.ok((await again.end()).equals(whole))
+  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0 })
+  t.same(await refusal(await chat.send(chat.sessionId)), [402, 'insufficient_balance'])
+  const last = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.ok((await last.end()).equals(whole), 'not insufficient_balance')
+  await chargedOnce(t, chat)
+})
+
+t.test('a repeated send whose key is refused holds no place of a reader', async (t) => {
+  const chat = await startChat(t, { yaml: 'limits: { readers: 4 }' })
+  const { key } = await chat.gateway.keyFor(chat.account.id, { scopes: ['files'] })
+  const headers = { 'Idempotency-Key': 'k' }
+  const first = await chat.send(chat.sessionId, 'Hi', { headers })
+  const whole = await first.end()
+  for (let i = 0; i < 5; i++) {
+    const refused = await chat.send(chat.sessionId, 'Hi', { headers, key })
+    t.same(await refusal(refused), [403, 'insufficient_scope'])
+  }
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.equal(again.status, 200)
+  t.ok((await again.end()).equals(whole))
+})
+
+t.test('a stream that ended in an error is kept as it is: a new try needs a new key', async (t) => {
+  const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+  const chat = await startChat(t, { script: sse([chunk]) })
+  const headers = { 'Idempotency-Key': 'k' }
+  const whole = await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.equal(again.headers['idempotent-replayed'], 'true')
+  t.ok((await again.end()).equals(whole))
+  t.equal(parseStream(whole).frames.at(-1)?.kind, 'error')
+  await chargedOnce(t, chat)
+})
+
+t.test('results that are sent again are a repetition, though no call waits any more', async (t) => {
+  const tool_calls = [{ id: 'c', type: 'function', function: { name: 'now', arguments: '{}' } }]
+  const chat = await startChat(t)
+  chat.backend.once(
+    sse([
+      data({ choices: [{ index: 0, delta: { tool_calls } }] }),
+      data({ choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] }),
+    ]),
+  )
+  await (await chat.send(chat.sessionId)).end()
+  const results = { messages: [{ role: 'tool', tool_call_id: 'c', content: 'noon' }] }
+  const headers = { 'Idempotency-Key': 'results' }
+  const [first, second] = [
+    await (await chat.send(chat.sessionId, results, { headers })).end(),
+    await (await chat.send(chat.sessionId, results, { headers })).end(),
+  ]
+  t.strictSame(second, first)
+  t.same(await refusal(await chat.send(chat.sessionId, results)), [400, 'invalid_parameter'])
+})
+
+t.test('what a key stands for is not found once its session is deleted', async (t) => {
+  const chat = await startChat(t)
+  const headers = { 'Idempotency-Key': 'k' }
+  await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
+  const deleted = await chat.at(`/${chat.sessionId}`, { method: 'DELETE' })
+  t.equal(deleted.status, 204)
+  const again = await chat.send(chat.sessionId, 'Hi', { headers })
+  t.same(await refusal(again), [404, 'session_not_found'])
+  t.equal(chat.backend.requests.length, 1)
+})

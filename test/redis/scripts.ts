@@ -1,0 +1,164 @@
+// Every script keeps to the slot of the key that it declares: run on a Redis that is a Cluster's node.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { diskStore } from '../../src/store/disk.ts'
+import { Door } from '../../src/ledger/door.ts'
+import { settleOrder } from '../../src/ledger/ending.ts'
+import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
+import type { LedgerScripts } from '../../src/ledger/library.ts'
+import { sendOrder } from '../../src/ledger/orders.ts'
+import { keys } from '../../src/redis/redis.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import type { ScriptLink } from '../../src/redis/scripts.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import {
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  topUp,
+  unlimited,
+  used,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
+import { until } from '../fixtures/until.ts'
+
+t.test("each script runs on a Cluster's node that has the account's slot alone", async (t) => {
+  const { server, link } = await startNode(t)
+  const leaseMs = 60
+  const archiveStore = diskStore(await tempDir(t))
+  const ledger = await openLedger(t, { link, leaseMs, archiveStore, journalKeepMs: -1000 })
+  const caller = await makeAccount(link)
+  const { ref } = caller
+  await keepSlots(link, [keys.account(ref), keys.account('nobody'), keys.accounts])
+  await t.rejects(link.client.set('{elsewhere}:account', ''), /slot not served/)
+  await topUp(ledger, caller, 1000)
+  t.match(await ledger.identify(caller), { plan: 'default', models: ['*'] })
+  const lost = await connectLink(t, server.socket)
+  const dying = await openLedger(t, { link: lost, leaseMs })
+  await dying.admit(request(caller, 10))
+  await dying.close(0)
+  const hold = await ledger.admit(request(caller, 400))
+  await until(async () => (await ledger.balance(caller.ref)).reserved === 400)
+  await ledger.settle(hold, used(5))
+  await link.client.zadd('accounts', 0, `acct:${caller.ref}`).catch(() => undefined)
+  t.equal(await ledger.archive(), 2)
+  t.match(await ledger.balance(caller.ref), { balance: 995, reserved: 0 })
+})
+
+t.test(
+  'while its slot is moved, a script does all or nothing, whichever key has gone',
+  async (t) => {
+    const { link } = await startNode(t)
+    const { link: other, busPort } = await startNode(t)
+    const { client } = link
+    await client.cluster('MEET', '127.0.0.1', 1, busPort)
+    const otherId = String(await other.client.cluster('MYID'))
+    const known = new RegExp(`^${otherId} \\S+ master`, 'm')
+    await until(async () => known.test(String(await client.cluster('NODES'))))
+    const ledger = await openLedger(t, { link })
+    const caller = await makeAccount(link)
+    const { ref } = caller
+    await topUp(ledger, caller, 1000)
+    const scripts = createScripts({ link, library: ledgerScripts })
+    const door = openDoor(scripts)
+    const admit = () => door.admit(request(caller, 10))
+    await sendOrder(scripts, settleOrder(await admit(), used(5)))
+    const [held, expired] = [await admit(), await admit()]
+    await client.hset(keys.open(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
+    await client.zadd(keys.holds(ref), 1, expired.id)
+    const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
+    const attempts = {
+      settle: () => sendOrder(scripts, settleOrder(held, used(7))),
+      identify: () => scripts.run('identify', names, ['1', '', '']),
+    }
+    const slot = await client.cluster('KEYSLOT', names[0] ?? '')
+    const all = (await client.keys(`{${ref}}:*`)).filter((name) => !name.includes(':credit:'))
+    const contents = async () =>
+      Promise.all(all.map(async (name) => (await client.dumpBuffer(name))?.toString('latin1')))
+    for (const [name, attempt] of Object.entries(attempts)) {
+      for (const gone of all) {
+        const moved = await client.dumpBuffer(gone)
+        await client.del(gone)
+        const before = await contents()
+        await client.cluster('SETSLOT', slot, 'MIGRATING', otherId)
+        await t.rejects(attempt(), { code: 'ledger_unavailable' }, `${name} without ${gone}`)
+        await client.cluster('SETSLOT', slot, 'STABLE')
+        t.same(await contents(), before)
+        await client.restore(gone, 0, moved)
+      }
+      t.match(await attempt(), { word: 'ok' }, name)
+    }
+    t.match(await ledger.balance(ref), { balance: 983, reserved: 0 })
+  },
+)
+
+t.test('a Redis that forgot its scripts is given them again', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  await link.client.script('FLUSH')
+  await topUp(ledger, caller, 5)
+  t.match(await ledger.balance(caller.ref), { balance: 5 })
+})
+
+t.test('whatever Redis says that is no answer of ours is ledger_unavailable', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  await link.client.config('SET', 'maxmemory', '1')
+  await t.rejects(topUp(ledger, caller, 5), { code: 'ledger_unavailable' })
+  await t.rejects(ledger.admit(request(caller, 0)), { code: 'ledger_unavailable' }, 'out of memory')
+  await link.client.config('SET', 'maxmemory', '0')
+  await link.client.replicaof('127.0.0.1', '1')
+  await t.rejects(ledger.admit(request(caller, 0)), { code: 'ledger_unavailable' }, 'a replica')
+  // Who meets a replica connects again: the address may lead to the new master by then.
+  const other = await connectLink(t, server.socket)
+  await other.client.replicaof('NO', 'ONE')
+  await until(() =>
+    ledger.admit(request(caller, 0)).then(
+      () => true,
+      () => false,
+    ),
+  )
+})
+
+t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
+  const client = { evalsha: async () => 'OK' }
+  const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+  const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
+  await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
+})
+
+/** Nobody renews the leases of its holds. */
+function openDoor(scripts: LedgerScripts): Door {
+  const plans = () => new Map([['default', unlimited]])
+  const [onReaped, onOwing] = [() => undefined, () => undefined]
+  return new Door({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })
+}
+
+/** With all slots. */
+async function startNode(t: Test) {
+  const busPort = await freePort()
+  const cluster = ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no']
+  const bus = ['--cluster-port', `${busPort}`, '--bind', '127.0.0.1']
+  const server = await startRedis(t, { args: [...cluster, ...bus] })
+  const link = await connectLink(t, server.socket)
+  await link.client.cluster('ADDSLOTSRANGE', 0, 16383)
+  await until(async () => (await link.client.cluster('INFO')).includes('cluster_state:ok'))
+  return { server, link, busPort }
+}
+
+/** The node has all slots before. */
+async function keepSlots({ client }: ScriptLink, names: readonly string[]): Promise<void> {
+  const slots = await Promise.all(names.map((name) => client.cluster('KEYSLOT', name)))
+  const sorted = [-1, ...slots.toSorted((a, b) => a - b), 16_384]
+  const gaps = sorted.slice(1).map((slot, i) => [(sorted[i] ?? 0) + 1, slot - 1] as const)
+  for (const [first, last] of gaps) {
+    if (first <= last) await client.cluster('DELSLOTSRANGE', first, last)
+  }
+}

@@ -1,0 +1,179 @@
+import t from 'tap'
+import { Assembly } from '../../../src/sessions/streams/assembly.ts'
+import { seeded } from '../../fixtures/random.ts'
+import { randomObject } from '../../fixtures/random-json.ts'
+import { eventsOf } from '../../fixtures/sse-events.ts'
+
+const latin1 = (text: string) => Buffer.from(text).toString('latin1')
+const chunk = (delta: unknown, finish_reason: string | null = null) =>
+  latin1(JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] }))
+const assemble = (...events: string[]) => {
+  const assembly = new Assembly()
+  for (const data of events) assembly.add(data)
+  return assembly
+}
+const ofDeltas = (...deltas: unknown[]) => assemble(...deltas.map((delta) => chunk(delta))).result()
+const call = (id: string, name: string, args: string) => ({
+  id,
+  type: 'function',
+  function: { name, arguments: args },
+})
+
+const captures = ['llama', 'llamapy', 'tf'].map((server) => `${server}-stream-usage-on.sse`)
+captures.push('ollama-stream-usage-absent.sse', 'llama-toolcall-stream.sse')
+
+void t.test('text is put together, how it finished is known', async (t) => {
+  const events = [
+    chunk({ role: 'assistant', content: '' }),
+    chunk({ content: 'Hél' }),
+    chunk({ content: 'lo 报 😀\n' }),
+    chunk({}, 'stop'),
+    '{"choices":[],"usage":{"prompt_tokens":1}}',
+    '[DONE]',
+  ]
+  t.strictSame(assemble(...events).result(), {
+    content: 'Héllo 报 😀\n',
+    finish_reason: 'stop',
+  })
+  t.strictSame(assemble().result(), { content: null, finish_reason: null })
+})
+
+void t.test('characters that come as two escapes are joined', async (t) => {
+  const half = (escape: string) => `{"choices":[{"delta":{"content":"${escape}"}}]}`
+  t.equal(assemble(half('\\ud83d'), half('\\ude00')).result().content, '😀')
+})
+
+void t.test('reasoning has two names, and is taken once', async (t) => {
+  const both = { reasoning: 'a', reasoning_content: 'a' }
+  t.match(ofDeltas(both, { reasoning: 'b' }, { reasoning_content: 'c' }), {
+    content: null,
+    reasoning: 'abc',
+  })
+})
+
+void t.test('a refusal is what it said', async (t) => {
+  t.match(ofDeltas({ refusal: 'I ' }, { refusal: 'can not' }), {
+    content: 'I can not',
+  })
+})
+
+void t.test('calls of tools are put together by their index', async (t) => {
+  const piece = (index: number, rest: object) => ({ tool_calls: [{ index, ...rest }] })
+  const { tool_calls, content } = ofDeltas(
+    piece(0, { id: 'a', type: 'function', function: { name: 'f', arguments: '' } }),
+    piece(0, { function: { arguments: '{"x"' } }),
+    piece(1, { id: 'b', type: 'function', function: { name: 'g', arguments: '{}' } }),
+    piece(0, { function: { arguments: ':1}' } }),
+  )
+  t.strictSame(tool_calls, [call('a', 'f', '{"x":1}'), call('b', 'g', '{}')])
+  t.equal(content, null)
+})
+
+void t.test('servers that are careless with index, id and name are understood', async (t) => {
+  const whole = (id: string, index?: number) => ({
+    ...(index !== undefined && { index }),
+    id,
+    function: { name: 'f', arguments: '{}' },
+  })
+  const two = [call('a', 'f', '{}'), call('b', 'f', '{}')]
+  // Without an index, or all 0, each call whole.
+  t.strictSame(ofDeltas({ tool_calls: [whole('a'), whole('b')] }).tool_calls, two)
+  t.strictSame(ofDeltas({ tool_calls: [whole('a', 0), whole('b', 0)] }).tool_calls, two)
+  // Without an index, in pieces.
+  const rest = { tool_calls: [{ function: { arguments: '1' } }] }
+  t.strictSame(ofDeltas({ tool_calls: [whole('a')] }, rest).tool_calls, [call('a', 'f', '{}1')])
+  // Id and name again with each piece.
+  const again = { tool_calls: [whole('a', 0)] }
+  t.strictSame(ofDeltas(again, again).tool_calls, [call('a', 'f', '{}{}')])
+  // No id at all; no name is no call.
+  const nameless = { index: 5, id: 'x', function: { arguments: '{}' } }
+  const unknown = { tool_calls: [{ index: 4, function: { name: 'f', arguments: '' } }, nameless] }
+  t.strictSame(ofDeltas(unknown).tool_calls, [call('call_0', 'f', '')])
+})
+
+void t.test('no backend makes more calls than one message may have', async (t) => {
+  const calls = Array.from({ length: 1000 }, (_, i) => ({
+    index: i * 1e6,
+    function: { name: 'f' },
+  }))
+  t.equal(ofDeltas({ tool_calls: calls }).tool_calls?.length, 128)
+})
+
+void t.test('another choice than the first is none of ours', async (t) => {
+  const { content } = assemble('{"choices":[{"index":1,"delta":{"content":"b"}}]}').result()
+  t.equal(content, null)
+})
+
+void t.test('what is no chunk adds nothing and never throws', async (t) => {
+  const odd = ['', '{', 'null', '7', '"x"', '[]', '{}', '{"choices":{}}', '{"choices":[null,7,[]]}']
+  const deltas = [null, 7, 'x', [], { content: 7 }, { content: {} }, { tool_calls: {} }]
+  const calls = [null, 7, {}, { index: -1 }, { index: 'x', id: 7, function: 'f' }, { id: {} }]
+  const events = [
+    ...odd,
+    ...deltas.map((delta) => chunk(delta)),
+    chunk({ tool_calls: calls }),
+    '{"choices":[{"delta":{"__proto__":{"content":"x"}},"finish_reason":7}]}',
+    '{"error":{"message":"no"}}',
+    '\xff\xfe{"choices"',
+  ]
+  t.strictSame(assemble(...events).result(), { content: null, finish_reason: null })
+  const random = seeded(4711)
+  const keys = ['content', 'reasoning', 'tool_calls', 'refusal']
+  const assembly = new Assembly()
+  for (let i = 0; i < 1000; i++) {
+    assembly.add(`{"choices":[{"delta":${latin1(randomObject(random, keys))}}]}`)
+  }
+  t.type(assembly.result().content, 'string')
+})
+
+void t.test('it can be written down at any event and gone on with', async (t) => {
+  const tools = ['a', 'b'].map((id, index) => ({
+    index,
+    id,
+    function: { name: id, arguments: '{' },
+  }))
+  const rest = tools.map(({ index }) => ({ index, function: { arguments: '}' } }))
+  const called = [
+    { tool_calls: tools },
+    { reasoning: 'hm' },
+    { tool_calls: rest },
+    { refusal: 'no' },
+  ]
+  const streams = captures.map((capture) => ({ capture, events: eventsOf(capture) }))
+  streams.push({ capture: 'calls', events: called.map((delta) => chunk(delta, 'stop')) })
+  for (const { capture, events } of streams) {
+    const whole = assemble(...events)
+    for (let cut = 0; cut <= events.length; cut += 1 + (events.length >> 5)) {
+      const resumed = Assembly.from(assemble(...events.slice(0, cut)).snapshot())
+      for (const data of events.slice(cut)) resumed.add(data)
+      t.strictSame(resumed.result(), whole.result(), `${capture} at ${cut}`)
+    }
+  }
+})
+
+void t.test('a snapshot of nonsense is an empty assembly', async (t) => {
+  const empty = new Assembly().result()
+  const odd = ['', '{', '7', '{"calls":{},"open":[7,[0,9],["x",0]],"finish":1}', '{"content":1}']
+  for (const snapshot of odd) t.strictSame(Assembly.from(snapshot).result(), empty)
+  const many = JSON.stringify({ calls: Array(1000).fill({ id: 'a', name: 'f' }) })
+  t.equal(Assembly.from(many).result().tool_calls?.length, 128)
+})
+
+void t.test('long texts are kept whole, character by character', async (t) => {
+  const assembly = assemble(chunk({ content: 'é'.repeat(5000), reasoning: 'x' }))
+  for (let i = 0; i < 5000; i++) assembly.add(chunk({ content: 'ab' }))
+  t.equal(assembly.result().content, 'é'.repeat(5000) + 'ab'.repeat(5000))
+})
+
+void t.test('what real servers sent is put together as they meant it', async (t) => {
+  for (const capture of captures) {
+    const text = Buffer.from(eventsOf(capture).join('\n'), 'latin1').toString()
+    // All chunks but usage have one choice: a plain reading of them, to compare with.
+    const pieces = [...text.matchAll(/"delta":\s?\{[^}]*?"content":\s?("(?:[^"\\]|\\.)*")/g)]
+    const plain = pieces.map(([, piece]) => JSON.parse(piece ?? '') as string).join('')
+    const { content, finish_reason } = assemble(...eventsOf(capture)).result()
+    t.ok(plain)
+    t.equal(content, plain, capture)
+    t.type(finish_reason, 'string', capture)
+  }
+})

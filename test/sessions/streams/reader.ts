@@ -1,0 +1,219 @@
+// One client that reads a stream: it gets exactly what follows its place, through memory and through Redis, one terminal,
+// and costs nobody else anything.
+
+import { mock } from 'node:test'
+import t from 'tap'
+import type { Test } from 'tap'
+import { newId } from '../../../src/ids.ts'
+import { Log } from '../../../src/sessions/streams/log.ts'
+import { Reader } from '../../../src/sessions/streams/reader.ts'
+import type { ReaderOptions } from '../../../src/sessions/streams/reader.ts'
+import { Client, framesOf, openStreams } from '../../fixtures/stream.ts'
+import { seeded } from '../../fixtures/random.ts'
+import { until } from '../../fixtures/until.ts'
+
+const retry = 'retry: 1000\n'
+
+interface Reading {
+  readonly log: Log
+  readonly from?: number
+  readonly heartbeatMs?: number
+  stored?: ReaderOptions['stored']
+}
+
+function read(t: Test, { log, from = 0, heartbeatMs = 60_000, stored }: Reading) {
+  const client = new Client()
+  const reader = new Reader(client, {
+    log,
+    from,
+    heartbeatMs,
+    stored: stored ?? (async () => undefined),
+    afterLost: (seq) => ({ text: `terminal ${seq}\n\n`, next: seq + 1 }),
+  })
+  t.teardown(() => reader.stop())
+  const how = reader.run().then(
+    () => 'ended',
+    () => 'cut',
+  )
+  return { client, reader, how }
+}
+
+const logOf = (next = 0, message = newId('msg')) => new Log(message, { next, maxBytes: 1 << 20 })
+
+t.test('readers at any place, fast and slow, get byte for byte what follows', async (t) => {
+  const { rows, start } = await openStreams(t)
+  const random = seeded(7)
+  for (let round = 0; round < 8; round++) {
+    const owned = await start()
+    const count = 20 + random(300)
+    const data = Array.from({ length: count }, (_, i) =>
+      'id: x\n'.repeat(random(3)).concat(`${i}`, 'é'.repeat(random(2000))),
+    )
+    const frames = framesOf(owned.message, data).map((one) => Buffer.from(one).toString('latin1'))
+    const log = new Log(owned.message, { next: 0, maxBytes: 300_000 })
+    const readings: { from: number; client: Client; how: Promise<string> }[] = []
+    while (log.next < count) {
+      const first = log.next
+      const next = Math.min(count, first + 1 + random(9))
+      const text = frames.slice(first, next).join('')
+      log.add(text, next)
+      await rows.append(owned, { first, count: next - first, text })
+      log.stored(next)
+      const from = random(next + 1)
+      const stored = (seq: number) => rows.frameBytes(owned, seq, 2)
+      const { client, how } = read(t, { log, from, stored })
+      if (random(2) === 0) client.room = random(20_000)
+      readings.push({ from, client, how })
+    }
+    log.end()
+    for (const { client } of readings) client.take()
+    for (const { from, client, how } of readings) {
+      t.equal(await how, 'ended')
+      const text = frames.slice(from).join('')
+      t.ok(client.text === (text && retry + text), `round ${round}, from ${from} of ${count}`)
+    }
+  }
+})
+
+t.test(
+  'a slow reader is given nothing until it has taken, and no other waits for it',
+  async (t) => {
+    const log = logOf()
+    const frames = framesOf(
+      log.message,
+      Array.from({ length: 100 }, () => 'x'.repeat(100)),
+    )
+    const slow = read(t, { log })
+    slow.client.room = 10
+    const quick = read(t, { log })
+    frames.forEach((frame, i) => log.add(frame, i + 1))
+    log.end()
+    t.equal(await quick.how, 'ended')
+    t.equal(quick.client.text, retry + frames.join(''))
+    t.equal(slow.client.text, retry + frames[0])
+    slow.client.take()
+    t.equal(await slow.how, 'ended')
+    t.equal(slow.client.text, quick.client.text)
+  },
+)
+
+t.test(
+  'one that is behind what memory has reads from Redis; a place that is gone cuts it',
+  async (t) => {
+    const log = logOf(2)
+    const frames = framesOf(log.message, ['a', 'b', 'c', 'd'])
+    const asked: number[] = []
+    const stored = async (seq: number) => {
+      asked.push(seq)
+      return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
+    }
+    const behind = read(t, { log, stored })
+    log.add(frames.slice(2).join(''), 4)
+    log.end()
+    t.equal(await behind.how, 'ended')
+    t.same(asked, [0, 1])
+    t.equal(behind.client.text, retry + frames.join(''))
+    t.equal(await read(t, { log }).how, 'cut')
+    const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
+    t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
+    const away = () => Promise.reject(new Error('Redis is away'))
+    t.equal(await read(t, { log, stored: away }).how, 'cut')
+  },
+)
+
+t.test('a log that breaks cuts its readers off, behind all that there was', async (t) => {
+  const log = logOf()
+  const { client, how } = read(t, { log })
+  log.add('a', 1)
+  log.break()
+  t.equal(await how, 'cut')
+  t.equal(client.text, `${retry}a`)
+})
+
+t.test(
+  'who was ahead of a lost stream gets the terminal alone, numbered as its next',
+  async (t) => {
+    for (const from of [6, 7, 100]) {
+      const log = logOf(5)
+      const { client, how } = read(t, { log, from })
+      log.add('the terminal', 6)
+      log.end({ isLost: true })
+      t.equal(await how, 'ended')
+      t.equal(client.text, `${retry}terminal ${from}\n\n`)
+    }
+    const log = logOf(5)
+    const { client, how } = read(t, { log, from: 5 })
+    log.add('the terminal', 6)
+    log.end({ isLost: true })
+    t.equal(await how, 'ended')
+    t.equal(client.text, `${retry}the terminal`, 'no second one')
+  },
+)
+
+t.test(
+  'a place that an honest stream never came to is cut off, not told a false end',
+  async (t) => {
+    const log = logOf(5)
+    const { client, how } = read(t, { log, from: 7 })
+    log.add('the terminal', 6)
+    log.end()
+    t.equal(await how, 'cut')
+    t.equal(client.text, '')
+  },
+)
+
+t.test('a silent stream is given comments, one that speaks is not', async (t) => {
+  const log = logOf()
+  const { client, reader, how } = read(t, { log, heartbeatMs: 30 })
+  await until(() => client.text.length > 0)
+  t.equal(client.text, ':\n')
+  const { length } = client.text
+  log.add('a', 1)
+  t.equal(client.text.slice(length), `${retry}a`, 'retry goes with the first block')
+  reader.stop()
+  t.equal(await how, 'ended')
+  t.equal(client.text.slice(length), `${retry}a`)
+})
+
+t.test('nothing follows the terminal, however long a slow client takes for it', async (t) => {
+  const log = logOf()
+  const { client, how } = read(t, { log, heartbeatMs: 5 })
+  const fast = read(t, { log, heartbeatMs: 5 })
+  client.room = 3
+  log.add('terminal', 1)
+  log.end()
+  t.equal(await fast.how, 'ended')
+  const other = read(t, { log: logOf(), heartbeatMs: 5 })
+  await until(() => other.client.text.length > 20)
+  t.equal(client.text, `${retry}terminal`)
+  client.take()
+  t.equal(await how, 'ended')
+  t.equal(client.text, `${retry}terminal`)
+})
+
+t.test('a client that left is given nothing more, and its reader ends', async (t) => {
+  const log = logOf()
+  const { client, how } = read(t, { log })
+  client.left = true
+  log.add('a', 1)
+  t.equal(await how, 'ended')
+  t.equal(client.text, '')
+  const cut = read(t, { log: logOf() })
+  cut.reader.cut()
+  t.equal(await cut.how, 'cut')
+})
+
+t.test('who has left is given no more comments, and nor is who has the end', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const leaver = read(t, { log: logOf(), heartbeatMs: 1000 })
+  mock.timers.tick(1000)
+  t.equal(leaver.client.text, ':\n')
+  leaver.reader.stop()
+  const cut = read(t, { log: logOf(), heartbeatMs: 1000 })
+  cut.reader.cut()
+  t.equal(await cut.how, 'cut')
+  mock.timers.tick(5000)
+  t.equal(leaver.client.text, ':\n')
+  t.equal(cut.client.text, '')
+})

@@ -1,0 +1,382 @@
+// What a process generates reaches its readers at once and Redis in order, once, whatever Redis does meanwhile.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { keys } from '../../../src/redis/redis.ts'
+import { Assembly } from '../../../src/sessions/streams/assembly.ts'
+import { Lost } from '../../../src/sessions/streams/lost.ts'
+import { Recording } from '../../../src/sessions/streams/recording.ts'
+import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
+import { durable } from '../../fixtures/aof.ts'
+import { seeded } from '../../fixtures/random.ts'
+import { openStreams, rowOf, said } from '../../fixtures/stream.ts'
+import type { Opened, Setup } from '../../fixtures/stream.ts'
+import { until } from '../../fixtures/until.ts'
+
+const row = ({ message }: BeginRequest) =>
+  JSON.stringify(rowOf({ id: message, status: 'completed', content: 'x' }))
+
+async function record(t: Test, setup: Setup = {}) {
+  const opened = await openStreams(t, setup)
+  const owned = await opened.start()
+  const heard: string[] = []
+  const recording = new Recording({
+    owned,
+    rows: opened.rows,
+    replayBytes: opened.options.replayBytes,
+    stop: (code) => heard.push(code),
+  })
+  t.teardown(() => recording.drop())
+  /** All frames. */
+  let text = ''
+  const say = (...words: readonly string[]) => {
+    const frames = words
+      .map((word) => recording.frame({ event: undefined, data: said(word) }))
+      .join('')
+    text += frames
+    recording.write(frames)
+  }
+  const isStored = (seq: number) => () =>
+    opened.rows.state(owned).then(
+      (state) => state?.next === seq,
+      () => false,
+    )
+  const end = async () => {
+    const last = recording.lastFrame('[DONE]')
+    text += last
+    return recording.finish(last, row(owned))
+  }
+  return {
+    ...opened,
+    owned,
+    recording,
+    heard,
+    say,
+    end,
+    isStored,
+    get text() {
+      return text
+    },
+  }
+}
+
+const words = (count: number, length = 100) =>
+  Array.from({ length: count }, (_, i) => `${i} `.padEnd(length, '.'))
+
+const storedText = async ({ rows }: Opened, owned: BeginRequest, seq = 0) => {
+  let text = ''
+  for (;;) {
+    const piece = await rows.frames(owned, seq)
+    if (!piece) return undefined
+    text += piece.text
+    if (piece.next === seq) return text
+    seq = piece.next
+  }
+}
+
+/** Both keys of a stream as they are now, to be put back: what a Redis remembers that lost its last second. */
+async function remember({ redis, ref }: Opened, { message }: BeginRequest) {
+  const names = [keys.stream(ref, message), keys.frames(ref, message)]
+  const dumps = await Promise.all(names.map((name) => redis.dumpBuffer(name)))
+  return async () => {
+    const all = redis.multi()
+    for (const [i, name] of names.entries()) {
+      const dump = dumps[i]
+      if (dump) all.restore(name, 0, dump, 'REPLACE')
+      else all.del(name)
+    }
+    await all.exec()
+  }
+}
+
+t.test(
+  'readers have a frame at once, Redis in batches, and both the same to the end',
+  async (t) => {
+    const it = await record(t)
+    const { recording, say, owned, isStored } = it
+    say('first')
+    t.equal(recording.log.from(0)?.text, it.text)
+    await until(isStored(1))
+    for (const word of words(50)) say(word)
+    t.equal(recording.log.next, 51)
+    t.equal(recording.log.from(0)?.text, it.text)
+    await until(isStored(51))
+    t.ok((await it.redis.xlen(keys.frames(it.ref, owned.message))) < 5, 'not one flight a frame')
+    t.equal(await it.end(), true)
+    t.equal(await storedText(it, owned), it.text)
+    t.equal(recording.log.from(51)?.text, it.text.slice(it.text.lastIndexOf('id: ')))
+    t.ok(recording.log.isEnded)
+    t.match(await it.row(owned), { status: 'completed' })
+    t.match(recording.said().result().content, /^first0 \.+1 /)
+    t.same(it.heard, [])
+  },
+)
+
+t.test('frames that were numbered and not written leave no hole before the last one', async (t) => {
+  const it = await record(t)
+  it.recording.frame({ event: undefined, data: said('') })
+  it.recording.frame({ event: undefined, data: said('') })
+  t.equal(await it.end(), true)
+  t.equal(it.text, `id: ${it.owned.message}:0\ndata: [DONE]\n\n`)
+  t.equal(await storedText(it, it.owned), it.text)
+  t.equal(it.recording.log.from(0)?.text, it.text)
+})
+
+t.test('a batch whose reply was lost is stored once', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  // Longer than a command is waited for: it runs all the same.
+  await it.redis.client('PAUSE', 2300, 'ALL')
+  it.say('b')
+  await until(it.isStored(2))
+  it.say('c', 'd')
+  await until(it.isStored(4))
+  await it.end()
+  t.equal(await storedText(it, it.owned), it.text)
+})
+
+t.test('a Redis that forgot the last frames is given them again, from memory', async (t) => {
+  const it = await record(t)
+  it.say('a', 'b')
+  await until(it.isStored(2))
+  const back = await remember(it, it.owned)
+  it.say('c', 'd')
+  await until(it.isStored(4))
+  it.say('e')
+  await until(it.isStored(5))
+  await back()
+  await until(it.isStored(5))
+  t.equal(await storedText(it, it.owned), it.text, 'also when nothing is said any more')
+  await back()
+  it.say('f')
+  t.equal(await it.end(), true)
+  t.equal(await storedText(it, it.owned), it.text, 'also at the end')
+})
+
+t.test('what memory has no more is begun anew, with all that was said', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  const back = await remember(it, it.owned)
+  for (let i = 0; i < 8; i++) {
+    it.say(...words(50, 1000))
+    await until(it.isStored(51 + i * 50))
+  }
+  t.equal(it.recording.log.from(1), undefined, 'memory has forgotten it')
+  await back()
+  await until(it.isStored(401))
+  const [message, seq] = [it.owned.message, 401]
+  const kept = await firstStored(it, it.owned)
+  t.ok(kept.length > 10_000 && it.text.endsWith(kept), 'all that memory has, in silence too')
+  it.say('z')
+  await until(it.isStored(402))
+  t.equal(await storedText(it, it.owned), undefined)
+  t.equal(
+    await storedText(it, it.owned, seq),
+    it.text.slice(it.text.indexOf(`id: ${message}:${seq}`)),
+  )
+  const state = await it.rows.state(it.owned)
+  t.equal(state?.saidNext, 401)
+  const heir = await new Lost({ redis: it.redis, rows: it.rows }).said(it.owned, state)
+  t.ok(heir.result().content === it.recording.said().result().content)
+  await back()
+  t.equal(await it.end(), true)
+  t.match(
+    await it.row(it.owned),
+    { status: 'completed' },
+    'and at the end it is the row that counts',
+  )
+})
+
+t.test('with Redis away frames wait, and arrive in order; readers notice nothing', async (t) => {
+  const it = await record(t, { args: durable })
+  it.say('a')
+  await until(it.isStored(1))
+  await it.server.stop()
+  for (const word of words(300)) it.say(word)
+  t.equal(it.recording.log.from(0)?.text, it.text)
+  await it.server.restart()
+  await until(() => it.link.up)
+  it.recording.wake()
+  await until(it.isStored(301))
+  t.equal(await it.end(), true)
+  t.equal(await storedText(it, it.owned), it.text)
+  t.same(it.heard, [])
+})
+
+t.test(
+  'with Redis away for long no more than the bound waits; then it is begun anew',
+  async (t) => {
+    const replayBytes = 20_000
+    const it = await record(t, { args: durable, replayBytes })
+    it.say('a')
+    await until(it.isStored(1))
+    await it.server.stop()
+    for (const word of words(500)) it.say(word)
+    t.equal(it.recording.log.from(300), undefined, 'memory is bounded')
+    t.ok(it.recording.log.from(450))
+    await it.server.restart()
+    await until(() => it.link.up)
+    it.recording.wake()
+    await until(it.isStored(501))
+    const firstKept = it.text.indexOf((await firstStored(it, it.owned)).slice(0, 50))
+    const kept = it.text.slice(firstKept)
+    t.ok(kept.length > replayBytes / 4 && kept.length <= replayBytes, `${kept.length}`)
+    t.equal(await firstStored(it, it.owned), kept)
+    const state = await it.rows.state(it.owned)
+    t.same(Assembly.from(state?.said ?? '').result(), it.recording.said().result())
+    t.equal(await it.end(), true)
+    t.same(it.heard, [])
+  },
+)
+
+/** All that is stored, from the first frame that is. */
+async function firstStored({ redis, ref }: Opened, { message }: BeginRequest): Promise<string> {
+  const entries = await redis.xrange(keys.frames(ref, message), '-', '+')
+  return entries.map(([, fields]) => fields[1]).join('')
+}
+
+t.test('what memory and Redis keep of a long answer stays within the bound', async (t) => {
+  const replayBytes = 50_000
+  const it = await record(t, { replayBytes })
+  for (let i = 1; i <= 20; i++) {
+    it.say(...words(100))
+    await until(it.isStored(i * 100))
+  }
+  const kept = await firstStored(it, it.owned)
+  t.ok(kept.length <= replayBytes * 1.5, `${kept.length} of ${it.text.length}`)
+  t.ok(it.text.endsWith(kept))
+  const state = await it.rows.state(it.owned)
+  t.ok((state?.saidNext ?? 0) > 1000)
+  await it.end()
+})
+
+t.test('however fast it is said, Redis has it in small batches, to the end', async (t) => {
+  const it = await record(t)
+  const saying = words(500, 500)
+  it.say(...saying)
+  await until(it.isStored(500))
+  it.say(...saying)
+  t.ok(await it.end())
+  const batches = await it.redis.xrange(keys.frames(it.owned.ref, it.owned.message), '-', '+')
+  const longest = Math.max(...batches.map(([, fields]) => fields[1]?.length ?? 0))
+  t.ok(longest < 34 * 1024, `${longest} bytes in one`)
+  t.ok(batches.length > 10)
+  t.equal(await storedText(it, it.owned), it.text)
+})
+
+t.test('a cancel from elsewhere is heard of, also in silence', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  await it.rows.cancel(it.owned)
+  await until(() => it.heard.length > 0)
+  t.equal(it.heard[0], 'message_cancelled')
+})
+
+t.test('an owner that Redis takes for gone stops, and cuts its readers off', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  await it.silence(it.owned)
+  const terminal = 'data: {}\n\n'
+  const lost = { reached: 1, terminal, row: row(it.owned).replace('completed', 'incomplete') }
+  t.ok(await it.rows.finishLost(it.owned, lost))
+  const after = await storedText(it, it.owned)
+  it.say('b')
+  await until(() => it.heard.length > 0)
+  t.same(it.heard, ['upstream_incomplete'])
+  t.ok(it.recording.log.isBroken)
+  it.say('c')
+  t.equal(await it.end(), true, 'there is nothing more to tell')
+  t.notOk(it.recording.log.isEnded)
+  t.equal(await storedText(it, it.owned), after)
+  t.match(await it.row(it.owned), { status: 'incomplete' })
+})
+
+t.test('one that is taken for gone at its very end says so too', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  await it.silence(it.owned)
+  await it.rows.finishLost(it.owned, { reached: 1, terminal: 'data: {}\n\n', row: '{}' })
+  t.equal(await it.end(), true)
+  t.same(it.heard, ['upstream_incomplete'])
+  t.ok(it.recording.log.isBroken)
+})
+
+t.test('a Redis that comes back in the middle of the end does not break it', async (t) => {
+  const it = await record(t)
+  it.say('a')
+  await until(it.isStored(1))
+  it.say('b')
+  const ended = it.end()
+  it.recording.wake()
+  // Once what was under way is through, and the end is on its way.
+  await new Promise(setImmediate)
+  it.recording.wake()
+  t.equal(await ended, true)
+  it.recording.wake()
+  await until(async () => (await it.rows.state(it.owned))?.isEnded ?? false)
+  t.ok(it.recording.log.isEnded)
+  t.notOk(it.recording.log.isBroken)
+  t.same(it.heard, [])
+})
+
+t.test('where the end can not be told, readers get it, and Redis later, once', async (t) => {
+  const it = await record(t, { args: durable })
+  it.say('a')
+  await until(it.isStored(1))
+  await it.server.stop()
+  it.say('b')
+  t.equal(await it.end(), false)
+  t.ok(it.recording.log.isEnded)
+  t.equal(it.recording.log.from(0)?.text, it.text)
+  t.equal(await it.recording.finish('', row(it.owned)), false)
+  await it.server.restart()
+  await until(() => it.link.up)
+  const again = () => it.recording.finish('', row(it.owned))
+  t.same(await Promise.all([again(), again()]), [true, true])
+  t.equal(await again(), true)
+  t.equal(await storedText(it, it.owned), it.text)
+  t.equal(it.recording.log.from(0)?.text, it.text)
+  t.match(await it.row(it.owned), { status: 'completed' })
+})
+
+t.test(
+  'whatever Redis forgets and whenever, what it has in the end is whole from some frame on',
+  async (t) => {
+    const random = seeded(Number(process.env.SEED ?? 5))
+    const it = await openStreams(t, { replayBytes: 30_000 })
+    const sayings = await Promise.all(
+      Array.from({ length: 12 }, async (_, i) => {
+        const one = await record(t, { server: it.server, replayBytes: 30_000 })
+        const forgets = [await remember(one, one.owned)]
+        for (let step = 0; step < 25; step++) {
+          one.say(...words(1 + random(20), 1 + random(400)))
+          if (random(4) === 0) forgets.push(await remember(one, one.owned))
+          if (random(4) === 0) await forgets[random(forgets.length)]?.()
+          if (random(4) === 0) one.recording.wake()
+          if (random(3) === 0) await until(one.isStored(one.recording.log.next))
+        }
+        const { next } = one.recording.log
+        await until(one.isStored(next))
+        const lost = new Lost({ redis: one.redis, rows: one.rows })
+        const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
+        t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
+        const isTold = await one.end()
+        return { one, isTold, i }
+      }),
+    )
+    for (const { one, isTold, i } of sayings) {
+      t.ok(isTold, `${i} is told`)
+      t.same(one.heard, [], `${i} kept its owner`)
+      const kept = await firstStored(one, one.owned)
+      t.ok(kept.startsWith(`id: ${one.owned.message}:`) && one.text.endsWith(kept), `${i} is whole`)
+      const { next } = one.recording.log
+      t.match(await one.rows.state(one.owned), { next, isEnded: true })
+      t.match(await one.row(one.owned), { status: 'completed' })
+    }
+  },
+)

@@ -1,0 +1,251 @@
+// Streams read from any place on, where they are not generated: each cursor gets what follows it, one terminal, or the
+// truth about why not. Readers of the process that generates: generations.ts, and over HTTP test/plugins/sessions/stream.ts.
+
+import { mock } from 'node:test'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Exchange } from '../../../src/exchange.ts'
+import { createPlaces } from '../../../src/sharing/places.ts'
+import { newId } from '../../../src/ids.ts'
+import { keys } from '../../../src/redis/redis.ts'
+import { Generations } from '../../../src/sessions/streams/generations.ts'
+import { Lost } from '../../../src/sessions/streams/lost.ts'
+import { createMessageBook } from '../../../src/sessions/messages.ts'
+import { Recording } from '../../../src/sessions/streams/recording.ts'
+import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
+import { SharedPool } from '../../../src/sharing/shared-pool.ts'
+import { Streams } from '../../../src/sessions/streams/streams.ts'
+import { Client, framesOf, openStreams, rowOf, said } from '../../fixtures/stream.ts'
+import type { Setup } from '../../fixtures/stream.ts'
+import { until } from '../../fixtures/until.ts'
+
+const retry = 'retry: 1000\n'
+const gone = '410'
+const nothing = '204'
+
+async function open(t: Test, setup: Setup = {}) {
+  const opened = await openStreams(t, setup)
+  const { redis, rows, start, options } = opened
+  const messages = createMessageBook(opened)
+  const { replayBytes } = options
+  const generations = new Generations({ rows, replayBytes })
+  t.teardown(() => generations.close(0))
+  const streams = new Streams({
+    rows,
+    lost: new Lost({ redis, rows }),
+    generations,
+    replayBytes,
+    places: createPlaces({ pool: new SharedPool(1000) }),
+    heartbeatMs: 60_000,
+    messages,
+  })
+  /** With so many frames of an owner elsewhere. */
+  const speak = async (count: number) => {
+    const owned = await start()
+    const words = Array.from({ length: count }, (_, i) => said(`${i} `))
+    const frames = framesOf(owned.message, words)
+    const text = frames.join('')
+    await rows.append(owned, { first: 0, count, text })
+    return { owned, frames, text }
+  }
+  const finish = async (owned: BeginRequest, seq: number) => {
+    const last = `id: ${owned.message}:${seq}\ndata: [DONE]\n\n`
+    const row = JSON.stringify(rowOf({ id: owned.message, status: 'completed' }))
+    await rows.finish(owned, { first: seq, count: 1, text: last }, row)
+    return last
+  }
+  /** All that a reader gets, without its retry; or the status in place of it. */
+  const read = async (owned: BeginRequest, seq: number) => {
+    const reading = await begin(owned, seq)
+    if (typeof reading === 'string') return reading
+    await reading.how
+    t.ok(reading.client.text.startsWith(retry))
+    return reading.client.text.slice(retry.length)
+  }
+  const begin = async (owned: BeginRequest, seq: number, abort = new AbortController()) => {
+    const leaving = new AbortController()
+    const x = { signal: abort.signal, left: leaving.signal } as unknown as Exchange
+    const answer = await streams
+      .open(x, owned, { seq, isReplay: false })
+      .catch(({ status }: { status: number }) => `${status}`)
+    if (typeof answer === 'string') return answer
+    if (!answer) return nothing
+    if (!('stream' in answer)) throw new Error('no stream')
+    const client = new Client()
+    const how = answer.stream(client).then(
+      () => 'ended',
+      () => 'cut',
+    )
+    t.teardown(() => leaving.abort())
+    return { client, how, abort }
+  }
+  return { ...opened, streams, speak, finish, read, begin }
+}
+
+t.test(
+  'of one that has ended, each cursor gets what follows, and none what was never there',
+  async (t) => {
+    const { speak, finish, read } = await open(t)
+    const { owned, frames } = await speak(5)
+    const all = [...frames, await finish(owned, 5)]
+    for (let seq = 0; seq < 6; seq++) t.equal(await read(owned, seq), all.slice(seq).join(''))
+    t.equal(await read(owned, 6), nothing)
+    t.equal(await read(owned, 7), '400')
+  },
+)
+
+t.test('of one whose owner is gone, each cursor gets one terminal, also those ahead', async (t) => {
+  const { speak, read, silence, row } = await open(t)
+  const { owned, text } = await speak(5)
+  await silence(owned)
+  const terminal = (seq: number, got: string | undefined) => {
+    t.ok(got?.startsWith(`id: ${owned.message}:${seq}\ndata: {"error"`), `${seq}: ${got}`)
+    t.match(got, 'upstream_incomplete')
+    t.equal(got?.split('\n\n').length, 2, 'and nothing else')
+  }
+  terminal(8, (await read(owned, 8)) ?? '')
+  t.match(await row(owned), { status: 'incomplete', content: '0 1 2 3 4 ' })
+  terminal(8, (await read(owned, 8)) ?? '')
+  terminal(6, (await read(owned, 6)) ?? '')
+  t.equal(await read(owned, 9), nothing, 'it had this one')
+  t.equal(await read(owned, 7), nothing)
+  terminal(30, (await read(owned, 30)) ?? '')
+  const whole = String(await read(owned, 0))
+  t.ok(whole.startsWith(text))
+  terminal(5, whole.slice(text.length))
+  terminal(5, (await read(owned, 5)) ?? '')
+  t.equal(await read(owned, 6), nothing, 'the stored one was given by now')
+})
+
+t.test(
+  'readers follow an owner elsewhere, from any place and also from ahead of its copy',
+  async (t) => {
+    const { speak, finish, begin } = await open(t)
+    const { owned, frames } = await speak(5)
+    const readings = await Promise.all([0, 3, 5, 6].map((seq) => begin(owned, seq)))
+    const last = await finish(owned, 5)
+    const all = [...frames, last]
+    for (const [i, seq] of [0, 3, 5].entries()) {
+      const reading = readings[i]
+      if (typeof reading !== 'object') return t.fail('not followed')
+      t.equal(await reading.how, 'ended')
+      t.equal(reading.client.text, retry + all.slice(seq).join(''))
+    }
+  },
+)
+
+t.test('who follows from ahead when the owner dies gets the terminal alone, once', async (t) => {
+  const { speak, begin, read, silence, rows } = await open(t)
+  const { owned } = await speak(5)
+  const readings = await Promise.all([6, 9].map((seq) => begin(owned, seq)))
+  await silence(owned)
+  for (const [i, seq] of [6, 9].entries()) {
+    const reading = readings[i]
+    if (typeof reading !== 'object') return t.fail('not followed')
+    t.equal(await reading.how, 'ended')
+    t.match(reading.client.text, new RegExp(`^retry: 1000\\nid: \\w+:${seq}\\ndata: .*\\n\\n$`))
+    await until(() => rows.wasTerminalGiven(owned, seq))
+    t.equal(await read(owned, seq + 1), nothing)
+  }
+})
+
+t.test('many readers cost one follower, which goes with the last', async (t) => {
+  const { speak, begin, redis } = await open(t)
+  const { owned } = await speak(1)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const reads = async () =>
+    Number((await redis.info('commandstats')).match(/xrange:calls=(\d+)/)?.[1] ?? 0)
+  const readings = await Promise.all(Array.from({ length: 20 }, () => begin(owned, 1)))
+  const before = await reads()
+  /** The polls of so much time, which are answered before Redis says how many there were. */
+  const pollsIn = async (ms: number) => {
+    mock.timers.tick(ms)
+    const polls = (await reads()) - before
+    await new Promise(setImmediate)
+    return polls
+  }
+  t.equal(await pollsIn(199), 0)
+  t.equal(await pollsIn(1), 1, 'one for all of them')
+  t.equal(await pollsIn(200), 2, 'five in a second')
+  for (const reading of readings) {
+    if (typeof reading !== 'object') return t.fail('not followed')
+    reading.abort.abort(new Error('drain'))
+    t.equal(await reading.how, 'cut')
+  }
+  for (let second = 0; second < 3; second++) t.equal(await pollsIn(1000), 2, 'no more')
+})
+
+t.test('who comes when the drain is over is cut off, too', async (t) => {
+  const { speak, begin } = await open(t)
+  const { owned } = await speak(1)
+  const reading = await begin(owned, 1, aborted())
+  t.equal(typeof reading === 'object' && (await reading.how), 'cut')
+})
+
+function aborted(): AbortController {
+  const abort = new AbortController()
+  abort.abort(new Error('drain'))
+  return abort
+}
+
+t.test('what is not kept any more is 410, what is not there 404', async (t) => {
+  const { speak, finish, read, redis, ref, rows, start } = await open(t, { replayBytes: 300 })
+  const { owned } = await speak(3)
+  await finish(owned, 3)
+  await redis.del(keys.frames(ref, owned.message))
+  t.equal(await read(owned, 0), gone, 'its frames alone')
+  t.equal(await read(owned, 4), nothing)
+  await redis.del(keys.stream(ref, owned.message))
+  t.equal(await read(owned, 0), gone)
+  t.equal(await read(owned, 4), gone)
+  t.equal(await read({ ...owned, message: newId('msg') }, 0), '404')
+  const long = await start()
+  const frames = framesOf(
+    long.message,
+    Array.from({ length: 20 }, () => said('a')),
+  )
+  for (const [first, text] of frames.entries()) {
+    await rows.append(long, { first, count: 1, text, said: '{}' })
+  }
+  t.equal(await read(long, 0), gone, 'its oldest')
+  const last = await finish(long, 20)
+  t.equal(await read(long, 19), `${frames[19]}${last}`)
+})
+
+t.test(
+  'one in progress is looked at as far as it came, and ended where its owner is gone',
+  async (t) => {
+    const { speak, streams, silence } = await open(t)
+    const { owned } = await speak(3)
+    t.match(await streams.look(owned), { status: 'in_progress', content: '0 1 2 ' })
+    await silence(owned)
+    t.match(await streams.look(owned), { status: 'incomplete', content: '0 1 2 ' })
+  },
+)
+
+t.test('a cancel reaches an owner elsewhere, and is answered when it has ended', async (t) => {
+  const { streams, start, rows, options, finish } = await open(t)
+  const owned = await start()
+  const { replayBytes } = options
+  const recording = new Recording({
+    owned,
+    rows,
+    replayBytes,
+    stop() {
+      recording.drop()
+      void finish(owned, 0)
+    },
+  })
+  t.match(await streams.cancel(owned), { id: owned.message, status: 'completed' })
+  t.match(await streams.cancel(owned), { status: 'completed' }, 'again')
+})
+
+t.test('a cancel of one whose owner is gone ends it', async (t) => {
+  const { streams, speak, silence } = await open(t)
+  const { owned } = await speak(2)
+  await silence(owned)
+  t.match(await streams.cancel(owned), { status: 'incomplete', content: '0 1 ' })
+  const unknown = { ...owned, message: newId('msg') }
+  await t.rejects(streams.cancel(unknown), { code: 'message_not_found' })
+})

@@ -1,0 +1,67 @@
+// Long texts are sampled: never under their tokens by more than a twentieth, not much above them, and with little work.
+
+import t from 'tap'
+import { countedBytes, countPieces, countText } from '../../src/tokens/count-pieces.ts'
+import { countTokens } from '../../src/tokens/count.ts'
+import { seeded } from '../fixtures/random.ts'
+import { languages } from '../fixtures/languages.ts'
+
+const sample = async (text: string) => {
+  const body = Buffer.from(text)
+  return countPieces(body, [{ start: 0, end: body.length }])
+}
+
+for (const [name, text] of Object.entries(languages)) {
+  t.test(`${name}: a long text costs between 0.95 and 1.3 of its tokens`, async (t) => {
+    const per = (await countTokens(text.repeat(20))) / 20
+    const times = Math.ceil((2 * countedBytes) / Buffer.byteLength(text))
+    const ratio = (await sample(text.repeat(times))) / (per * times)
+    t.ok(ratio >= 0.95 && ratio <= 1.3, `${ratio}`)
+  })
+}
+
+t.test('what is short is counted to the token', async (t) => {
+  const text = languages.english.repeat(100)
+  t.equal(await countText(text), await countTokens(text))
+})
+
+t.test('in a text that is no JSON a backslash is a character like others', async (t) => {
+  const piece = String.raw`\u0061\u0062\n`
+  const text = piece.repeat(Math.ceil((2 * countedBytes) / piece.length))
+  const truth = await countTokens(text)
+  const counted = await countText(text)
+  t.ok(counted >= 0.95 * truth && counted < 1.3 * truth, `${counted} of ${truth}`)
+})
+
+t.test('no order hides the dear part of a text', async (t) => {
+  const random = seeded(1)
+  const letters = Array.from({ length: 40_000 }, () => String.fromCharCode(97 + random(26)))
+  const dear = letters.join('')
+  const truthDear = await countTokens(dear)
+  const cheap = ' '.repeat(1_000_000)
+  const truth = truthDear + (await countTokens(cheap))
+  for (const at of [0, 123_456, 1_000_000]) {
+    const counted = await sample(cheap.slice(0, at) + dear + cheap.slice(at))
+    t.ok(counted >= 0.95 * truth, `${counted} of ${truth}, at ${at}`)
+  }
+  // Every other kilobyte, as whoever knew the samples would place it.
+  const woven = Array.from(
+    { length: 40 },
+    (_, i) => dear.slice(i * 1000, i * 1000 + 1000) + ' '.repeat(9000),
+  )
+  const counted = await sample(woven.join(''))
+  t.ok(counted >= 0.95 * truthDear, `${counted} of ${truthDear}`)
+})
+
+t.test('a text of 8 MB takes a bounded number of turns', async (t) => {
+  let turns = 0
+  let isCounting = true
+  const turn = () => {
+    turns++
+    if (isCounting) setImmediate(turn)
+  }
+  turn()
+  await sample(languages.english.repeat(80_000))
+  isCounting = false
+  t.ok(turns < 1000, `${turns}`)
+})

@@ -1,0 +1,56 @@
+// Pixels by the first bytes of an image, whatever it is called; undefined for what is none.
+
+import t from 'tap'
+import { imagePixels } from '../../src/tokens/image-size.ts'
+import { formats, imageBytes } from '../fixtures/images.ts'
+
+const pixels = (image: Buffer): number | undefined => {
+  const text = Buffer.from(`data:x,${image.toString('base64')}`)
+  return imagePixels(text, 7, text.length)
+}
+
+for (const format of formats) {
+  t.test(`${format}: any size`, async (t) => {
+    for (const [wide, high] of [
+      [1, 1],
+      [640, 480],
+      [8000, 6000],
+      [16_000, 3],
+    ] as const) {
+      t.equal(pixels(imageBytes(format, wide, high)), wide * high)
+    }
+  })
+  t.test(`${format}: cut off anywhere, it has none or the same`, async (t) => {
+    const whole = imageBytes(format, 640, 480)
+    for (let length = 0; length < 64; length++) {
+      t.ok([undefined, 640 * 480].includes(pixels(whole.subarray(0, length))), `${length}`)
+    }
+  })
+}
+
+t.test('a GIF is as large as its first frame, where that is larger than its screen', async (t) => {
+  const gif = imageBytes('gif', 10, 10)
+  gif.writeUInt16LE(3000, 18)
+  gif.writeUInt16LE(2000, 20)
+  t.equal(pixels(gif), 6_000_000)
+})
+
+t.test('the other two of WebP', async (t) => {
+  const lossy = imageBytes('webp', 1, 1)
+  lossy.write('VP8 ', 12)
+  lossy.writeUInt16LE(0x4000 | 800, 26)
+  lossy.writeUInt16LE(600, 28)
+  t.equal(pixels(lossy), 480_000)
+  const lossless = imageBytes('webp', 1, 1)
+  lossless.write('VP8L', 12)
+  lossless.writeUInt32LE(799 | (599 << 14), 21)
+  t.equal(pixels(lossless), 480_000)
+})
+
+t.test('what is no image has no pixels', async (t) => {
+  for (const text of ['', 'x', 'BM', 'RIFF0000WAVE', '\xff\xd8\xff\xe0', 'GIF89a']) {
+    t.equal(pixels(Buffer.from(text, 'latin1')), undefined, text)
+  }
+  const endless = Buffer.alloc(10_000, 'ffe00002', 'hex')
+  t.equal(pixels(Buffer.concat([Buffer.from('ffd8', 'hex'), endless])), undefined)
+})
