@@ -2,7 +2,9 @@
 // headers go out, an abort closes the backend's socket at once, an answer that was cut says so, redirects are not followed.
 // Tries again once where an idle connection was dead and nothing was answered; all other trying again is the caller's.
 
+import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Agent } from 'node:http'
+import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../plugin.ts'
@@ -27,29 +29,40 @@ if (process.env['FORCE_FETCH_PATH'] !== undefined) {
   throw new Error('FORCE_FETCH_PATH is set: unset it, the gateway needs the native path')
 }
 
-/** The part of http-proxy-3 that is used, typed for plain objects in place of an http server's. */
-type Web = (req: object, res: object, options: object, failed: (error: Error) => void) => void
+const { web } = createProxyServer({})
 
-const web = createProxyServer({}).web as unknown as Web
-const listen = (): void => {}
-const plainRequest = {
-  method: 'POST',
-  httpVersionMajor: 1,
-  headers: {},
-  socket: { destroyed: false },
-  on: listen,
+// The proxy listens on a client's request and answer for what sending.ts and the signal tell already. These never say
+// anything, so they keep no listener: one of each serves all requests.
+
+class Asked extends IncomingMessage {
+  override method = 'POST'
+  override httpVersionMajor = 1
+
+  constructor(path: string) {
+    super(new Socket())
+    this.url = path
+  }
+
+  override on(): this {
+    return this
+  }
 }
-const plainResponse = { on: listen, finished: true, headersSent: true }
+
+class Unanswered extends ServerResponse {
+  override on(): this {
+    return this
+  }
+}
+
+const unanswered = new Unanswered(new Asked('/'))
 
 /** What lives as long as one configured target. */
 interface Line {
   readonly base: URL
-  /** The base in the parts that the proxy asks for: a URL works each of them out anew. */
-  readonly target: object
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
   /** By endpoint path. */
-  readonly requests: Map<string, object>
+  readonly requests: Map<string, Asked>
 }
 
 const lines = new WeakMap<Target, Line>()
@@ -76,10 +89,9 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const { connectMs } = model.timeouts
   const line = {
     base,
-    target: partsOf(base),
     connections: new Connections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
-    requests: new Map<string, object>(),
+    requests: new Map<string, Asked>(),
   }
   lines.set(target, line)
   return line
@@ -90,7 +102,7 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   return new Promise<BackendAnswer>((resolve, reject) => {
     const sending = new Sending({ body: request.body, signal, onSent, resolve, reject })
     const options = {
-      target: line.target,
+      target: line.base,
       agent,
       toProxy: true, // the path goes out as it stands
       prependPath: false,
@@ -99,7 +111,7 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
       buffer: sending,
     }
     try {
-      web(requestTo(line, request.path), plainResponse, options, sending.failed)
+      web(requestTo(line, request.path), unanswered, options, sending.failed)
     } catch (error) {
       // A header value that HTTP cannot carry; it must not leave a listener on the signal.
       sending.failed(error instanceof Error ? error : new Error(String(error)))
@@ -107,15 +119,11 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   })
 }
 
-function partsOf({ protocol, host, hostname, port, href }: URL): object {
-  return { protocol, host, hostname, port, href }
-}
-
 /** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
-function requestTo({ base, requests }: Line, path: string): object {
+function requestTo({ base, requests }: Line, path: string): Asked {
   const known = requests.get(path)
   if (known) return known
-  const request = { ...plainRequest, url: base.pathname.replace(/\/$/, '') + path + base.search }
+  const request = new Asked(base.pathname.replace(/\/$/, '') + path + base.search)
   requests.set(path, request)
   return request
 }
