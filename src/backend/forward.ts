@@ -8,7 +8,8 @@ import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../plugin.ts'
-import { Connections } from './connections.ts'
+import { openConnections } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { startDemo } from './demo.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'
 import { DeadConnection, Sending, abortError } from './sending.ts'
@@ -71,13 +72,13 @@ const lines = new WeakMap<Target, Line>()
 export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   const line = lines.get(attempt.target) ?? (await openLine(attempt))
   if (attempt.signal.aborted) throw abortError(attempt.signal)
-  const { reusing, fresh } = line.connections
+  const { connections } = line
   try {
-    return await send(attempt, { line, agent: reusing })
+    return await send(attempt, { line, agent: connections.reusing })
   } catch (failure) {
     if (!(failure instanceof DeadConnection)) throw failure
   }
-  return await send(attempt, { line, agent: fresh })
+  return await send(attempt, { line, agent: connections.fresh })
 }
 
 let demo: ReturnType<typeof startDemo> | undefined
@@ -89,7 +90,7 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const { connectMs } = model.timeouts
   const line = {
     base,
-    connections: new Connections({ url: base, ca: target.ca, connectMs }),
+    connections: openConnections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
     requests: new Map<string, Asked>(),
   }

@@ -4,16 +4,17 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 
 export const edgeMutants: readonly Mutant[] = [
+  one(
+    'backend/agents.ts',
+    "socket.once(connected, clear).once('close', clear)",
+    "socket.once('connect', clear).once('close', clear)",
+    'backend/connections.ts',
+  ),
   one('backend/connections.ts', 'this.#sweeping = undefined', ''),
   one(
-    'backend/connections.ts',
-    "socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer))",
-    "socket.once('connect', () => clearTimeout(timer))",
-  ),
-  one(
     'backend/forward.ts',
-    'return await send(attempt, { line, agent: fresh })',
-    'return await send(attempt, { line, agent: reusing })',
+    'return await send(attempt, { line, agent: connections.fresh })',
+    'return await send(attempt, { line, agent: connections.reusing })',
     'backend/connections.ts',
   ),
   one('backend/generated.ts', 'if (audioBytes > 0) this.#audioEvents++', ''),
