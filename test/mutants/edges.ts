@@ -10,6 +10,11 @@ export const edgeMutants: readonly Mutant[] = [
     "socket.once('connect', clear).once('close', clear)",
     'backend/connections.ts',
   ),
+  one(
+    'backend/agents.ts',
+    'if (!isSilent || socket.readableLength > 0) socket.destroy()',
+    'if (!isSilent && socket.readableLength > 0) socket.destroy()',
+  ),
   one('backend/connections.ts', 'this.#sweeping = undefined', ''),
   one(
     'backend/forward.ts',
@@ -99,6 +104,11 @@ export const edgeMutants: readonly Mutant[] = [
     'http/server.ts',
   ),
   one('http/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
+  one(
+    'http/slow-reader.ts',
+    "res.prependOnceListener('finish', () => res.setTimeout(0))",
+    "res.once('finish', () => res.setTimeout(0))",
+  ),
   one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
   one('fair-turns.ts', 'if (waiting.length > 0) setImmediate(giveTurn)', ''),
   one(
