@@ -76,7 +76,7 @@ function bounded(
   agent.createConnection = (...args) => {
     const socket = createConnection.apply(agent, args)
     if (!(socket instanceof Socket)) return socket
-    boundConnecting(socket, connectMs, connected)
+    socket.once('close', boundConnecting(socket, connectMs, connected))
     // While in use http listens too; an idle one's failure is nobody's.
     return socket.on('error', () => {})
   }
@@ -92,15 +92,17 @@ function bounded(
   return agent
 }
 
+/** Answers what has to be called when the socket closes. */
 export function boundConnecting(
   socket: Socket,
   connectMs: number,
   connected: 'connect' | 'secureConnect',
-): void {
+): () => void {
   const timer = setTimeout(() => {
     const error = new Error('connect time-out')
     socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
   }, connectMs)
   const clear = () => clearTimeout(timer)
-  socket.once(connected, clear).once('close', clear)
+  socket.once(connected, clear)
+  return clear
 }

@@ -19,6 +19,10 @@ export function openConnections(options: ConnectOptions): Connections {
   return plain.has('connection-list') ? agentsFor(options) : new ConnectionList(options)
 }
 
+export function portOf({ port, protocol }: URL): number {
+  return Number(port) || (protocol === 'https:' ? 443 : 80)
+}
+
 class ConnectionList implements Connections {
   readonly #options: ConnectOptions
   /** Longest idle first. */
@@ -58,12 +62,14 @@ class ConnectionList implements Connections {
   #open(): Socket {
     const socket = this.#dial()
     const isTls = this.#options.url.protocol === 'https:'
-    boundConnecting(socket, this.#options.connectMs, isTls ? 'secureConnect' : 'connect')
+    const connected = isTls ? 'secureConnect' : 'connect'
+    const clear = boundConnecting(socket, this.#options.connectMs, connected)
     // While in use http listens too; an idle one's failure is nobody's.
     socket.on('error', () => {})
     const kept: Kept = { socket, idleSince: 0, bytesRead: 0 }
     socket.on('free', () => this.#put(kept))
     socket.once('close', () => {
+      clear()
       const at = this.#idle.indexOf(kept)
       if (at >= 0) this.#idle.splice(at, 1)
     })
@@ -93,7 +99,7 @@ class ConnectionList implements Connections {
   #dial(): Socket {
     const { url, ca } = this.#options
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+    const port = portOf(url)
     const tcp = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 }
     if (url.protocol !== 'https:') {
       return connectTcp(plain.has('receive-buffer') ? tcp : { ...tcp, onread: intoOneBuffer })

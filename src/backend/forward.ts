@@ -8,7 +8,7 @@ import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../plugin.ts'
-import { openConnections } from './connections.ts'
+import { openConnections, portOf } from './connections.ts'
 import type { Connections } from './connections.ts'
 import { startDemo } from './demo.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'
@@ -50,6 +50,9 @@ class Asked extends IncomingMessage {
 }
 
 class Unanswered extends ServerResponse {
+  /** Else the proxy listens for the end of each backend's answer. */
+  override finished = true
+
   override on(): this {
     return this
   }
@@ -60,6 +63,8 @@ const unanswered = new Unanswered(new Asked('/'))
 /** What lives as long as one configured target. */
 interface Line {
   readonly base: URL
+  /** The base in the parts that the proxy asks for: a URL makes them anew for each request, which keeps them. */
+  readonly target: ReturnType<typeof partsOf>
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
   /** By endpoint path. */
@@ -90,6 +95,7 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const { connectMs } = model.timeouts
   const line = {
     base,
+    target: partsOf(base),
     connections: openConnections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
     requests: new Map<string, Asked>(),
@@ -103,7 +109,7 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   return new Promise<BackendAnswer>((resolve, reject) => {
     const sending = new Sending({ body: request.body, signal, onSent, resolve, reject })
     const options = {
-      target: line.base,
+      target: line.target,
       agent,
       toProxy: true, // the path goes out as it stands
       prependPath: false,
@@ -118,6 +124,11 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
       sending.failed(error instanceof Error ? error : new Error(String(error)))
     }
   })
+}
+
+function partsOf(base: URL) {
+  const { protocol, host, hostname, href } = base
+  return { protocol, host, hostname, port: portOf(base), href }
 }
 
 /** The target's path before the endpoint's; its query, such as an API version, stays behind both. */

@@ -6,8 +6,8 @@ import type { Mutant } from './mutant.ts'
 export const edgeMutants: readonly Mutant[] = [
   one(
     'backend/agents.ts',
-    "socket.once(connected, clear).once('close', clear)",
-    "socket.once('connect', clear).once('close', clear)",
+    'socket.once(connected, clear)',
+    "socket.once('connect', clear)",
     'backend/connections.ts',
   ),
   one(
