@@ -1,6 +1,6 @@
-// Where the gateway does something past a library, it has a name here, and TOLLGATE_PLAIN in the environment switches it
-// off: the library then does it in its own way. For an operator who looks for the cause of a fault, or whose Node is newer
-// than the one that this was tested with. The table in ARCHITECTURE.md says what each is for.
+// Everything that the gateway does past a library has a name here, and TOLLGATE_PLAIN in the environment switches it off:
+// the library then does it in its own way. An operator uses that to find the cause of a fault, or with a Node that is newer
+// than the tested one. The table in ARCHITECTURE.md says what each is for.
 
 export const reaches = [
   'connection-list',

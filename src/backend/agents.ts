@@ -1,6 +1,6 @@
-// Node's own agents for one target: the way without `connection-list`. Same promises as connections.ts: connecting has its
-// time, TLS included; and an idle connection that said anything is not used again. One that turns out to be so when it is
-// to be used ends like one that the backend had closed, and the request is tried again on a fresh one.
+// Node's own agents for one target: the way without `connection-list`. They keep the promises of connections.ts: connecting
+// has a time limit, TLS included, and an idle connection that said anything is not used again. Where a request takes such a
+// one, it is destroyed; the request fails as on a connection that the backend had closed, and is tried on a fresh one.
 
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
