@@ -10,22 +10,17 @@ import { ensureDemo } from './demo/account.ts'
 import { plugins, secretsOf, startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
 import { createLog } from './log.ts'
+import { plain, plainProblem } from './plain.ts'
 import type { Plugin } from './plugin.ts'
 
 /** Resolves with the exit code, after the drain. */
 export async function start(file: string, io: Io): Promise<number> {
-  const ownPlugins: Plugin[] = []
-  const loadPlugin = async (path: string) => {
-    const plugin = await importPlugin(path)
-    ownPlugins.push(plugin)
-    return plugin
-  }
-  const loaded = await loadConfig(file, plugins, { env: io.env, loadPlugin })
-  if ('problems' in loaded) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`)
+  const loaded = await load(file, io)
+  if (loaded.problems) {
+    for (const problem of loaded.problems) io.stderr.write(`${problem}\n`)
     return exit.configuration
   }
-  const { config, effective } = loaded
+  const { config, effective, ownPlugins } = loaded
   const isShown = isTerminal(io.stdout)
   const { level, format = isShown ? 'pretty' : 'json' } = config.log
   const log = createLog({ level, format, secrets: secretsOf(config) })
@@ -35,7 +30,8 @@ export async function start(file: string, io: Io): Promise<number> {
   // A terminal that is closed ends the gateway, as it does other programs.
   if (!isShown) process.on('SIGHUP', hangUp)
   try {
-    log.info({ version: version(), node: process.versions.node, file }, 'starting')
+    const how = plain.size > 0 ? { plain: [...plain] } : {}
+    log.info({ version: version(), node: process.versions.node, file, ...how }, 'starting')
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
     // Where stdout is no terminal it is the log's alone, a JSON line each.
     await greet(gateway, file, isShown ? io.stdout : io.stderr)
@@ -51,6 +47,20 @@ export async function start(file: string, io: Io): Promise<number> {
     process.off('SIGHUP', hangUp)
     await log.close()
   }
+}
+
+async function load(file: string, { env }: Io) {
+  const ownPlugins: Plugin[] = []
+  const loadPlugin = async (path: string) => {
+    const plugin = await importPlugin(path)
+    ownPlugins.push(plugin)
+    return plugin
+  }
+  const problem = plainProblem(env['TOLLGATE_PLAIN'])
+  if (problem !== undefined) return { problems: [problem] }
+  const loaded = await loadConfig(file, plugins, { env, loadPlugin })
+  if ('problems' in loaded) return { problems: loaded.problems.map(formatProblem) }
+  return { ...loaded, ownPlugins }
 }
 
 function whyNot(error: unknown): string {

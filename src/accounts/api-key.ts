@@ -1,7 +1,7 @@
 // The text of an API key: `tg_live_<12 base62 ref>_<30 base62 secret><6 base62 CRC-32>`.
 // Made, checked and hashed here; pure, no Redis. A text with a bad checksum is refused without asking anybody.
 
-import { hash, randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -56,44 +56,7 @@ function randomBase62(length: number): string {
   return text
 }
 
-const blockBytes = 64
-const sha256Bytes = 32
-
-interface Pads {
-  readonly pepper: string
-  /** `pepper ⊕ ipad`, then room for one key. */
-  readonly inner: Buffer
-  /** `pepper ⊕ opad`, then room for the inner hash. */
-  readonly outer: Buffer
-}
-
-let pads: Pads | undefined
-
-/**
- * HMAC-SHA-256 under the pepper, base64url: all that is stored of a key. Two `hash` calls on prepared blocks take
- * 1.0 µs, createHmac 2.3; the inner hash goes through a latin1 string because a Buffer of its own costs 1.5 µs.
- */
+/** HMAC-SHA-256 under the pepper, base64url: all that is stored of a key. */
 export function hmacKey(text: string, pepper: string): string {
-  if (pads?.pepper !== pepper) pads = createPads(pepper)
-  const { inner, outer } = pads
-  const isUsual = text.length === textLength
-  const head = inner.subarray(0, blockBytes)
-  if (isUsual) inner.write(text, blockBytes, 'latin1')
-  const message = isUsual ? inner : Buffer.concat([head, Buffer.from(text)])
-  outer.write(hash('sha256', message, 'latin1'), blockBytes, 'latin1')
-  return hash('sha256', outer, 'base64url')
-}
-
-function createPads(pepper: string): Pads {
-  const bytes = Buffer.from(pepper)
-  // RFC 2104: a secret longer than a block is hashed first.
-  const secret = bytes.length > blockBytes ? hash('sha256', bytes, 'buffer') : bytes
-  const inner = Buffer.alloc(blockBytes + textLength)
-  const outer = Buffer.alloc(blockBytes + sha256Bytes)
-  for (let i = 0; i < blockBytes; i++) {
-    const byte = secret[i] ?? 0
-    inner[i] = byte ^ 0x36
-    outer[i] = byte ^ 0x5c
-  }
-  return { pepper, inner, outer }
+  return createHmac('sha256', pepper).update(text).digest('base64url')
 }

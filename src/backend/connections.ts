@@ -7,27 +7,29 @@ import type { ClientRequest } from 'node:http'
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { plain } from '../plain.ts'
+import { agentsFor, boundConnecting, idleMs } from './agents.ts'
+import type { ConnectOptions, Connections } from './agents.ts'
 
-interface ConnectOptions {
-  readonly url: URL
-  /** PEM. */
-  readonly ca: string | undefined
-  readonly connectMs: number
-}
+export type { Connections } from './agents.ts'
 
-/** Most servers close after 5 s, hosted ones after minutes. */
-const idleMs = 60_000
 const sweepMs = 5000
 
-export class Connections {
+export function openConnections(options: ConnectOptions): Connections {
+  return plain.has('connection-list') ? agentsFor(options) : new ConnectionList(options)
+}
+
+export function portOf({ port, protocol }: URL): number {
+  return Number(port) || (protocol === 'https:' ? 443 : 80)
+}
+
+class ConnectionList implements Connections {
   readonly #options: ConnectOptions
   /** Longest idle first. */
   readonly #idle: Kept[] = []
   #sweeping: NodeJS.Timeout | undefined
   #session: Buffer | undefined
-  /** Takes an idle connection where there is one. */
   readonly reusing: Agent
-  /** Always connects anew: for the second try after an idle connection turned out to be dead. */
   readonly fresh: Agent
 
   constructor(options: ConnectOptions) {
@@ -44,7 +46,6 @@ export class Connections {
     return this.#idle.length
   }
 
-  /** Closes what is idle. What is in use closes when it is idle for a minute. */
   close(): void {
     for (const { socket } of this.#idle) socket.destroy()
   }
@@ -61,17 +62,14 @@ export class Connections {
   #open(): Socket {
     const socket = this.#dial()
     const isTls = this.#options.url.protocol === 'https:'
-    const timer = setTimeout(() => {
-      const error = new Error('connect time-out')
-      socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
-    }, this.#options.connectMs)
-    socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer))
+    const connected = isTls ? 'secureConnect' : 'connect'
+    const clear = boundConnecting(socket, this.#options.connectMs, connected)
     // While in use http listens too; an idle one's failure is nobody's.
     socket.on('error', () => {})
     const kept: Kept = { socket, idleSince: 0, bytesRead: 0 }
     socket.on('free', () => this.#put(kept))
     socket.once('close', () => {
-      clearTimeout(timer)
+      clear()
       const at = this.#idle.indexOf(kept)
       if (at >= 0) this.#idle.splice(at, 1)
     })
@@ -101,9 +99,11 @@ export class Connections {
   #dial(): Socket {
     const { url, ca } = this.#options
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+    const port = portOf(url)
     const tcp = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 }
-    if (url.protocol !== 'https:') return connectTcp({ ...tcp, onread: intoOneBuffer })
+    if (url.protocol !== 'https:') {
+      return connectTcp(plain.has('receive-buffer') ? tcp : { ...tcp, onread: intoOneBuffer })
+    }
     const socket = connectTls({
       ...tcp,
       ...(ca && { ca }),

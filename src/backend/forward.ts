@@ -2,11 +2,14 @@
 // headers go out, an abort closes the backend's socket at once, an answer that was cut says so, redirects are not followed.
 // Tries again once where an idle connection was dead and nothing was answered; all other trying again is the caller's.
 
+import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Agent } from 'node:http'
+import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../exchange.ts'
-import { Connections } from './connections.ts'
+import { openConnections, portOf } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { startDemo } from '../demo/server.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'
 import { DeadConnection, Sending, abortError } from './sending.ts'
@@ -27,29 +30,45 @@ if (process.env['FORCE_FETCH_PATH'] !== undefined) {
   throw new Error('FORCE_FETCH_PATH is set: unset it, the gateway needs the native path')
 }
 
-/** The part of http-proxy-3 that is used, typed for plain objects in place of an http server's. */
-type Web = (req: object, res: object, options: object, failed: (error: Error) => void) => void
+const { web } = createProxyServer({})
 
-const web = createProxyServer({}).web as unknown as Web
-const listen = (): void => {}
-const plainRequest = {
-  method: 'POST',
-  httpVersionMajor: 1,
-  headers: {},
-  socket: { destroyed: false },
-  on: listen,
+// The proxy listens on a client's request and answer for what sending.ts and the signal tell already. These never say
+// anything, so they keep no listener: one of each serves all requests.
+
+class Asked extends IncomingMessage {
+  override method = 'POST'
+  override httpVersionMajor = 1
+
+  constructor(path: string) {
+    super(new Socket())
+    this.url = path
+  }
+
+  override on(): this {
+    return this
+  }
 }
-const plainResponse = { on: listen, finished: true, headersSent: true }
+
+class Unanswered extends ServerResponse {
+  /** Else the proxy listens for the end of each backend's answer. */
+  override finished = true
+
+  override on(): this {
+    return this
+  }
+}
+
+const unanswered = new Unanswered(new Asked('/'))
 
 /** What lives as long as one configured target. */
 interface Line {
   readonly base: URL
-  /** The base in the parts that the proxy asks for: a URL works each of them out anew. */
-  readonly target: object
+  /** The base in the parts that the proxy asks for: a URL makes them anew for each request, which keeps them. */
+  readonly target: ReturnType<typeof partsOf>
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
   /** By endpoint path. */
-  readonly requests: Map<string, object>
+  readonly requests: Map<string, Asked>
 }
 
 const lines = new WeakMap<Target, Line>()
@@ -58,13 +77,13 @@ const lines = new WeakMap<Target, Line>()
 export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   const line = lines.get(attempt.target) ?? (await openLine(attempt))
   if (attempt.signal.aborted) throw abortError(attempt.signal)
-  const { reusing, fresh } = line.connections
+  const { connections } = line
   try {
-    return await send(attempt, { line, agent: reusing })
+    return await send(attempt, { line, agent: connections.reusing })
   } catch (failure) {
     if (!(failure instanceof DeadConnection)) throw failure
   }
-  return await send(attempt, { line, agent: fresh })
+  return await send(attempt, { line, agent: connections.fresh })
 }
 
 let demo: ReturnType<typeof startDemo> | undefined
@@ -77,9 +96,9 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const line = {
     base,
     target: partsOf(base),
-    connections: new Connections({ url: base, ca: target.ca, connectMs }),
+    connections: openConnections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
-    requests: new Map<string, object>(),
+    requests: new Map<string, Asked>(),
   }
   lines.set(target, line)
   return line
@@ -99,7 +118,7 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
       buffer: sending,
     }
     try {
-      web(requestTo(line, request.path), plainResponse, options, sending.failed)
+      web(requestTo(line, request.path), unanswered, options, sending.failed)
     } catch (error) {
       // A header value that HTTP cannot carry; it must not leave a listener on the signal.
       sending.failed(error instanceof Error ? error : new Error(String(error)))
@@ -107,15 +126,16 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   })
 }
 
-function partsOf({ protocol, host, hostname, port, href }: URL): object {
-  return { protocol, host, hostname, port, href }
+function partsOf(base: URL) {
+  const { protocol, host, hostname, href } = base
+  return { protocol, host, hostname, port: portOf(base), href }
 }
 
 /** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
-function requestTo({ base, requests }: Line, path: string): object {
+function requestTo({ base, requests }: Line, path: string): Asked {
   const known = requests.get(path)
   if (known) return known
-  const request = { ...plainRequest, url: base.pathname.replace(/\/$/, '') + path + base.search }
+  const request = new Asked(base.pathname.replace(/\/$/, '') + path + base.search)
   requests.set(path, request)
   return request
 }

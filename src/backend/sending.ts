@@ -1,7 +1,9 @@
 // One request on its way: takes the ClientRequest that http-proxy-3 made, sends the body, and tells how it went. Stands
 // between the proxy's `buffer` option and a promise; knows nothing of targets.
 
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { ClientRequest } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { Stream } from 'node:stream'
 import { GatewayError, fromNodeError } from '../errors.ts'
 
 export interface BackendAnswer {
@@ -35,7 +37,7 @@ export interface SendingOptions {
 /** Bodies up to here go out as one string with the headers: one write in place of a writev saves 3 µs. */
 const oneWriteBytes = 64 * 1024
 
-export class Sending {
+export class Sending extends Stream {
   readonly #options: Omit<SendingOptions, 'body'>
   /** Let go of when it is sent: the answer may take half an hour. */
   #body: readonly Buffer[]
@@ -45,13 +47,19 @@ export class Sending {
   #readBefore = 0
 
   constructor({ body, ...options }: SendingOptions) {
+    super()
     this.#body = body
     this.#options = options
     options.signal.addEventListener('abort', this.abort)
   }
 
   /** Called by the proxy as if this were the client's body. */
-  pipe(req: ClientRequest): void {
+  override pipe<T extends NodeJS.WritableStream>(req: T): T {
+    if (req instanceof ClientRequest) this.#send(req)
+    return req
+  }
+
+  #send(req: ClientRequest): void {
     this.#req = req
     const { onSent } = this.#options
     const [first, ...others] = this.#body

@@ -3,6 +3,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { plain } from '../plain.ts'
 import type { SharedPool } from '../sharing/shared-pool.ts'
 
 /** An account's share of the memory for what clients have not taken. */
@@ -32,9 +33,6 @@ export interface ReaderLimits {
 export function watchReader(res: ServerResponse, limits: ReaderLimits): () => void {
   const { readerStallMs, unsent, onDrop } = limits
   let held = 0
-  let taken = -1
-  let queued = 0
-  let since = performance.now()
   const drop = () => {
     onDrop?.()
     res.destroy()
@@ -46,32 +44,62 @@ export function watchReader(res: ServerResponse, limits: ReaderLimits): () => vo
     else if (more > 0 && unsent?.take(more) === false) return drop()
     held += more
   }
-  const look = () => {
+  const isWaiting = () => {
     measure()
-    const { socket } = res
-    if (res.destroyed) return
-    const nowTaken = socket ? socket.bytesWritten - socket.writableLength : 0
-    const nowQueued = socket ? queueOf(socket) : 0
-    // Behind another answer it is not the client that waits.
-    const isStuck = socket !== null && held > 0 && nowTaken === taken && nowQueued === queued
-    if (!isStuck) since = performance.now()
-    else if (performance.now() - since >= readerStallMs) return drop()
-    taken = nowTaken
-    queued = nowQueued
+    return !res.destroyed && held > 0
   }
-  const looking = setInterval(look, readerStallMs / 10).unref()
+  const watch = plain.has('write-queue') ? watchTimeout : watchQueue
+  const stop = watch(res, { readerStallMs, isWaiting, drop })
   res.once('close', () => {
-    clearInterval(looking)
+    stop()
     unsent?.give(held)
     held = 0
   })
   return measure
 }
 
+interface Watch {
+  readonly readerStallMs: number
+  /** Whether the client has not taken all. */
+  isWaiting(): boolean
+  drop(): void
+}
+
+function watchQueue(res: ServerResponse, { readerStallMs, isWaiting, drop }: Watch): () => void {
+  let taken = -1
+  let queued = 0
+  let since = performance.now()
+  const look = () => {
+    const waits = isWaiting()
+    const { socket } = res
+    if (res.destroyed) return
+    const nowTaken = socket ? socket.bytesWritten - socket.writableLength : 0
+    const nowQueued = socket ? queueOf(socket) : 0
+    // Behind another answer it is not the client that waits.
+    const isStuck = socket !== null && waits && nowTaken === taken && nowQueued === queued
+    if (!isStuck) since = performance.now()
+    else if (performance.now() - since >= readerStallMs) return drop()
+    taken = nowTaken
+    queued = nowQueued
+  }
+  const looking = setInterval(look, readerStallMs / 10).unref()
+  return () => clearInterval(looking)
+}
+
+/** By the socket's own time-out, which takes two rounds to notice, and over TLS sees only whole writes go. */
+function watchTimeout(res: ServerResponse, { readerStallMs, isWaiting, drop }: Watch): () => void {
+  res.setTimeout(readerStallMs, () => {
+    if (isWaiting()) drop()
+  })
+  // The next answer of the connection has no such bound; Node sets its own for an idle one behind this.
+  res.prependOnceListener('finish', () => res.setTimeout(0))
+  return () => undefined
+}
+
 /**
  * What the system has not taken of the write that is under way. One write can have megabytes, and `writableLength` shrinks
- * only when all of it is gone. Node's own socket time-out looks here too, but takes two rounds to notice. Under TLS a write
- * goes to the handle below at once, and only that handle tells.
+ * only when all of it is gone. Node's own socket time-out looks here too. Under TLS a write goes to the handle below at
+ * once, and only that handle tells.
  */
 function queueOf(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')

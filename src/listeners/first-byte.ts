@@ -3,6 +3,7 @@
 
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { plain } from '../plain.ts'
 
 export interface FirstByte {
   /** So long it may take. */
@@ -11,8 +12,9 @@ export interface FirstByte {
   onPlain(socket: Socket): void
 }
 
-/** Of a server that does not listen yet. */
+/** Of a server that does not listen yet. Node's own server for TLS is a listener on `connection`, to be called later. */
 export function lookAtFirstByte(server: Server, options: FirstByte): void {
+  if (plain.has('first-byte')) return
   const secure = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {

@@ -8,6 +8,7 @@ import type { RedisOptions } from 'ioredis'
 import type { RedisConfig } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { RedisOutage, hopeless, textOf } from './outage.ts'
+import { plain } from '../plain.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
@@ -108,8 +109,8 @@ export async function connect(
   const client = new Redis(clientOptions(config, options, { outage, leaving }))
   client.on('ready', () => void (leaving.asked = false))
   client.on('error', forgetArguments)
-  const writes: Writes = { written: () => Promise.resolve() }
-  client.on('ready', () => void (writes.written = joinWrites(client)))
+  const writes: Writes = { written: () => gone }
+  client.on('ready', () => void (writes.written = writesOf(client)))
   outage.watch(client)
   try {
     await firstReady(client, options.waitMs ?? 10_000)
@@ -186,6 +187,13 @@ interface Writes {
   written: () => Promise<void>
 }
 
+/** Without joining, each command is written as it is sent. */
+function writesOf(client: Redis): () => Promise<void> {
+  return plain.has('redis-writes') ? () => gone : joinWrites(client)
+}
+
+const gone = Promise.resolve()
+
 /**
  * One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write).
  * Answers what tells when the commands of this turn are gone.
@@ -210,7 +218,7 @@ function joinWrites({ stream }: Redis): () => Promise<void> {
     return write(...words)
   }
   stream.write = join as typeof stream.write
-  return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : Promise.resolve())
+  return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : gone)
 }
 
 /** ioredis puts a failed command's arguments on its error: passwords, hashes of keys. */

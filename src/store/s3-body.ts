@@ -4,6 +4,7 @@
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { discard } from '../sharing/discard.ts'
+import { plain } from '../plain.ts'
 import { storageError } from './store.ts'
 
 /** As much as one read of a busy socket brings, a few times. */
@@ -59,7 +60,7 @@ export function bodyFrom(source: Readable, { idleMs }: BodyOptions): Readable {
  */
 function freeSocketChunks(source: Readable): () => void {
   const socket = 'socket' in source && source.socket instanceof Socket ? source.socket : undefined
-  if (!socket) return () => undefined
+  if (!socket || plain.has('freed-reads')) return () => undefined
   let isCopied: boolean | undefined
   let passedOn: ArrayBufferLike | undefined
   const before = () => void (passedOn = undefined)

@@ -3,11 +3,13 @@
 
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { plain } from '../plain.ts'
 
 /** Rank of the token made of these bytes, -1 where there is none. */
 type RankOf = (bytes: Uint8Array, from: number, to: number) => number
 
 export async function loadTokenizer(): Promise<(text: string) => number> {
+  if (plain.has('token-tables')) return loadPackage()
   const { O200K_TOKEN_SPLIT_REGEX: pieces } = await import('gpt-tokenizer/encodingParams/constants')
   const url = new URL(import.meta.resolve('gpt-tokenizer/data/o200k_base.tiktoken'))
   const rankOf = indexOf(await readRanks(await readFile(url)))
@@ -20,6 +22,14 @@ export async function loadTokenizer(): Promise<(text: string) => number> {
     }
     return tokens
   }
+}
+
+/** The package's own counting. */
+async function loadPackage(): Promise<(text: string) => number> {
+  const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
+  // What stands for a control token is text like any other.
+  const options = { disallowedSpecial: new Set<string>() }
+  return (text) => countTokens(text, options)
 }
 
 interface Ranks {

@@ -9,16 +9,19 @@ import type { Agent, IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
-import { Connections } from '../../src/backend/connections.ts'
+import { openConnections } from '../../src/backend/connections.ts'
 import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Call } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
+import { bothWays } from '../fixtures/both-ways.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
 import { until } from '../fixtures/until.ts'
+
+const test = bothWays(t, 'connection-list')
 
 async function askVia(url: string, agent: Agent): Promise<boolean> {
   const req = request(`${url}/models`, { agent })
@@ -29,13 +32,13 @@ async function askVia(url: string, agent: Agent): Promise<boolean> {
   return req.reusedSocket
 }
 
-t.test('the last connection used is the first to be used again', async (t) => {
+test('the last connection used is the first to be used again', async (t, isPlain) => {
   const backend = await startBackend(t)
-  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  const kept = openConnections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   t.equal(await askVia(backend.url, kept.reusing), false)
   t.equal(await askVia(backend.url, kept.reusing), true)
   t.equal(await askVia(backend.url, kept.fresh), false)
-  t.equal(kept.idle, 2)
+  t.equal(kept.idle, isPlain ? 1 : 2)
   t.equal(await askVia(backend.url, kept.reusing), true)
   t.strictSame(
     backend.requests.map((seen) => seen.connection),
@@ -44,9 +47,9 @@ t.test('the last connection used is the first to be used again', async (t) => {
   kept.close()
 })
 
-t.test('a connection that its server closes is forgotten', async (t) => {
+test('a connection that its server closes is forgotten', async (t) => {
   const backend = await startBackend(t)
-  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  const kept = openConnections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   await askVia(backend.url, kept.reusing)
   t.equal(kept.idle, 1)
   backend.dropIdle()
@@ -55,9 +58,9 @@ t.test('a connection that its server closes is forgotten', async (t) => {
   kept.close()
 })
 
-t.test('closing ends what is idle', async (t) => {
+test('closing ends what is idle', async (t) => {
   const backend = await startBackend(t)
-  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  const kept = openConnections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   await askVia(backend.url, kept.reusing)
   kept.close()
   while (kept.idle > 0) await new Promise((resolve) => setImmediate(resolve))
@@ -65,29 +68,26 @@ t.test('closing ends what is idle', async (t) => {
   kept.close()
 })
 
-t.test(
-  'one connection serves one request after the other; several at once get several',
-  async (t) => {
-    const backend = await startBackend(t)
-    const target = targetOf(backend.url)
-    for (let i = 0; i < 20; i++) await textOf(await forward(attempt(target)))
-    t.equal(backend.connections, 1)
-    const gate = new Gate()
-    backend.on(chat({ gate }))
-    const stream = {
-      path: '/chat/completions',
-      headers: {},
-      body: [Buffer.from('{"stream":true}')],
-    }
-    const open = [1, 2, 3].map(() => forward(attempt(target, { request: stream })))
-    const answers = await Promise.all(open)
-    gate.open()
-    await Promise.all(answers.map(textOf))
-    t.equal(backend.connections, 3)
-  },
-)
+test('one connection serves one request after the other; several at once get several', async (t) => {
+  const backend = await startBackend(t)
+  const target = targetOf(backend.url)
+  for (let i = 0; i < 20; i++) await textOf(await forward(attempt(target)))
+  t.equal(backend.connections, 1)
+  const gate = new Gate()
+  backend.on(chat({ gate }))
+  const stream = {
+    path: '/chat/completions',
+    headers: {},
+    body: [Buffer.from('{"stream":true}')],
+  }
+  const open = [1, 2, 3].map(() => forward(attempt(target, { request: stream })))
+  const answers = await Promise.all(open)
+  gate.open()
+  await Promise.all(answers.map(textOf))
+  t.equal(backend.connections, 3)
+})
 
-t.test('the connect time-out covers TLS: a server that accepts and says nothing', async (t) => {
+test('the connect time-out covers TLS: a server that accepts and says nothing', async (t) => {
   const sockets = new Set<Socket>()
   let said = 0
   const mute = createTcp((socket) => {
@@ -120,7 +120,7 @@ t.test('the connect time-out covers TLS: a server that accepts and says nothing'
   t.equal(sent, 0, 'nothing was asked')
 })
 
-t.test('a slow answer is no connect time-out', async (t) => {
+test('a slow answer is no connect time-out', async (t) => {
   const gate = new Gate()
   const backend = await startBackend(t, scripts.sse(['data: 1\n\n'], { gate }))
   const target = targetOf(backend.url)
@@ -133,39 +133,36 @@ t.test('a slow answer is no connect time-out', async (t) => {
   t.equal(await textOf(answer), 'data: 1\n\n')
 })
 
-t.test(
-  'a TLS backend with a certificate of its own is believed with `ca`, and only then',
-  async (t) => {
-    const { cert, key } = certificate
-    const mode = { isRude: false }
-    let connections = 0
-    const server = createTls({ cert, key }, (req, res) => {
-      req.resume()
-      if (mode.isRude) req.socket.destroy()
-      else res.end('fine')
-      mode.isRude = false
-    })
-    server.on('secureConnection', () => connections++)
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    t.teardown(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
-    const trusted = targetOf(url, { ca: cert })
-    t.equal(await textOf(await forward(attempt(trusted))), 'fine')
-    t.equal(await textOf(await forward(attempt(trusted))), 'fine')
-    t.equal(connections, 1)
-    server.closeIdleConnections()
-    t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after the server closed it')
-    mode.isRude = true
-    t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after it hung up on us')
-    await t.rejects(forward(attempt(targetOf(url))), { code: 'upstream_error' })
-  },
-)
+test('a TLS backend with a certificate of its own is believed with `ca`, and only then', async (t) => {
+  const { cert, key } = certificate
+  const mode = { isRude: false }
+  let connections = 0
+  const server = createTls({ cert, key }, (req, res) => {
+    req.resume()
+    if (mode.isRude) req.socket.destroy()
+    else res.end('fine')
+    mode.isRude = false
+  })
+  server.on('secureConnection', () => connections++)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
+  const trusted = targetOf(url, { ca: cert })
+  t.equal(await textOf(await forward(attempt(trusted))), 'fine')
+  t.equal(await textOf(await forward(attempt(trusted))), 'fine')
+  t.equal(connections, 1)
+  server.closeIdleConnections()
+  t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after the server closed it')
+  mode.isRude = true
+  t.equal(await textOf(await forward(attempt(trusted))), 'fine', 'after it hung up on us')
+  await t.rejects(forward(attempt(targetOf(url))), { code: 'upstream_error' })
+})
 
-t.test('a dead idle connection is tried again once, on a fresh one', async (t) => {
+test('a dead idle connection is tried again once, on a fresh one', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   await textOf(await forward(attempt(target)))
@@ -177,7 +174,7 @@ t.test('a dead idle connection is tried again once, on a fresh one', async (t) =
   )
 })
 
-t.test('the second try is the last', async (t) => {
+test('the second try is the last', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   await textOf(await forward(attempt(target)))
@@ -186,7 +183,7 @@ t.test('the second try is the last', async (t) => {
   t.equal(backend.requests.length, 3)
 })
 
-t.test('an idle connection that answered a byte is not tried again', async (t) => {
+test('an idle connection that answered a byte is not tried again', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   await textOf(await forward(attempt(target)))
@@ -199,7 +196,7 @@ t.test('an idle connection that answered a byte is not tried again', async (t) =
   t.equal(backend.requests.length, 4, 'nor where it was reset then')
 })
 
-t.test('the second try is never on another idle connection', async (t) => {
+test('the second try is never on another idle connection', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   const two = await Promise.all([forward(attempt(target)), forward(attempt(target))])
@@ -210,7 +207,7 @@ t.test('the second try is never on another idle connection', async (t) => {
   t.equal(backend.requests.at(-1)?.connection, 2)
 })
 
-t.test('connections closed while idle are never used', async (t) => {
+test('connections closed while idle are never used', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   for (let i = 0; i < 10; i++) {
@@ -220,7 +217,7 @@ t.test('connections closed while idle are never used', async (t) => {
   t.equal(backend.requests.length, 10)
 })
 
-t.test('what a backend says unasked is never the answer to the next request', async (t) => {
+test('what a backend says unasked is never the answer to the next request', async (t) => {
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
   const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
   const gate = new Gate()
@@ -245,7 +242,7 @@ t.test('what a backend says unasked is never the answer to the next request', as
   t.equal((await forward(attempt(fresh))).status, 200)
 })
 
-t.test('idle connections are looked at again and again, also after none was left', async (t) => {
+test('idle connections are looked at again and again, also after none was left', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
@@ -258,7 +255,7 @@ t.test('idle connections are looked at again and again, also after none was left
   const note = (message: unknown) => void ours.push((message as { socket: Socket }).socket)
   subscribe('net.client.socket', note)
   t.teardown(() => unsubscribe('net.client.socket', note))
-  const kept = new Connections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
+  const kept = openConnections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   t.teardown(() => kept.close())
   for (let time = 0; time < 3; time++) {
     t.equal(await askVia(backend.url, kept.reusing), false)
@@ -274,7 +271,7 @@ t.test('idle connections are looked at again and again, also after none was left
   }
 })
 
-t.test('chunks that are kept do not change when more is read', async (t) => {
+bothWays(t, 'receive-buffer')('chunks that are kept do not change when more is read', async (t) => {
   const body = Buffer.from(Array.from({ length: 400_000 }, (_, at) => at % 251))
   const backend = await startBackend(t, async ({ socket }) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`)

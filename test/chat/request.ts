@@ -1,6 +1,7 @@
 // What of a request a backend gets, byte for byte, and which are refused before anything is held.
 
 import t from 'tap'
+import { bothWays } from '../fixtures/both-ways.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
@@ -138,9 +139,9 @@ t.test('each account has a salt of its own, where the target takes one', async (
   t.match(salts[0], /^[\w-]{43}$/)
 })
 
-t.test(
+bothWays(t, 'freed-buffers')(
   'a body of megabytes can be forgotten, and its prompt is counted all the same',
-  async (t) => {
+  async (t, isPlain) => {
     const long = 'word '.repeat(300_000)
     const body = Buffer.from(
       JSON.stringify({ model: 'm', messages: [{ role: 'user', content: long }] }),
@@ -151,7 +152,7 @@ t.test(
     t.equal(request.forgetBody({ isSent: true }), 0)
     t.equal(request.forgetBody({ isSent: true }), 0)
     t.ok(Math.abs((await request.countPrompt()) / expected - 1) < 0.05)
-    t.equal(body.length, 0, 'and its memory is free')
+    t.equal(body.length === 0, !isPlain, 'and its memory is free')
     t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
   },
 )

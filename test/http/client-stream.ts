@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { openClientStream } from '../../src/http/client-stream.ts'
 import type { ClientStream, StreamLimits } from '../../src/http/client-stream.ts'
+import { bothWays } from '../fixtures/both-ways.ts'
 import { handClock } from '../fixtures/hand-clock.ts'
 import { startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
@@ -38,7 +39,9 @@ async function serve(t: Test, serving: Serving = {}) {
   }
 }
 
-t.test('headers go out before the first byte', async (t) => {
+const test = bothWays(t, 'event-frames')
+
+test('headers go out before the first byte', async (t) => {
   const { client, out } = await (await serve(t))()
   const { status, headers } = await client.head()
   t.equal(status, 200)
@@ -46,7 +49,7 @@ t.test('headers go out before the first byte', async (t) => {
   out.end()
 })
 
-t.test('each write is one chunk of exactly its bytes, and the connection is kept', async (t) => {
+test('each write is one chunk of exactly its bytes, and the connection is kept', async (t) => {
   const { client, out, next } = await (await serve(t))()
   const writes = [
     'data: 1\n\n',
@@ -64,7 +67,7 @@ t.test('each write is one chunk of exactly its bytes, and the connection is kept
   t.equal((await client.head()).status, 200)
 })
 
-t.test('a Buffer is one chunk, too, in its place, and is freed when it has gone out', async (t) => {
+test('a Buffer is one chunk, too, in its place, and is freed when it has gone out', async (t) => {
   for (const request of [get, 'GET / HTTP/1.0\r\n\r\n']) {
     const { client, out } = await (await serve(t))(request)
     const large = Buffer.alloc(200_000, 'b')
@@ -79,7 +82,7 @@ t.test('a Buffer is one chunk, too, in its place, and is freed when it has gone 
   }
 })
 
-t.test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
+test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
   const { client, out } = await (await serve(t))('GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
   out.write('data: 1\n\n')
   out.end()
@@ -89,7 +92,7 @@ t.test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
   t.equal(answer.headers.connection, 'close')
 })
 
-t.test('where the length is known nothing is framed', async (t) => {
+test('where the length is known nothing is framed', async (t) => {
   const { client, out } = await (await serve(t, { headers: ['content-length', '6'] }))()
   out.write('abc')
   out.write('def')
@@ -99,7 +102,7 @@ t.test('where the length is known nothing is framed', async (t) => {
   t.equal(answer.headers['transfer-encoding'], undefined)
 })
 
-t.test('HEAD gets the head alone', async (t) => {
+test('HEAD gets the head alone', async (t) => {
   const { client, out, next } = await (await serve(t))(get.replace('GET', 'HEAD'))
   out.write('data: 1\n\n')
   out.end()
@@ -109,7 +112,7 @@ t.test('HEAD gets the head alone', async (t) => {
   t.equal((await client.head()).status, 200)
 })
 
-t.test('a pipelined stream waits for its turn and loses nothing', async (t) => {
+test('a pipelined stream waits for its turn and loses nothing', async (t) => {
   const { promise: first, resolve: openFirst } = Promise.withResolvers<ClientStream>()
   const listener = await startListener(t, (req, res) => {
     const limits = { readerStallMs: 30_000 }
@@ -129,7 +132,7 @@ t.test('a pipelined stream waits for its turn and loses nothing', async (t) => {
 
 const piece = 'a'.repeat(64 * 1024)
 
-t.test('a slow client is waited for: memory stays bounded, and all of it arrives', async (t) => {
+test('a slow client is waited for: memory stays bounded, and all of it arrives', async (t) => {
   const total = 600 * piece.length
   const { client, out } = await (await serve(t, { headers: ['Content-Length', `${total}`] }))()
   client.socket.pause()
@@ -150,7 +153,7 @@ t.test('a slow client is waited for: memory stays bounded, and all of it arrives
   t.equal((await client.answer()).body.length, total)
 })
 
-t.test('a client that takes nothing is dropped, and nobody waits for it any more', async (t) => {
+test('a client that takes nothing is dropped, and nobody waits for it any more', async (t) => {
   let dropped = 0
   const stalling = { readerStallMs: 100, onDrop: () => void dropped++ }
   const { client, out } = await (await serve(t, stalling))()
@@ -164,7 +167,7 @@ t.test('a client that takes nothing is dropped, and nobody waits for it any more
   out.end()
 })
 
-t.test('silence of ours is no stalling of theirs', async (t) => {
+test('silence of ours is no stalling of theirs', async (t) => {
   const { pass } = handClock(t)
   const { client, out, res } = await (await serve(t, { readerStallMs: 50 }))()
   out.write('one')
@@ -177,7 +180,7 @@ t.test('silence of ours is no stalling of theirs', async (t) => {
   await until(() => res.closed)
 })
 
-t.test('a client that takes little at a time is not dropped', async (t) => {
+test('a client that takes little at a time is not dropped', async (t) => {
   const { pass } = handClock(t)
   const readerStallMs = 2000
   const { client, out, res } = await (await serve(t, { readerStallMs }))()
@@ -198,7 +201,7 @@ t.test('a client that takes little at a time is not dropped', async (t) => {
   await until(() => res.closed)
 })
 
-t.test('a writer that does not wait is cut before memory is gone', async (t) => {
+test('a writer that does not wait is cut before memory is gone', async (t) => {
   const { client, out } = await (await serve(t))()
   client.socket.pause()
   let written = 0
@@ -209,7 +212,7 @@ t.test('a writer that does not wait is cut before memory is gone', async (t) => 
   t.equal(out.left, true)
 })
 
-t.test('a client that goes is seen to have left', async (t) => {
+test('a client that goes is seen to have left', async (t) => {
   const { client, out } = await (await serve(t))()
   t.equal(out.left, false)
   client.socket.destroy()
@@ -219,7 +222,7 @@ t.test('a client that goes is seen to have left', async (t) => {
   out.end()
 })
 
-t.test('one that was served to the end has not left', async (t) => {
+test('one that was served to the end has not left', async (t) => {
   const { client, out } = await (
     await serve(t)
   )('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
@@ -230,7 +233,7 @@ t.test('one that was served to the end has not left', async (t) => {
   t.equal(out.left, false)
 })
 
-t.test('behind the head of a 204, a 304 or a HEAD nothing is written', async (t) => {
+test('behind the head of a 204, a 304 or a HEAD nothing is written', async (t) => {
   const headers = ['Content-Length', '5']
   const asks = [{ status: 204 }, { status: 304, headers }, { method: 'HEAD', headers }]
   for (const { method = 'GET', ...serving } of asks) {

@@ -8,6 +8,7 @@ import type { Test } from 'tap'
 import { shareOf, watchReader } from '../../src/http/slow-reader.ts'
 import type { ReaderLimits } from '../../src/http/slow-reader.ts'
 import { SharedPool } from '../../src/sharing/shared-pool.ts'
+import { bothWays } from '../fixtures/both-ways.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { handClock } from '../fixtures/hand-clock.ts'
 import { startListener } from '../fixtures/http-listener.ts'
@@ -42,6 +43,42 @@ async function serve(t: Test, limits: ReaderLimits, tls?: { cert: string; key: s
 }
 
 const readerStallMs = 1000
+
+const test = bothWays(t, 'write-queue')
+
+test('who takes nothing is dropped, once', async (t) => {
+  let dropped = 0
+  const { answers, ask } = await serve(t, { readerStallMs: 50, onDrop: () => void dropped++ })
+  await ask()
+  await until(() => answers[0]?.closed === true)
+  t.equal(dropped, 1)
+})
+
+test('who has taken all is not dropped, and the answer behind is not bounded by it', async (t, isPlain) => {
+  const clock = isPlain ? undefined : handClock(t)
+  const answers: ServerResponse[] = []
+  let dropped = 0
+  const { port } = await startListener(t, (_req, res) => {
+    answers.push(res)
+    res.write('some')
+    if (answers.length > 1) return
+    watchReader(res, { readerStallMs: 20, onDrop: () => void dropped++ })()
+  })
+  const client = await rawClient(t, port)
+  client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => answers.length === 2)
+  const [first, second] = answers
+  if (!first) throw new TypeError('there are two')
+  await client.text('some')
+  if (clock) clock.pass(1000)
+  else await once(first, 'timeout')
+  t.equal(dropped, 0)
+  first.end()
+  await until(() => first.closed && Boolean(second?.socket))
+  t.notOk(second?.socket?.timeout)
+  second?.end()
+  await until(() => second?.closed === true)
+})
 
 t.test('who takes nothing is dropped after the stall time, a fifth late at most', async (t) => {
   const { pass } = handClock(t)
@@ -101,7 +138,7 @@ t.test('nor is who does so over TLS', async (t) => {
   await sip(t, socket, { answers, pass })
 })
 
-t.test('what clients have not taken stays within their share, and comes back', async (t) => {
+test('what clients have not taken stays within their share, and comes back', async (t) => {
   const pool = new SharedPool(80 * MiB)
   const unsent = shareOf(pool, 'a')
   const { answers, ask } = await serve(t, { readerStallMs: 60_000, unsent })
@@ -119,7 +156,7 @@ t.test('what clients have not taken stays within their share, and comes back', a
   await until(() => pool.used === 0)
 })
 
-t.test('what a client has taken at last is given back, with its connection kept', async (t) => {
+test('what a client has taken at last is given back, with its connection kept', async (t) => {
   const pool = new SharedPool(80 * MiB)
   const unsent = shareOf(pool, 'a')
   const answers: ServerResponse[] = []
@@ -143,7 +180,7 @@ t.test('what a client has taken at last is given back, with its connection kept'
   t.equal(pool.used, 0)
 })
 
-t.test('an answer behind another one waits for that, and is not dropped', async (t) => {
+test('an answer behind another one waits for that, and is not dropped', async (t) => {
   const { pass } = handClock(t)
   const answers: ServerResponse[] = []
   const { port } = await startListener(t, (_req, res) => {

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
+import { reaches } from '../../src/plain.ts'
 import { redisServerPath } from '../fixtures/redis-server.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
@@ -16,8 +17,8 @@ admin: { listen: 127.0.0.1:0 }
 models: { demo: { targets: [demo] } }
 `
 
-async function start(t: Test, dir: string) {
-  const env = { PATH: process.env.PATH ?? '', REDIS_SERVER: await redisServerPath() }
+async function start(t: Test, dir: string, more: Readonly<Record<string, string>> = {}) {
+  const env = { PATH: process.env.PATH ?? '', REDIS_SERVER: await redisServerPath(), ...more }
   const child = spawn(process.execPath, [main, '--config', `${dir}/gateway.yaml`], { env })
   const exited = once(child, 'exit')
   t.teardown(async () => {
@@ -25,14 +26,13 @@ async function start(t: Test, dir: string) {
     await exited
   })
   let text = ''
+  const outs = [child.stdout, child.stderr]
+  for (const out of outs) out.on('data', (some: Buffer) => (text += some.toString()))
   const said = (pattern: RegExp) =>
     new Promise<string>((resolve, reject) => {
-      const onText = (some: Buffer) => {
-        text += some.toString()
-        if (pattern.test(text)) resolve(text)
-      }
-      child.stdout.on('data', onText)
-      child.stderr.on('data', onText)
+      const look = () => (pattern.test(text) ? resolve(text) : undefined)
+      for (const out of outs) out.on('data', look)
+      look()
       void exited.then(() => reject(new Error(text)))
     })
   const stop = async () => {
@@ -42,17 +42,23 @@ async function start(t: Test, dir: string) {
   return { said, stop }
 }
 
+/** What the lines answer that the start has printed. */
+async function paste(t: Test, text: string): Promise<readonly string[]> {
+  const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
+  t.equal(lines.length, 3)
+  const sh = promisify(execFile)
+  const answers: string[] = []
+  for (const line of lines) answers.push((await sh('sh', ['-c', `${line} -sS --fail`])).stdout)
+  return answers
+}
+
 t.test(
   'a first start prints a key and lines that work when pasted; a second makes nothing',
   async (t) => {
     const dir = t.testdir({ 'gateway.yaml': yaml })
     const first = await start(t, dir)
     const text = await first.said(/curl .*\/files\/upload.*\n/)
-    const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
-    t.equal(lines.length, 3)
-    const sh = promisify(execFile)
-    const answers = []
-    for (const line of lines) answers.push((await sh('sh', ['-c', `${line} -sS --fail`])).stdout)
+    const answers = await paste(t, text)
     const [stream = '', balance = '', file = ''] = answers
     t.match(stream, /data: \[DONE\]\n\n$/)
     t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
@@ -75,3 +81,16 @@ t.test(
     t.equal(await second.stop(), 0)
   },
 )
+
+t.test('it works, too, where nothing is done past a library, and says so', async (t) => {
+  const gateway = await start(t, t.testdir({ 'gateway.yaml': yaml }), { TOLLGATE_PLAIN: 'all' })
+  const text = await gateway.said(/curl .*\/files\/upload.*\n/)
+  const [stream, balance = '', file = ''] = await paste(t, text)
+  t.match(stream, /data: \[DONE\]\n\n$/)
+  t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
+  t.match(JSON.parse(file), { object: 'file', filename: 'package.json' })
+  const [starting = ''] =
+    /^\{.*"msg":"starting"\}$/m.exec(await gateway.said(/"starting"\}\n/)) ?? []
+  t.strictSame((JSON.parse(starting) as { plain?: unknown }).plain, reaches)
+  t.equal(await gateway.stop(), 0)
+})

@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
+import { bothWays } from '../fixtures/both-ways.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
@@ -21,7 +22,9 @@ const askSecurely = async (port: number, bytes: string) => {
   return await text(socket)
 }
 
-t.test('HTTP spoken to the HTTPS port is told so, and closed', async (t) => {
+const test = bothWays(t, 'first-byte')
+
+test('HTTP spoken to the HTTPS port is told so, and closed', async (t, isPlain) => {
   const told: string[] = []
   const onRefused = (_: unknown, id: string) => void told.push(id)
   const listener = await start({ onRefused })
@@ -29,6 +32,11 @@ t.test('HTTP spoken to the HTTPS port is told so, and closed', async (t) => {
   for (const bytes of begun) {
     const client = await rawClient(t, listener.port)
     client.send(bytes)
+    if (isPlain) {
+      client.socket.end()
+      t.equal(await client.ended(), '', 'Node closes without a word')
+      continue
+    }
     const answer = await client.answer()
     t.equal(answer.status, 400)
     t.match(answer.json, { error: { code: 'malformed_request', message: /https:\/\// } })
@@ -37,7 +45,7 @@ t.test('HTTP spoken to the HTTPS port is told so, and closed', async (t) => {
     client.socket.end()
     t.equal(await client.ended(), '')
   }
-  t.equal(told.length, 3)
+  t.equal(told.length, isPlain ? 0 : 3)
   await until(() => listener.connections === 0)
   t.match(
     await askSecurely(listener.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'),
@@ -45,7 +53,7 @@ t.test('HTTP spoken to the HTTPS port is told so, and closed', async (t) => {
   )
 })
 
-t.test('a hello of TLS in pieces is one', async (t) => {
+test('a hello of TLS in pieces is one', async (t) => {
   const listener = await start()
   const hello = await helloOf()
   const client = await rawClient(t, listener.port)
@@ -56,7 +64,7 @@ t.test('a hello of TLS in pieces is one', async (t) => {
   t.equal(answer[0], 0x16, 'a handshake')
 })
 
-t.test('what is neither is closed without a word', async (t) => {
+test('what is neither is closed without a word', async (t) => {
   const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
   for (const bytes of ['\0\0\0\0', '\x16nonsense that says how long it will be']) {
     const client = await rawClient(t, listener.port)
@@ -65,7 +73,7 @@ t.test('what is neither is closed without a word', async (t) => {
   }
 })
 
-t.test('who says nothing, or leaves, keeps no connection', async (t) => {
+test('who says nothing, or leaves, keeps no connection', async (t) => {
   const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
   const silent = await rawClient(t, listener.port)
   t.equal(await silent.ended(), '')
@@ -74,7 +82,7 @@ t.test('who says nothing, or leaves, keeps no connection', async (t) => {
   await until(() => listener.connections === 0)
 })
 
-t.test('nor does it keep the listener from closing', async (t) => {
+test('nor does it keep the listener from closing', async (t) => {
   const listener = await start()
   const silent = await rawClient(t, listener.port)
   const shaking = await rawClient(t, listener.port)

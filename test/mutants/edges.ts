@@ -4,16 +4,22 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 
 export const edgeMutants: readonly Mutant[] = [
-  one('backend/connections.ts', 'this.#sweeping = undefined', ''),
   one(
+    'backend/agents.ts',
+    'socket.once(connected, clear)',
+    "socket.once('connect', clear)",
     'backend/connections.ts',
-    "socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer))",
-    "socket.once('connect', () => clearTimeout(timer))",
   ),
   one(
+    'backend/agents.ts',
+    'if (!isSilent || socket.readableLength > 0) socket.destroy()',
+    'if (!isSilent && socket.readableLength > 0) socket.destroy()',
+  ),
+  one('backend/connections.ts', 'this.#sweeping = undefined', ''),
+  one(
     'backend/forward.ts',
-    'return await send(attempt, { line, agent: fresh })',
-    'return await send(attempt, { line, agent: reusing })',
+    'return await send(attempt, { line, agent: connections.fresh })',
+    'return await send(attempt, { line, agent: connections.reusing })',
     'backend/connections.ts',
   ),
   one('backend/generated.ts', 'if (audioBytes > 0) this.#audioEvents++', ''),
@@ -98,6 +104,11 @@ export const edgeMutants: readonly Mutant[] = [
     'listeners/server.ts',
   ),
   one('listeners/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
+  one(
+    'http/slow-reader.ts',
+    "res.prependOnceListener('finish', () => res.setTimeout(0))",
+    "res.once('finish', () => res.setTimeout(0))",
+  ),
   one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
   one('sharing/fair-turns.ts', 'if (waiting.length > 0) setImmediate(giveTurn)', ''),
   one(

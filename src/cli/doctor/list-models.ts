@@ -3,7 +3,7 @@
 
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
-import { Connections } from '../../backend/connections.ts'
+import { openConnections } from '../../backend/connections.ts'
 import { ownHeaders } from '../../backend/request-headers.ts'
 import type { Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
@@ -40,7 +40,7 @@ export async function listModels(target: Target, asking: Asking): Promise<Outcom
 function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
-  const { fresh: agent } = new Connections({ url, ca: target.ca, connectMs })
+  const { fresh: agent } = openConnections({ url, ca: target.ca, connectMs })
   const headers = { ...ownHeaders(target, url), accept: 'application/json', connection: 'close' }
   return new Promise((resolve, reject) => {
     const req = request(url, { agent, headers, signal, auth: null })

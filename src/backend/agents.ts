@@ -1,0 +1,108 @@
+// Node's own agents for one target: the way without `connection-list`. They keep the promises of connections.ts: connecting
+// has a time limit, TLS included, and an idle connection that said anything is not used again. Where a request takes such a
+// one, it is destroyed; the request fails as on a connection that the backend had closed, and is tried on a fresh one.
+
+import { Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { Socket, isIP } from 'node:net'
+
+export interface ConnectOptions {
+  readonly url: URL
+  /** PEM. */
+  readonly ca: string | undefined
+  readonly connectMs: number
+}
+
+/** The connections to one target. */
+export interface Connections {
+  /** Takes an idle connection where there is one. */
+  readonly reusing: HttpAgent
+  /** Always connects anew: for the second try after an idle connection turned out to be dead. */
+  readonly fresh: HttpAgent
+  /** How many are. */
+  readonly idle: number
+  /** Closes what is idle. What is in use closes when it is idle for a minute. */
+  close(): void
+}
+
+/** Most servers close after 5 s, hosted ones after minutes. */
+export const idleMs = 60_000
+
+export function agentsFor(options: ConnectOptions): Connections {
+  const agent = agentOf(options)
+  const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? [])
+  const close = () => {
+    for (const socket of idle()) socket.destroy()
+  }
+  return {
+    reusing: agent,
+    /** An agent cannot be asked to pass over what is idle: where one was dead, all go. */
+    get fresh() {
+      close()
+      return agent
+    },
+    get idle() {
+      return idle().length
+    },
+    close,
+  }
+}
+
+function agentOf({ url, ca, connectMs }: ConnectOptions): HttpAgent {
+  const shared = {
+    keepAlive: true,
+    keepAliveMsecs: 30_000,
+    maxFreeSockets: Infinity,
+    timeout: idleMs,
+  }
+  if (url.protocol !== 'https:') return bounded(new HttpAgent(shared), connectMs, 'connect')
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const servername = isIP(host) ? '' : host
+  const tls = { ...shared, ...(ca && { ca }), servername, ALPNProtocols: ['http/1.1'] }
+  return bounded(new HttpsAgent(tls), connectMs, 'secureConnect')
+}
+
+/**
+ * Bounds connecting, and marks what an idle connection had read, by the methods that Node has for those who extend an
+ * agent. Newer releases of Node 24 close an idle connection that says anything; the first ones do not.
+ */
+function bounded(
+  agent: HttpAgent,
+  connectMs: number,
+  connected: 'connect' | 'secureConnect',
+): HttpAgent {
+  const { createConnection, keepSocketAlive, reuseSocket } = agent
+  const bytesRead = new WeakMap<object, number>()
+  agent.createConnection = (...args) => {
+    const socket = createConnection.apply(agent, args)
+    if (!(socket instanceof Socket)) return socket
+    socket.once('close', boundConnecting(socket, connectMs, connected))
+    // While in use http listens too; an idle one's failure is nobody's.
+    return socket.on('error', () => {})
+  }
+  agent.keepSocketAlive = (socket) => {
+    if (socket instanceof Socket) bytesRead.set(socket, socket.bytesRead)
+    return keepSocketAlive.call(agent, socket)
+  }
+  agent.reuseSocket = (socket, req) => {
+    reuseSocket.call(agent, socket, req)
+    const isSilent = socket instanceof Socket && socket.bytesRead === bytesRead.get(socket)
+    if (!isSilent || socket.readableLength > 0) socket.destroy()
+  }
+  return agent
+}
+
+/** Answers what has to be called when the socket closes. */
+export function boundConnecting(
+  socket: Socket,
+  connectMs: number,
+  connected: 'connect' | 'secureConnect',
+): () => void {
+  const timer = setTimeout(() => {
+    const error = new Error('connect time-out')
+    socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
+  }, connectMs)
+  const clear = () => clearTimeout(timer)
+  socket.once(connected, clear)
+  return clear
+}

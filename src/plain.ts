@@ -1,0 +1,36 @@
+// Everything that the gateway does past a library has a name here, and TOLLGATE_PLAIN in the environment switches it off:
+// the library then does it in its own way. An operator uses that to find the cause of a fault, or with a Node that is newer
+// than the tested one. The table in ARCHITECTURE.md says what each is for.
+
+export const reaches = [
+  'connection-list',
+  'event-frames',
+  'first-byte',
+  'freed-buffers',
+  'freed-reads',
+  'receive-buffer',
+  'redis-writes',
+  'token-tables',
+  'write-queue',
+] as const
+
+export type Reach = (typeof reaches)[number]
+
+/** Those that are switched off. Read once: nothing changes its way while it runs. */
+export const plain: Set<Reach> = new Set(namesIn(process.env['TOLLGATE_PLAIN']).filter(isReach))
+
+/** What TOLLGATE_PLAIN names and is not there; undefined where all is well. */
+export function plainProblem(text: string | undefined): string | undefined {
+  const unknown = namesIn(text).filter((name) => !isReach(name))
+  if (unknown.length === 0) return undefined
+  return `TOLLGATE_PLAIN: there is no ${unknown.join(', ')}. There are ${reaches.join(', ')}, and all.`
+}
+
+function namesIn(text = ''): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  return names.includes('all') ? reaches : names.filter((name) => name !== '')
+}
+
+function isReach(name: string): name is Reach {
+  return reaches.some((reach) => reach === name)
+}
