@@ -3,7 +3,7 @@
 
 export type ErrorSource = 'client' | 'gateway' | 'backend'
 
-interface Row {
+interface ErrorRow {
   readonly status: number
   readonly type: string
   /** May the same request succeed later? `false` sends `X-Should-Retry: false` where an SDK would retry by status. */
@@ -14,7 +14,7 @@ interface Row {
 /** A row's type, and whether the same request may succeed later. */
 const rows =
   (type: string, retry = false) =>
-  (status: number, message: string): Row => ({ status, type, retry, message })
+  (status: number, message: string): ErrorRow => ({ status, type, retry, message })
 
 const invalid = rows('invalid_request_error')
 const stranger = rows('authentication_error')
@@ -117,7 +117,7 @@ export const errorTable = {
     retry: false,
   },
   message_cancelled: cancelled(409, 'The message was cancelled.'),
-} satisfies Record<string, Row>
+} satisfies Record<string, ErrorRow>
 
 export type ErrorCode = keyof typeof errorTable
 

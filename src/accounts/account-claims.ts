@@ -12,7 +12,7 @@ export const claimFields = {
 
 export type Claimed = keyof typeof claimFields
 
-export interface Wanted {
+export interface WantedName {
   readonly what: Claimed
   readonly text: string
   /** Of the account that wants it. */
@@ -22,7 +22,7 @@ export interface Wanted {
 }
 
 /** A claim whose row is being written. */
-export interface Claim {
+export interface NameClaim {
   /** The row is there, or never will be. */
   settle(): Promise<void>
 }
@@ -32,7 +32,7 @@ const makingMs = 10_000
 const maxRounds = 4
 
 /** Undefined where another account has it. */
-export async function claim(redis: Redis, wanted: Wanted): Promise<Claim | undefined> {
+export async function claim(redis: Redis, wanted: WantedName): Promise<NameClaim | undefined> {
   const { what, text, id, isHeldBy } = wanted
   const field = claimFields[what](text)
   for (let round = 0; round < maxRounds; round++) {

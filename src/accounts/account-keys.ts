@@ -85,13 +85,13 @@ export function newKeySeed(ref: string): KeySeed {
   return { id: newId('key'), text: newKey(ref), createdAt: Math.floor(Date.now() / 1000) }
 }
 
-interface Place {
+interface KeyBookParts {
   readonly redis: Redis
   readonly ref: string
   readonly pepper: string
 }
 
-async function create(place: Place, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
+async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
   const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
   const row = {
     id: seed.id,
@@ -110,13 +110,13 @@ async function create(place: Place, fields: KeyFields, seed: KeySeed): Promise<N
   return { ...(await store(place, seed, row)), key: seed.text }
 }
 
-type Row = Readonly<Record<string, string>>
+type KeyRow = Readonly<Record<string, string>>
 
 /** The id's way to its account first: an id that leads to no key is harmless, a key that no id leads to could not be revoked. */
 async function store(
-  { redis, ref, pepper }: Place,
+  { redis, ref, pepper }: KeyBookParts,
   { id, text }: KeySeed,
-  row: Row,
+  row: KeyRow,
 ): Promise<ApiKey> {
   if (!(await redis.hexists(keys.account(ref), 'id'))) throw new GatewayError('account_not_found')
   const hmac = hmacKey(text, pepper)
@@ -242,7 +242,7 @@ async function read(
   return rows.map((row) => shape(row, accountId ?? '', nowS))
 }
 
-function shape(row: Row, accountId: string, nowS: number): ApiKey {
+function shape(row: KeyRow, accountId: string, nowS: number): ApiKey {
   return {
     id: row.id ?? '',
     object: 'api_key',
@@ -260,12 +260,12 @@ function shape(row: Row, accountId: string, nowS: number): ApiKey {
   }
 }
 
-function statusOf(row: Row, nowS: number): ApiKey['status'] {
+function statusOf(row: KeyRow, nowS: number): ApiKey['status'] {
   if (Number(row.revoked_at ?? Infinity) <= nowS) return 'revoked'
   return Number(row.expires_at ?? Infinity) <= nowS ? 'expired' : 'active'
 }
 
-function limitsOf({ rpm, tpm, concurrency }: Row): KeyLimits {
+function limitsOf({ rpm, tpm, concurrency }: KeyRow): KeyLimits {
   return {
     ...(rpm ? { requests_per_minute: Number(rpm) } : {}),
     ...(tpm ? { tokens_per_minute: Number(tpm) } : {}),

@@ -11,7 +11,7 @@ import { newId } from '../ids.ts'
 import { readMembers } from '../redis/members.ts'
 import { keys } from '../redis/redis.ts'
 import { claim, claimedBy } from './account-claims.ts'
-import type { Claim, Claimed } from './account-claims.ts'
+import type { NameClaim, Claimed } from './account-claims.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
 import { newRef } from './api-key.ts'
@@ -170,7 +170,7 @@ interface Names {
 /** One account has a name, and one an external id: a script that tops up by it must not meet another customer. */
 async function withNames(redis: Redis, names: Names, write: () => Promise<void>): Promise<void> {
   const { id, name, externalId } = names
-  const claims: Claim[] = []
+  const claims: NameClaim[] = []
   const take = async (what: Claimed, text: string) => {
     const isHeldBy = async (other: string) => (await find(redis, other))?.account[what] === text
     const claimed = await claim(redis, { what, text, id, isHeldBy })

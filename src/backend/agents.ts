@@ -6,7 +6,7 @@ import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Socket, isIP } from 'node:net'
 
-export interface ConnectOptions {
+export interface DialOptions {
   readonly url: URL
   /** PEM. */
   readonly ca: string | undefined
@@ -28,7 +28,7 @@ export interface Connections {
 /** Most servers close after 5 s, hosted ones after minutes. */
 export const idleMs = 60_000
 
-export function agentsFor(options: ConnectOptions): Connections {
+export function agentsFor(options: DialOptions): Connections {
   const agent = agentOf(options)
   const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? [])
   const close = () => {
@@ -48,7 +48,7 @@ export function agentsFor(options: ConnectOptions): Connections {
   }
 }
 
-function agentOf({ url, ca, connectMs }: ConnectOptions): HttpAgent {
+function agentOf({ url, ca, connectMs }: DialOptions): HttpAgent {
   const shared = {
     keepAlive: true,
     keepAliveMsecs: 30_000,

@@ -31,7 +31,7 @@ interface Choice {
 }
 
 /** What a bracket holds. */
-type Scope =
+type BracketScope =
   /** Nothing that counts. */
   | 'other'
   | 'top'
@@ -124,9 +124,9 @@ class Reading {
   readonly #tokens: JsonTokens
   readonly #found: (text: string) => void
   /** Of the brackets that are open, innermost last; and whether each is a list. */
-  readonly #scopes: Scope[] = []
+  readonly #scopes: BracketScope[] = []
   readonly #lists: boolean[] = []
-  #scope: Scope = 'other'
+  #scope: BracketScope = 'other'
   #isList = false
   #key = ''
   #numbers = 0
@@ -174,7 +174,7 @@ class Reading {
     this.#isList = isList
   }
 
-  #scopeBelow(isList: boolean): Scope {
+  #scopeBelow(isList: boolean): BracketScope {
     const key = this.#key
     switch (this.#scope) {
       case 'top':

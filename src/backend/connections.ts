@@ -9,13 +9,13 @@ import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { plain } from '../plain.ts'
 import { agentsFor, boundConnecting, idleMs } from './agents.ts'
-import type { ConnectOptions, Connections } from './agents.ts'
+import type { DialOptions, Connections } from './agents.ts'
 
 export type { Connections } from './agents.ts'
 
 const sweepMs = 5000
 
-export function openConnections(options: ConnectOptions): Connections {
+export function openConnections(options: DialOptions): Connections {
   return plain.has('connection-list') ? agentsFor(options) : new ConnectionList(options)
 }
 
@@ -24,7 +24,7 @@ export function portOf({ port, protocol }: URL): number {
 }
 
 class ConnectionList implements Connections {
-  readonly #options: ConnectOptions
+  readonly #options: DialOptions
   /** Longest idle first. */
   readonly #idle: Kept[] = []
   #sweeping: NodeJS.Timeout | undefined
@@ -32,7 +32,7 @@ class ConnectionList implements Connections {
   readonly reusing: Agent
   readonly fresh: Agent
 
-  constructor(options: ConnectOptions) {
+  constructor(options: DialOptions) {
     this.#options = options
     this.reusing = new Lane(options.url.protocol, (req) => {
       const socket = this.#take()

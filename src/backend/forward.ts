@@ -35,7 +35,7 @@ const { web } = createProxyServer({})
 // The proxy listens on a client's request and answer for what sending.ts and the signal tell already. These never say
 // anything, so they keep no listener: one of each serves all requests.
 
-class Asked extends IncomingMessage {
+class ProxyRequest extends IncomingMessage {
   override method = 'POST'
   override httpVersionMajor = 1
 
@@ -49,7 +49,7 @@ class Asked extends IncomingMessage {
   }
 }
 
-class Unanswered extends ServerResponse {
+class ProxyResponse extends ServerResponse {
   /** Else the proxy listens for the end of each backend's answer. */
   override finished = true
 
@@ -58,7 +58,7 @@ class Unanswered extends ServerResponse {
   }
 }
 
-const unanswered = new Unanswered(new Asked('/'))
+const unanswered = new ProxyResponse(new ProxyRequest('/'))
 
 /** What lives as long as one configured target. */
 interface Line {
@@ -68,7 +68,7 @@ interface Line {
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
   /** By endpoint path. */
-  readonly requests: Map<string, Asked>
+  readonly requests: Map<string, ProxyRequest>
 }
 
 const lines = new WeakMap<Target, Line>()
@@ -98,7 +98,7 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
     target: partsOf(base),
     connections: openConnections({ url: base, ca: target.ca, connectMs }),
     headers: ownHeaders(target, base),
-    requests: new Map<string, Asked>(),
+    requests: new Map<string, ProxyRequest>(),
   }
   lines.set(target, line)
   return line
@@ -132,10 +132,10 @@ function partsOf(base: URL) {
 }
 
 /** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
-function requestTo({ base, requests }: Line, path: string): Asked {
+function requestTo({ base, requests }: Line, path: string): ProxyRequest {
   const known = requests.get(path)
   if (known) return known
-  const request = new Asked(base.pathname.replace(/\/$/, '') + path + base.search)
+  const request = new ProxyRequest(base.pathname.replace(/\/$/, '') + path + base.search)
   requests.set(path, request)
   return request
 }

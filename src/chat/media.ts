@@ -31,33 +31,33 @@ const mostUnlisted = 4096
 /** No name of ours is as long. */
 const longestName = 64
 
-interface Found {
+interface MediaFound {
   readonly unlisted: Unlisted[]
   readonly addresses: RemoteAddress[]
 }
 
-interface Reading extends Found {
+interface MediaReading extends MediaFound {
   readonly scan: JsonScan
   readonly member: Member
 }
 
 /** Of one top-level member. Throws `invalid_parameter`, and `invalid_json` where a key stands twice. */
-export function readMedia(name: string, { scan, member, ...found }: Reading): void {
+export function readMedia(name: string, { scan, member, ...found }: MediaReading): void {
   const value = scan.value(name)
   refuseTwice(name, value, member)
   if (name === 'messages') readMessages(value, found)
   else readLoose(value, { at: name, found })
 }
 
-interface Spot {
+interface MediaSpot {
   readonly at: string
-  readonly found: Found
+  readonly found: MediaFound
 }
 
 /** Keys of a message that hold media; whatever else stands in a message is text to a backend. */
 const messageMedia = new Set(['images', 'image', 'videos', 'video', 'audios', 'image_url'])
 
-function readMessages(messages: unknown, found: Found): void {
+function readMessages(messages: unknown, found: MediaFound): void {
   if (!Array.isArray(messages)) throw invalid('messages', 'must be a list')
   for (let i = 0; i < messages.length; i++) {
     const message: unknown = messages[i]
@@ -77,7 +77,7 @@ function readMessages(messages: unknown, found: Found): void {
 const isOfMessage = (key: string): boolean =>
   key === 'role' || key === 'content' || messageMedia.has(key)
 
-function readContent(content: unknown, { at, found }: Spot): void {
+function readContent(content: unknown, { at, found }: MediaSpot): void {
   if (isObject(content)) return readPart(content, { at, found })
   if (!Array.isArray(content)) return
   for (let i = 0; i < content.length; i++) {
@@ -107,7 +107,7 @@ const isOfPart = (key: string): boolean =>
   plainKeys.has(key) || addressKeys.has(key) || key === 'file_id'
 
 /** Of a message. An unknown key may hold another customer's image by its name at the backend, or a price. */
-function readPart(part: object, { at, found }: Spot): void {
+function readPart(part: object, { at, found }: MediaSpot): void {
   // A list of its entries would be megabytes, where only the first ones are looked at.
   for (const key in part) {
     const value = (part as Readonly<Record<string, unknown>>)[key]
@@ -127,7 +127,7 @@ function readPart(part: object, { at, found }: Spot): void {
 
 const notAType = `must be a word of at most ${longestName} characters`
 
-function addUnlisted(one: Unlisted, { unlisted }: Found): void {
+function addUnlisted(one: Unlisted, { unlisted }: MediaFound): void {
   if (unlisted.length === mostUnlisted) throw unknown(one.param)
   unlisted.push(one)
 }
@@ -146,7 +146,7 @@ function refuseLookalike(
 }
 
 /** An address, a list of them, or an object that is a part in a part. */
-function readAddresses(value: unknown, { at, found }: Spot): void {
+function readAddresses(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value === 'string') return readAddress(value, { at, found })
   if (isObject(value)) return readPart(value, { at, found })
   if (!Array.isArray(value)) return
@@ -154,7 +154,7 @@ function readAddresses(value: unknown, { at, found }: Spot): void {
 }
 
 /** Every text in it is an address. */
-function readAll(value: unknown, { at, found }: Spot): void {
+function readAll(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value === 'string') return readAddress(value, { at, found })
   if (typeof value !== 'object' || value === null) return
   for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
@@ -165,7 +165,7 @@ function readAll(value: unknown, { at, found }: Spot): void {
 const namesAddress = /ur[il]s?$|^(?:input_)?(?:images?|videos?|audios?)$|href$|^src$/i
 
 /** Where keys are the sender's own, as in documents: what is called an address has to be one that may be sent. */
-function readLoose(value: unknown, { at, found }: Spot): void {
+function readLoose(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
@@ -182,7 +182,7 @@ function readLoose(value: unknown, { at, found }: Spot): void {
   }
 }
 
-function readAddress(text: string, { at, found }: Spot): void {
+function readAddress(text: string, { at, found }: MediaSpot): void {
   if (isDataUrl(text)) return
   if (found.addresses.length === mostAddresses) {
     throw invalid(at, `is one of more than ${mostAddresses} addresses`)

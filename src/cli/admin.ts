@@ -64,7 +64,7 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
   }
 }
 
-type Outcome = { readonly value: unknown } | Failure
+type CallOutcome = { readonly value: unknown } | Failure
 
 interface Failure {
   readonly exitCode: number
@@ -88,7 +88,7 @@ function explain(
 
 const defaultTimeoutMs = 30_000
 
-async function attempt(options: AdminOptions, request: Request): Promise<Outcome> {
+async function attempt(options: AdminOptions, request: Request): Promise<CallOutcome> {
   const { url } = options
   try {
     const { status, text } = await send(options, request)
@@ -140,7 +140,7 @@ interface Refusal {
   readonly request_id?: string
 }
 
-function judge(url: URL, status: number, text: string): Outcome {
+function judge(url: URL, status: number, text: string): CallOutcome {
   const value = parse(text)
   if (status >= 200 && status < 300 && value !== undefined) return { value }
   if (!isRefusal(value)) {

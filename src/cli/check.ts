@@ -40,7 +40,7 @@ export async function loadFile({
   }
 }
 
-interface Judged {
+interface CheckResult {
   readonly problems?: readonly Problem[]
   readonly warnings?: readonly Problem[]
 }
@@ -49,7 +49,7 @@ interface Judged {
 export async function tellProblems(
   call: Call,
   file: string,
-  { problems = [], warnings = [] }: Judged,
+  { problems = [], warnings = [] }: CheckResult,
 ): Promise<number> {
   const { formatProblem } = await import('../config/problem.ts')
   const isGood = problems.length === 0

@@ -1,7 +1,7 @@
 // What no single key can tell: clashes of ids, ports and headers, references to nothing. Works on the values as they
 // stand in the file, so that it finds its faults also where another part of the file is wrong.
 
-import type { Finding } from './explain.ts'
+import type { SchemaFinding } from './explain.ts'
 import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import { didYouMean, formatPath, type Path } from './problem.ts'
@@ -10,7 +10,7 @@ import { bytes } from './schema.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 
-export function crossCheck(file: unknown): readonly Finding[] {
+export function crossCheck(file: unknown): readonly SchemaFinding[] {
   const { models, plans, limits, store } = block(file)
   const names = namesOf(models)
   return [
@@ -25,7 +25,7 @@ export function crossCheck(file: unknown): readonly Finding[] {
   ]
 }
 
-function checkPorts({ listen, admin }: Block): readonly Finding[] {
+function checkPorts({ listen, admin }: Block): readonly SchemaFinding[] {
   const open = portOf(listen, defaultPort)
   const own = portOf(block(admin).listen, defaultAdmin.port)
   if (typeof own !== 'number' || own === 0 || open !== own) return []
@@ -41,10 +41,10 @@ function portOf(listen: unknown, preset: number): unknown {
 /** Every id and alias with the place that took it first. */
 function namesOf(models: unknown): {
   readonly taken: ReadonlyMap<string, Path>
-  readonly clashes: readonly Finding[]
+  readonly clashes: readonly SchemaFinding[]
 } {
   const taken = new Map<string, Path>(Object.keys(block(models)).map((id) => [id, ['models', id]]))
-  const clashes: Finding[] = []
+  const clashes: SchemaFinding[] = []
   for (const [id, model] of Object.entries(block(models))) {
     for (const [i, alias] of list(block(model).aliases).entries()) {
       const path = ['models', id, 'aliases', i]
@@ -56,7 +56,7 @@ function namesOf(models: unknown): {
   return { taken, clashes }
 }
 
-function checkModel(model: unknown, path: Path): readonly Finding[] {
+function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
   const {
     targets,
     context_window: window = defaultContextWindow,
@@ -75,10 +75,10 @@ const literalKey = 'is taken as it stands: ${…} is replaced in values only; wr
 /** What OpenAI's API has behind its base URL. */
 const operation = /\/(chat\/completions|completions|embeddings|rerank|models)\/?$/
 
-function checkTarget(target: unknown, path: Path): readonly Finding[] {
+function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
   if (!isBlock(target)) return []
   const { url, demo, key, key_header: keyHeader } = target
-  const found: Finding[] = []
+  const found: SchemaFinding[] = []
   if (url === undefined && demo === undefined) {
     const message = "is missing; write the backend's URL, or demo: true"
     found.push({ ...fault([...path, 'url'], message), or: 'demo' })
@@ -99,7 +99,7 @@ function checkTarget(target: unknown, path: Path): readonly Finding[] {
   return [...found, ...checkHeaders(target.headers, [...path, 'headers'], owned)]
 }
 
-function checkHeaders(headers: unknown, path: Path, owned: string | undefined): readonly Finding[] {
+function checkHeaders(headers: unknown, path: Path, owned: string | undefined): readonly SchemaFinding[] {
   const seen = new Set<string>()
   return Object.keys(block(headers)).flatMap((name) => {
     const plain = name.toLowerCase()
@@ -110,7 +110,7 @@ function checkHeaders(headers: unknown, path: Path, owned: string | undefined): 
   })
 }
 
-function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonly Finding[] {
+function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonly SchemaFinding[] {
   return list(block(plan).models).flatMap((name, i) => {
     if (typeof name !== 'string' || name === '*' || names.includes(name)) return []
     const help = didYouMean(name, names) || `; write "*" or one of ${names.join(', ')}`
@@ -118,7 +118,7 @@ function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonl
   })
 }
 
-function checkLimits(limits: Block): readonly Finding[] {
+function checkLimits(limits: Block): readonly SchemaFinding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
   const all = size('bodies') ?? Infinity
@@ -139,7 +139,7 @@ function checkLimits(limits: Block): readonly Finding[] {
   )
 }
 
-function checkStore(store: unknown): readonly Finding[] {
+function checkStore(store: unknown): readonly SchemaFinding[] {
   if (!isBlock(store)) return []
   const { disk, s3 } = store
   if (disk !== undefined && s3 !== undefined) {
@@ -151,7 +151,7 @@ function checkStore(store: unknown): readonly Finding[] {
   return checkCredentials(block(s3))
 }
 
-function checkCredentials(s3: Block): readonly Finding[] {
+function checkCredentials(s3: Block): readonly SchemaFinding[] {
   const given = (name: string) => s3[name] !== undefined && s3[name] !== ''
   const pair = ['access_key_id', 'secret_access_key'] as const
   const [lacking, ...rest] = pair.filter((name) => !given(name))
@@ -160,11 +160,11 @@ function checkCredentials(s3: Block): readonly Finding[] {
   return [fault(['store', 's3', lacking], `is missing; write it, or remove ${other}`)]
 }
 
-function fault(path: Path, message: string): Finding {
+function fault(path: Path, message: string): SchemaFinding {
   return { path, message, atKey: false }
 }
 
-function keyFault(path: Path, message: string): Finding {
+function keyFault(path: Path, message: string): SchemaFinding {
   return { path, message, atKey: true }
 }
 

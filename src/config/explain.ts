@@ -4,7 +4,7 @@
 import { didYouMean, suggest, type Path } from './problem.ts'
 import { kinds, type z } from './schema.ts'
 
-export interface Finding {
+export interface SchemaFinding {
   readonly path: Path
   readonly message: string
   /** The key is at fault, not its value. */
@@ -49,8 +49,8 @@ export function explain(hidden: (value: unknown) => boolean): z.core.$ZodErrorMa
 }
 
 /** One finding a fault. A union's is that of the alternative that the value looks like. */
-export function findings(issues: readonly Issue[], prefix: Path = []): readonly Finding[] {
-  return issues.flatMap((issue): readonly Finding[] => {
+export function findings(issues: readonly Issue[], prefix: Path = []): readonly SchemaFinding[] {
+  return issues.flatMap((issue): readonly SchemaFinding[] => {
     const path = [...prefix, ...issue.path.map((step) => (typeof step === 'symbol' ? '' : step))]
     if (issue.code === 'unrecognized_keys') {
       const message = 'unknown key'

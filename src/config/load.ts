@@ -6,7 +6,7 @@ import { block, crossCheck } from './check.ts'
 import type { Config } from './config.ts'
 import { derive } from './derive.ts'
 import { effectiveOf } from './effective.ts'
-import { explain, findings, show, type Finding } from './explain.ts'
+import { explain, findings, show, type SchemaFinding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
 import { suggest, type Path, type Problem } from './problem.ts'
@@ -16,7 +16,7 @@ import { z } from './schema.ts'
 import { fit } from './shape.ts'
 import { substitute } from './substitute.ts'
 import { warningsOf } from './warnings.ts'
-import { parseTree, placeAt, treeAt, type Found, type Tree } from './tree.ts'
+import { parseTree, placeAt, treeAt, type TreeProblem, type Tree } from './tree.ts'
 
 export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
@@ -77,7 +77,7 @@ async function faultsOf(
   schema: ReturnType<typeof gatewayKeys>,
   value: unknown,
   tree: Tree,
-): Promise<readonly Finding[]> {
+): Promise<readonly SchemaFinding[]> {
   const hidden = replacedValues(tree)
   const error = explain((input) => typeof input !== 'object' && hidden.has(String(input)))
   try {
@@ -106,11 +106,11 @@ async function ownPlugins(
   }: { readonly folder: string; readonly loadPlugin: LoadOptions['loadPlugin'] },
 ): Promise<{
   readonly loaded: ReadonlyMap<string, PluginKeys>
-  readonly findings: readonly Finding[]
+  readonly findings: readonly SchemaFinding[]
 }> {
   const block = treeAt(tree, ['plugins'])
   const loaded = new Map<string, PluginKeys>()
-  const findings: Finding[] = []
+  const findings: SchemaFinding[] = []
   const names = new Set(builtIn.map(({ name }) => name))
   for (const { key } of block?.kind === 'map' ? block.entries : []) {
     if (!/^(\.{1,2})?\//.test(key)) continue
@@ -145,7 +145,7 @@ class Report {
     this.#tree = tree
   }
 
-  add(found: readonly Found[]): void {
+  add(found: readonly TreeProblem[]): void {
     for (const { line, column, path, message } of found) {
       const key = JSON.stringify(path.length > 0 ? path : [line, column, message])
       if (!this.#problems.has(key)) {
@@ -154,7 +154,7 @@ class Report {
     }
   }
 
-  addFindings(found: readonly Finding[]): void {
+  addFindings(found: readonly SchemaFinding[]): void {
     for (const { path, message, atKey, or } of found) {
       const there = treeAt(this.#tree, path) !== undefined
       if (!there && this.#isExplained(path, or)) continue

@@ -3,7 +3,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { Finding } from './explain.ts'
+import type { SchemaFinding } from './explain.ts'
 import type { Path } from './problem.ts'
 import { whyUnreadable } from './read-text.ts'
 import type { FileAt } from './shape.ts'
@@ -11,12 +11,12 @@ import type { FileAt } from './shape.ts'
 export interface Pems {
   /** By absolute path. */
   readonly texts: ReadonlyMap<string, string>
-  readonly findings: readonly Finding[]
+  readonly findings: readonly SchemaFinding[]
 }
 
 export async function readPems(files: readonly FileAt[]): Promise<Pems> {
   const texts = new Map<string, string>()
-  const findings: Finding[] = []
+  const findings: SchemaFinding[] = []
   for (const at of files) {
     const { text, fault } = await readPem(at)
     if (fault !== undefined) findings.push({ path: at.path, message: fault, atKey: false })
@@ -47,7 +47,7 @@ async function readPem(at: FileAt): Promise<{ readonly text: string; readonly fa
 function checkPairs(
   files: readonly FileAt[],
   texts: ReadonlyMap<string, string>,
-): readonly Finding[] {
+): readonly SchemaFinding[] {
   return files.flatMap(({ path, kind, file }) => {
     const key = kind === 'private key file' ? texts.get(file) : undefined
     const beside = files.find(

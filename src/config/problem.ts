@@ -2,13 +2,13 @@
 
 export type Path = readonly (string | number)[]
 
-export interface Place {
+export interface Position {
   /** From 1. */
   readonly line: number
   readonly column: number
 }
 
-export interface Problem extends Place {
+export interface Problem extends Position {
   readonly file: string
   readonly path: Path
   /** What is wrong and what would be right. Never shows a secret. */

@@ -60,7 +60,7 @@ function flatAnyOf(options: readonly unknown[]): readonly unknown[] {
   return own.length < flat.length ? [...own, fromEnvironment] : own
 }
 
-interface Row {
+interface ReferenceRow {
   readonly path: string
   readonly type: string
   readonly preset: string
@@ -93,16 +93,16 @@ export function reference(plugins: readonly PluginKeys[]): string {
   return introduction + sections.join('\n')
 }
 
-function table(rows: readonly Row[]): string {
+function table(rows: readonly ReferenceRow[]): string {
   const lines = rows.map(({ path, type, preset, sentence }) =>
     ['', `\`${path}\``, type, preset, sentence, ''].join(' | ').trim(),
   )
   return ['| key | type | default | |', '| --- | --- | --- | --- |', ...lines].join('\n')
 }
 
-function rowsOf(path: string, schema: Schema): readonly Row[] {
+function rowsOf(path: string, schema: Schema): readonly ReferenceRow[] {
   const row = { path, type: typeOf(schema), preset: presetOf(schema), sentence: sentenceOf(schema) }
-  const inner = optionsOf(schema).flatMap(({ core }): readonly Row[] => {
+  const inner = optionsOf(schema).flatMap(({ core }): readonly ReferenceRow[] => {
     const element = elementOf(core)
     if (element) return rowsOf(`${path}[]`, element).slice(1)
     const value = valueOf(core)

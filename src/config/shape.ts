@@ -3,10 +3,10 @@
 
 import { didYouMean, type Path } from './problem.ts'
 import { kinds, type Kind, type Schema, type z } from './schema.ts'
-import type { Found, MapTree, ScalarTree, Tree } from './tree.ts'
+import type { TreeProblem, MapTree, ScalarTree, Tree } from './tree.ts'
 
 /** One thing that a schema accepts, with unions, defaults and the like taken off. */
-interface Option {
+interface SchemaOption {
   readonly core: z.core.$ZodTypes
   readonly kind: Kind['kind'] | undefined
   readonly later: readonly string[]
@@ -22,14 +22,14 @@ export interface FileAt {
 export interface Fitted {
   /** Ready for the schema's `safeParse`: unknown and empty keys left out, texts turned where the schema wants numbers. */
   readonly value: unknown
-  readonly problems: readonly Found[]
+  readonly problems: readonly TreeProblem[]
   readonly files: readonly FileAt[]
   /** Paths (as JSON) of values that must not be shown. */
   readonly secrets: ReadonlySet<string>
 }
 
 /** What a value of `schema` may be, each alternative with its kind. */
-export function optionsOf(schema: Schema, outer: Partial<Kind> = {}): readonly Option[] {
+export function optionsOf(schema: Schema, outer: Partial<Kind> = {}): readonly SchemaOption[] {
   const core = schema as z.core.$ZodTypes
   const meta = { ...outer, ...kinds.get(schema) }
   const def = core._zod.def
@@ -61,7 +61,7 @@ export function defaultOf(schema: Schema): unknown {
 }
 
 export function fit(schema: Schema, tree: Tree, absolute: (path: string) => string): Fitted {
-  const problems: Found[] = []
+  const problems: TreeProblem[] = []
   const files: FileAt[] = []
   const secrets = new Set<string>()
   const visit = (at: Schema | undefined, node: Tree, path: Path): unknown => {
@@ -91,16 +91,16 @@ export function fit(schema: Schema, tree: Tree, absolute: (path: string) => stri
   return { value: visit(schema, tree, []), problems, files, secrets }
 }
 
-type Entry = readonly [key: string, schema: Schema | undefined, value: Tree]
+type KnownEntry = readonly [key: string, schema: Schema | undefined, value: Tree]
 
 function knownEntries(
-  options: readonly Option[],
+  options: readonly SchemaOption[],
   node: MapTree,
-  { path, problems }: { readonly path: Path; readonly problems: Found[] },
-): readonly Entry[] {
+  { path, problems }: { readonly path: Path; readonly problems: TreeProblem[] },
+): readonly KnownEntry[] {
   const block = options.find(({ core }) => ['object', 'record'].includes(core._zod.def.type))
   const known = block ? Object.keys(shapeOf(block.core)) : []
-  const entries: Entry[] = []
+  const entries: KnownEntry[] = []
   for (const { key, at, value } of node.entries) {
     const child = block && childSchema(block.core, key)
     if (block && !child) {
@@ -124,9 +124,9 @@ function knownEntries(
 }
 
 /** Defaults that this walk has to see too: paths, and blocks that may hold some. */
-function absentEntries(options: readonly Option[], node: MapTree): readonly Entry[] {
+function absentEntries(options: readonly SchemaOption[], node: MapTree): readonly KnownEntry[] {
   const shape = options.map(({ core }) => Object.entries(shapeOf(core))).flat()
-  return shape.flatMap(([key, schema]): readonly Entry[] => {
+  return shape.flatMap(([key, schema]): readonly KnownEntry[] => {
     if (node.entries.some((entry) => entry.key === key)) return []
     const preset = defaultOf(schema)
     const inner = optionsOf(schema)
@@ -165,7 +165,7 @@ export function valueOf(core: z.core.$ZodTypes): Schema | undefined {
 }
 
 /** Text from the environment is a number or a boolean where the schema takes that and no text. */
-function fromText(options: readonly Option[], { value, replaced }: ScalarTree): unknown {
+function fromText(options: readonly SchemaOption[], { value, replaced }: ScalarTree): unknown {
   const takes = (type: string) => options.some(({ core }) => typeName(core) === type)
   if (!replaced || typeof value !== 'string' || takes('string')) return value
   const text = value.trim()

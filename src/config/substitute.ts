@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
 import { readText } from './read-text.ts'
 import type { ReadText } from './read-text.ts'
-import type { Found, Tree } from './tree.ts'
+import type { TreeProblem, Tree } from './tree.ts'
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -16,8 +16,8 @@ export interface Surroundings {
 export async function substitute(
   tree: Tree,
   around: Surroundings,
-): Promise<{ readonly tree: Tree; readonly problems: readonly Found[] }> {
-  const problems: Found[] = []
+): Promise<{ readonly tree: Tree; readonly problems: readonly TreeProblem[] }> {
+  const problems: TreeProblem[] = []
   const visit = async (node: Tree, path: Path): Promise<Tree> => {
     if (node.kind === 'list') {
       const items = await Promise.all(node.items.map((item, i) => visit(item, [...path, i])))

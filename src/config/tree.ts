@@ -12,23 +12,23 @@ import {
   type Document,
   type YAMLMap,
 } from 'yaml'
-import type { Path, Place, Problem } from './problem.ts'
+import type { Path, Position, Problem } from './problem.ts'
 
 export interface MapTree {
   readonly kind: 'map'
-  readonly at: Place
-  readonly entries: readonly { readonly key: string; readonly at: Place; readonly value: Tree }[]
+  readonly at: Position
+  readonly entries: readonly { readonly key: string; readonly at: Position; readonly value: Tree }[]
 }
 
 export interface ListTree {
   readonly kind: 'list'
-  readonly at: Place
+  readonly at: Position
   readonly items: readonly Tree[]
 }
 
 export interface ScalarTree {
   readonly kind: 'scalar'
-  readonly at: Place
+  readonly at: Position
   readonly value: string | number | boolean | null
   /** As it stands in the file. */
   readonly source: string
@@ -38,7 +38,7 @@ export interface ScalarTree {
 
 export type Tree = MapTree | ListTree | ScalarTree
 
-export type Found = Omit<Problem, 'file'>
+export type TreeProblem = Omit<Problem, 'file'>
 
 /** Far above any real file, far below what an alias bomb makes. */
 const maxNodes = 100_000
@@ -46,10 +46,10 @@ const maxDepth = 64
 
 export function parseTree(text: string): {
   readonly tree: Tree
-  readonly problems: readonly Found[]
+  readonly problems: readonly TreeProblem[]
 } {
   const lines = new LineCounter()
-  const start: Place = { line: 1, column: 1 }
+  const start: Position = { line: 1, column: 1 }
   const empty: Tree = { kind: 'map', at: start, entries: [] }
   let doc: Document.Parsed
   try {
@@ -75,7 +75,7 @@ export function parseTree(text: string): {
   }))
   if (faults.length > 0) return { tree: empty, problems: faults }
   if (doc.contents === null) return { tree: empty, problems: [] }
-  const reader = new Reader(lines)
+  const reader = new TreeReader(lines)
   const tree = reader.read(doc.contents, [], 0)
   return { tree, problems: reader.problems }
 }
@@ -85,7 +85,7 @@ export function printYaml(value: unknown): string {
 }
 
 /** The place of the value at `path`, or of the deepest thing around it that exists. `key`: of its key, where it has one. */
-export function placeAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Place {
+export function placeAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Position {
   let node = tree
   let place = node.at
   for (const [depth, step] of path.entries()) {
@@ -105,14 +105,14 @@ export function treeAt(tree: Tree, path: Path): Tree | undefined {
   return node
 }
 
-function childOf(tree: Tree, step: string | number): { at: Place; value: Tree } | undefined {
+function childOf(tree: Tree, step: string | number): { at: Position; value: Tree } | undefined {
   if (tree.kind === 'map') return tree.entries.find((entry) => entry.key === String(step))
   const item = tree.kind === 'list' ? tree.items[Number(step)] : undefined
   return item && { at: item.at, value: item }
 }
 
-class Reader {
-  readonly problems: Found[] = []
+class TreeReader {
+  readonly problems: TreeProblem[] = []
   readonly #lines: LineCounter
   readonly #anchors = new Map<string, Tree | undefined>()
   #nodes = 0
@@ -140,7 +140,7 @@ class Reader {
 
   readonly #sizes = new Map<Tree, number>()
 
-  #alias(name: string, at: Place, path: Path): Tree {
+  #alias(name: string, at: Position, path: Path): Tree {
     const tree = this.#anchors.get(name)
     if (!tree) return this.#refuse(at, path, `*${name} refers to nothing before it, or to itself`)
     this.#nodes += this.#sizes.get(tree) ?? 1
@@ -151,7 +151,7 @@ class Reader {
     return { kind: 'scalar', at, value: null, source: '' }
   }
 
-  #plain(node: unknown, at: Place, { path, depth }: { path: Path; depth: number }): Tree {
+  #plain(node: unknown, at: Position, { path, depth }: { path: Path; depth: number }): Tree {
     if (isMap(node)) return this.#map(node, at, { path, depth })
     if (isSeq(node)) {
       const items = node.items.map((item, i) => this.read(item, [...path, i], depth + 1))
@@ -162,8 +162,8 @@ class Reader {
     return { kind: 'scalar', at, value: isPlainScalar(value) ? value : source, source }
   }
 
-  #map(node: YAMLMap, at: Place, { path, depth }: { path: Path; depth: number }): Tree {
-    const entries: { key: string; at: Place; value: Tree }[] = []
+  #map(node: YAMLMap, at: Position, { path, depth }: { path: Path; depth: number }): Tree {
+    const entries: { key: string; at: Position; value: Tree }[] = []
     for (const pair of node.items) {
       const keyAt = placeOf(this.#lines, rangeStart(pair.key) ?? rangeStart(node))
       const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined
@@ -184,7 +184,7 @@ class Reader {
     return { kind: 'map', at, entries }
   }
 
-  #refuse(at: Place, path: Path, message: string): Tree {
+  #refuse(at: Position, path: Path, message: string): Tree {
     this.problems.push({ ...at, path, message })
     return { kind: 'scalar', at, value: null, source: '' }
   }
@@ -209,7 +209,7 @@ function rangeStart(node: unknown): number | undefined {
   return Array.isArray(range) && typeof range[0] === 'number' ? range[0] : undefined
 }
 
-function placeOf(lines: LineCounter, offset: number | undefined): Place {
+function placeOf(lines: LineCounter, offset: number | undefined): Position {
   const { line, col } = lines.linePos(offset ?? 0)
   return { line: Math.max(1, line), column: Math.max(1, col) }
 }

@@ -40,7 +40,7 @@ export async function startDemo(): Promise<Demo> {
   }
 }
 
-interface Asked {
+interface DemoRequest {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
 }
@@ -65,7 +65,7 @@ async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> 
   return body['stream'] === true ? talk.stream(res) : json(res, 200, talk.whole())
 }
 
-function embeddings(res: ServerResponse, { body }: Asked): void {
+function embeddings(res: ServerResponse, { body }: DemoRequest): void {
   const { input } = body
   const isList = Array.isArray(input) && typeof input[0] !== 'number'
   const inputs: readonly unknown[] = isList ? input : [input]
@@ -85,14 +85,14 @@ function embeddings(res: ServerResponse, { body }: Asked): void {
 
 /** One generation: its words are known from the start, and only said slowly. */
 class Talk {
-  readonly #body: Asked['body']
+  readonly #body: DemoRequest['body']
   readonly #isChat: boolean
   readonly #words: readonly string[]
   readonly #choices: number
   readonly #finish: 'stop' | 'length'
   readonly #head: object
 
-  constructor({ path, body }: Asked) {
+  constructor({ path, body }: DemoRequest) {
     this.#body = body
     this.#isChat = path === '/v1/chat/completions'
     const all = pieces(demoAnswer(this.#isChat ? body['messages'] : body['prompt']))
@@ -151,7 +151,7 @@ class Talk {
   }
 }
 
-function includesUsage(body: Asked['body']): boolean {
+function includesUsage(body: DemoRequest['body']): boolean {
   const options = body['stream_options']
   return typeof options === 'object' && options !== null && 'include_usage' in options
     ? options.include_usage === true
@@ -162,7 +162,7 @@ function count(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 ? value : undefined
 }
 
-async function readBody(req: IncomingMessage): Promise<Asked['body'] | undefined> {
+async function readBody(req: IncomingMessage): Promise<DemoRequest['body'] | undefined> {
   const parts: Buffer[] = []
   let bytes = 0
   for await (const part of req as AsyncIterable<Buffer>) {

@@ -62,14 +62,14 @@ function notHere(id: string, param: string): GatewayError {
   return new GatewayError('file_not_found', { param, message })
 }
 
-export interface Wanted {
+export interface WantedFiles {
   /** Said now: without them the message is not what was sent. */
   readonly fresh: readonly FileReference[]
   /** Of earlier turns: they may have been deleted since. */
   readonly older: readonly FileReference[]
 }
 
-export interface Loading extends Wanted {
+export interface Loading extends WantedFiles {
   /** Its reason is thrown; what is under way then is waited for no more. */
   readonly signal: AbortSignal
 }

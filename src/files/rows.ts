@@ -13,7 +13,7 @@ import { parseRow, toFileObject } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 
 /** What a file's id stands for. */
-type Found = FileRow | 'expired' | 'hidden' | 'gone'
+type FileLookup = FileRow | 'expired' | 'hidden' | 'gone'
 
 /** Throws `file_not_found`, `file_expired`. */
 export async function readRow(redis: Redis, ref: string, id: string): Promise<FileRow> {
@@ -37,7 +37,7 @@ async function findRows(
   redis: Redis,
   ref: string,
   ids: readonly string[],
-): Promise<readonly Found[]> {
+): Promise<readonly FileLookup[]> {
   const hashes = await Promise.all(ids.map((id) => readHash(redis, ref, id)))
   const rows = hashes.map((hash, at) => hash && parseRow(ids[at] ?? '', hash))
   const sessions = new Set(rows.flatMap((row) => row?.session ?? []))
@@ -93,7 +93,7 @@ export async function listRows(
 }
 
 /** What has expired stands in the list until it is swept. */
-function toListed(found: Found): Row<FileObject> {
+function toListed(found: FileLookup): Row<FileObject> {
   if (found === 'gone') return 'gone'
   if (typeof found === 'string') return 'unreadable'
   return { value: toFileObject(found), bytes: 1024 + found.filename.length }

@@ -9,7 +9,7 @@ import type { ObjectStore } from '../store/store.ts'
 import { announce, lookAgainAfterMs, parseAnnouncement } from './due.ts'
 import type { FileScripts } from './library.ts'
 import { createTasks } from './tasks.ts'
-import type { Problem } from './tasks.ts'
+import type { TaskProblem } from './tasks.ts'
 
 export interface Sweeper {
   /** One round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
@@ -30,7 +30,7 @@ export interface SweeperOptions {
   readonly storeMs?: number
   /** How long after an upload that died its object is looked for once more. */
   readonly lookAgainMs?: number
-  onProblem(problem: Problem): void
+  onProblem(problem: TaskProblem): void
 }
 
 const mostAccounts = 1000

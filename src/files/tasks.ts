@@ -11,7 +11,7 @@ import type { FileScripts } from './library.ts'
 import { unlessAborted } from './upload/patience.ts'
 import { dropFilesOf, rowKeys } from './removal.ts'
 
-export interface Problem {
+export interface TaskProblem {
   /** What failed, for the log. */
   readonly what: string
   readonly ref?: string
@@ -25,7 +25,7 @@ export interface TaskOptions {
   readonly storeMs: number
   readonly lookAgainMs: number
   readonly signal: AbortSignal
-  onProblem(problem: Problem): void
+  onProblem(problem: TaskProblem): void
 }
 
 interface Thing {

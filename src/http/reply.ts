@@ -29,7 +29,7 @@ interface Head {
   readonly headers: Headers
 }
 
-export interface Sending {
+export interface ReplyOptions {
   readonly answer: Answer
   readonly limits: StreamLimits
   /** Cuts content; streams have their own ends. */
@@ -40,7 +40,7 @@ export interface Sending {
 export async function sendAnswer(
   res: ServerResponse,
   x: Replying,
-  sending: Sending,
+  sending: ReplyOptions,
 ): Promise<void> {
   const { answer, limits } = sending
   if ('content' in answer) return sendContent(res, contentOf(res, x, { ...sending, answer }))
@@ -60,7 +60,7 @@ export async function sendAnswer(
   out.end()
 }
 
-interface SendingContent extends Sending {
+interface SendingContent extends ReplyOptions {
   readonly answer: Extract<Answer, { content: Readable }>
 }
 

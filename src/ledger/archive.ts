@@ -6,7 +6,7 @@ import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { compareIds } from './journal.ts'
-import type { Entry, OldEntries, ReadOptions } from './journal.ts'
+import type { JournalEntry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from '../redis/scripts.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
@@ -72,9 +72,9 @@ async function readObjects(
   store: ObjectStore,
   ref: string,
   { isUpwards, cursor, count }: ReadOptions,
-): Promise<readonly Entry[]> {
+): Promise<readonly JournalEntry[]> {
   const objects = await listObjects(store, ref)
-  const found: Entry[] = []
+  const found: JournalEntry[] = []
   const isBeyond = (id: string, from: string | undefined) =>
     from === undefined || (isUpwards ? compareIds(id, from) > 0 : compareIds(id, from) < 0)
   for (const { name, first, last } of isUpwards ? objects : objects.toReversed()) {
@@ -93,8 +93,8 @@ async function readObjects(
 async function findWritten(
   store: ObjectStore,
   ref: string,
-  entries: readonly Entry[],
-): Promise<readonly Entry[] | undefined> {
+  entries: readonly JournalEntry[],
+): Promise<readonly JournalEntry[] | undefined> {
   const first = entries[0]?.[0]
   const written = (await listObjects(store, ref)).find((object) => object.first === first)
   if (!written) return undefined
@@ -107,8 +107,8 @@ async function findWritten(
 async function write(
   store: ObjectStore,
   ref: string,
-  entries: readonly Entry[],
-): Promise<readonly Entry[]> {
+  entries: readonly JournalEntry[],
+): Promise<readonly JournalEntry[]> {
   const first = entries[0]?.[0]
   if (first === undefined) return []
   const name = `journal/${ref}/${first}-${entries.at(-1)?.[0]}.ndjson`
@@ -119,11 +119,11 @@ async function write(
   return entries
 }
 
-function formatEntries(entries: readonly Entry[]): Buffer {
+function formatEntries(entries: readonly JournalEntry[]): Buffer {
   return Buffer.from(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''))
 }
 
-function parseEntries(bytes: Buffer): readonly Entry[] {
+function parseEntries(bytes: Buffer): readonly JournalEntry[] {
   const lines = bytes.toString().split('\n')
-  return lines.filter((line) => line !== '').map((line): Entry => JSON.parse(line))
+  return lines.filter((line) => line !== '').map((line): JournalEntry => JSON.parse(line))
 }

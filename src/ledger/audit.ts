@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
-import type { Entry, OldEntries } from './journal.ts'
+import type { JournalEntry, OldEntries } from './journal.ts'
 
 export interface Difference {
   readonly ref: string
@@ -161,7 +161,7 @@ async function addJournal(
   }
 }
 
-function addAll(entries: readonly Entry[], sums: Sums, expect: Expect): void {
+function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): void {
   for (const entry of entries) {
     const { type, amount, balance, owed = '0' } = fieldsOf(entry)
     sums.owed += Number(owed)
@@ -180,7 +180,7 @@ interface Snapshot {
   readonly open: Readonly<Record<string, string>>
   readonly leases: number
   /** What was written since the journal was read. */
-  readonly entries: readonly Entry[]
+  readonly entries: readonly JournalEntry[]
 }
 
 /** All at one instant. */
@@ -200,7 +200,7 @@ async function snapshot(redis: Redis, ref: string, after: string | undefined): P
     account: account as Snapshot['account'],
     open: open as Snapshot['open'],
     leases: Number(leases),
-    entries: entries as readonly Entry[],
+    entries: entries as readonly JournalEntry[],
   }
 }
 

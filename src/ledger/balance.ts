@@ -1,6 +1,6 @@
 // What an account has, as customers and operators are shown it.
 
-import type { Identity } from './door.ts'
+import type { AccountIdentity } from './door.ts'
 
 export interface Balance {
   readonly object: 'billing.balance'
@@ -15,7 +15,7 @@ export interface Balance {
   readonly updated_at: number
 }
 
-export function toBalance({ granted, spent, reserved, owed, nowMs }: Identity): Balance {
+export function toBalance({ granted, spent, reserved, owed, nowMs }: AccountIdentity): Balance {
   const balance = granted - spent
   return {
     object: 'billing.balance',

@@ -24,7 +24,7 @@ export interface IdentifyRequest {
   readonly scope: string
 }
 
-export interface Identity {
+export interface AccountIdentity {
   readonly accountId: string
   readonly accountName: string
   readonly plan: string
@@ -65,7 +65,7 @@ export interface HoldMeta {
   readonly messageId?: string
 }
 
-export interface DoorOptions {
+export interface AdmissionOptions {
   readonly scripts: LedgerScripts
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
@@ -85,11 +85,11 @@ interface Question {
 /** Each `again` has reaped 100 holds. */
 const maxRounds = 120
 
-export class Door {
-  readonly #options: DoorOptions
+export class Admission {
+  readonly #options: AdmissionOptions
   readonly #guesses = createPlanGuesses()
 
-  constructor(options: DoorOptions) {
+  constructor(options: AdmissionOptions) {
     this.#options = options
   }
 
@@ -99,12 +99,12 @@ export class Door {
     return plans.get(this.#guesses.get(ref)) ?? plans.get('default')
   }
 
-  identify(request: IdentifyRequest): Promise<Identity> {
+  identify(request: IdentifyRequest): Promise<AccountIdentity> {
     return this.#identify(request, '')
   }
 
   /** Reaps, and answers what the account has then. For operators: no key is asked for. */
-  look(ref: string): Promise<Identity> {
+  look(ref: string): Promise<AccountIdentity> {
     return this.#identify({ ref, hmac: '-', scope: '' }, '1')
   }
 
@@ -148,7 +148,7 @@ export class Door {
     return true
   }
 
-  async #identify({ ref, hmac, scope }: IdentifyRequest, operator: '1' | ''): Promise<Identity> {
+  async #identify({ ref, hmac, scope }: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
     const args = () => [scope, operator]
     const reply = await this.#ask({ script: 'identify', ref, hmac, args })
     if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
@@ -220,7 +220,7 @@ function shortage(reply: Reply, needed: number): GatewayError {
   })
 }
 
-function toIdentity(reply: Reply): Identity {
+function toIdentity(reply: Reply): AccountIdentity {
   const limit = numberAt(reply, 13)
   return {
     accountId: textAt(reply, 3),
@@ -243,9 +243,9 @@ function metaText({ requestId, sessionId, messageId }: HoldMeta): string {
 
 const minuteMs = 60_000
 
-type Asked = Pick<HoldFields, 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
+type NewHold = Pick<HoldFields, 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
 
-function toHold(asked: Asked, reply: Reply): Hold {
+function toHold(asked: NewHold, reply: Reply): Hold {
   const fields = {
     ...asked,
     accountId: textAt(reply, 9),

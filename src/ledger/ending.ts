@@ -6,14 +6,14 @@ import type { SettleOrder } from './orders.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 
-export interface Ending extends Readonly<Progress> {
+export interface Settlement extends Readonly<Progress> {
   /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */
   readonly implausible?: number
   readonly estimated?: boolean
   readonly cut?: boolean
 }
 
-export function settleOrder(hold: Hold, ending: Ending): SettleOrder {
+export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
   const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = hold.fields
   hold.watch(() => ending)
   return {

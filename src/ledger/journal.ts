@@ -44,12 +44,12 @@ export interface TransactionUsage {
 export type TransactionList = List<Transaction>
 
 /** An entry as Redis has it: its id, and fields and values by turns. */
-export type Entry = readonly [id: string, fields: readonly string[]]
+export type JournalEntry = readonly [id: string, fields: readonly string[]]
 
 /** Entries that were taken out of the stream. */
 export interface OldEntries {
   /** At most `count` beyond the cursor, which is excluded; upwards oldest first, else newest first. */
-  read(ref: string, options: ReadOptions): Promise<readonly Entry[]>
+  read(ref: string, options: ReadOptions): Promise<readonly JournalEntry[]>
 }
 
 export interface ReadOptions {
@@ -87,7 +87,7 @@ export async function readEntries(
   { redis, archive }: JournalPlace,
   ref: string,
   options: ReadOptions,
-): Promise<readonly Entry[]> {
+): Promise<readonly JournalEntry[]> {
   const { isUpwards, cursor, count } = options
   const recent = await readStream(redis, ref, options)
   if (!archive || (!isUpwards && recent.length >= count)) return recent
@@ -110,7 +110,7 @@ export function readStream(
   redis: Redis,
   ref: string,
   { isUpwards, cursor, count }: ReadOptions,
-): Promise<readonly Entry[]> {
+): Promise<readonly JournalEntry[]> {
   const key = keys.journal(ref)
   return asked(
     isUpwards
@@ -144,13 +144,13 @@ function streamId(id: string): string {
   return `${BigInt(`0x${match[1]}`)}-${BigInt(`0x${match[2]}`)}`
 }
 
-export function fieldsOf([, fields]: Entry): Readonly<Record<string, string>> {
+export function fieldsOf([, fields]: JournalEntry): Readonly<Record<string, string>> {
   const pairs: Record<string, string> = {}
   for (let i = 0; i < fields.length; i += 2) pairs[fields[i] ?? ''] = fields[i + 1] ?? ''
   return pairs
 }
 
-export function toTransaction(entry: Entry): Transaction {
+export function toTransaction(entry: JournalEntry): Transaction {
   const fields = fieldsOf(entry)
   const { type, amount, balance, model, usage, flags = '', owed, implausible, meta } = fields
   return {

@@ -15,10 +15,10 @@ import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
 import { createDebtors } from './debtors.ts'
 import type { Debtors } from './debtors.ts'
-import { Door } from './door.ts'
-import type { AdmitRequest, Identity, IdentifyRequest } from './door.ts'
+import { Admission } from './door.ts'
+import type { AdmitRequest, AccountIdentity, IdentifyRequest } from './door.ts'
 import { releaseOrder, settleOrder, toSettled } from './ending.ts'
-import type { Ending } from './ending.ts'
+import type { Settlement } from './ending.ts'
 import { createGate } from './gate.ts'
 import type { Gate } from './gate.ts'
 import type { LedgerEvents } from './events.ts'
@@ -95,7 +95,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     onProblem: (message, cause) => events.problem?.(message, cause),
   })
   const onReaped = (count: number) => events.reaped?.(count)
-  const door = new Door({ scripts, leaseMs, plans, onReaped, onOwing: debtors.note })
+  const door = new Admission({ scripts, leaseMs, plans, onReaped, onOwing: debtors.note })
   const archive = store && createArchive({ redis: link.client, scripts, store })
   return {
     link,
@@ -170,7 +170,7 @@ export class Ledger {
     return this.#parts.door.planOf(ref)
   }
 
-  async identify(request: IdentifyRequest): Promise<Identity> {
+  async identify(request: IdentifyRequest): Promise<AccountIdentity> {
     this.#gate.pass()
     return this.#parts.door.identify(request)
   }
@@ -190,7 +190,7 @@ export class Ledger {
   }
 
   /** Sends in this tick; needs not be awaited. Never rejects because Redis is away. The second call for a hold answers the same. */
-  settle(hold: Hold, ending: Ending): Promise<Settled> {
+  settle(hold: Hold, ending: Settlement): Promise<Settled> {
     if (hold.settlement) return hold.settlement
     this.#leases.remove(hold)
     const order = settleOrder(hold, ending)

@@ -20,7 +20,7 @@ export interface OutboxOptions {
   readonly onProblem: (message: string, cause: unknown) => void
 }
 
-interface Entry {
+interface OutboxEntry {
   readonly order: Order
   isAnswered: boolean
   /** Redis said yes to it at least once. */
@@ -40,11 +40,11 @@ const chunk = 200
 export class Outbox {
   readonly #options: OutboxOptions
   /** Without an answer yet, by key. */
-  readonly #open = new Map<string, Entry>()
+  readonly #open = new Map<string, OutboxEntry>()
   /** Those of the open ones that could not be sent. */
-  readonly #waiting = new Map<string, Entry>()
+  readonly #waiting = new Map<string, OutboxEntry>()
   /** From `#oldest` on, by time of answer. A list and no map: it holds all of the last 30 s. */
-  #answered: (Entry | undefined)[] = []
+  #answered: (OutboxEntry | undefined)[] = []
   #oldest = 0
   #sending = 0
   #isLateRefused = false
@@ -135,11 +135,11 @@ export class Outbox {
     await Promise.allSettled(all.map((entry) => this.#spool(entry)))
   }
 
-  #kept(): Entry[] {
+  #kept(): OutboxEntry[] {
     return this.#answered.slice(this.#oldest).flatMap((entry) => (entry?.isAnswered ? entry : []))
   }
 
-  async #sendAll(entries: readonly Entry[]): Promise<void> {
+  async #sendAll(entries: readonly OutboxEntry[]): Promise<void> {
     for (let from = 0; from < entries.length; from += chunk) {
       const replies = await Promise.all(
         entries.slice(from, from + chunk).map((entry) => this.#send(orderKey(entry.order), entry)),
@@ -149,7 +149,7 @@ export class Outbox {
     }
   }
 
-  async #send(key: string, entry: Entry): Promise<Reply | Failure> {
+  async #send(key: string, entry: OutboxEntry): Promise<Reply | Failure> {
     const { send, onSettled } = this.#options
     this.#waiting.delete(key)
     try {
@@ -177,14 +177,14 @@ export class Outbox {
     }
   }
 
-  #wait(key: string, entry: Entry): void {
+  #wait(key: string, entry: OutboxEntry): void {
     entry.isAnswered = false
     this.#open.set(key, entry)
     this.#waiting.set(key, entry)
     this.#spool(entry).catch(() => undefined) // told by the spool itself, which keeps it in memory
   }
 
-  #keepAnswered(entry: Entry): void {
+  #keepAnswered(entry: OutboxEntry): void {
     entry.answeredAtMs = this.#options.connected.ageMs
     entry.wasAnswered = true
     // Sent again by a replay, it has its place already.
@@ -205,7 +205,7 @@ export class Outbox {
   }
 
   /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
-  async #giveUp(key: string, entry: Entry): Promise<void> {
+  async #giveUp(key: string, entry: OutboxEntry): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false
     if (!entry.wasAnswered) {
@@ -222,19 +222,19 @@ export class Outbox {
     this.#leaveDisk(entry)
   }
 
-  async #spool(entry: Entry): Promise<void> {
+  async #spool(entry: OutboxEntry): Promise<void> {
     if (entry.isSpooled) return
     entry.isSpooled = true
     const { order, wasAnswered } = entry
     await this.#options.spool.append(wasAnswered ? { ...order, wasAnswered } : order)
   }
 
-  #leaveDisk(entry: Entry): void {
+  #leaveDisk(entry: OutboxEntry): void {
     if (entry.isSpooled) this.#options.spool.remove(orderKey(entry.order))
   }
 }
 
-function newEntry(order: Order): Entry {
+function newEntry(order: Order): OutboxEntry {
   return {
     order,
     isAnswered: false,

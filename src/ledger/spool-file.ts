@@ -23,7 +23,7 @@ interface Waiting {
   failed(error: unknown): void
 }
 
-interface Fault {
+interface DiskFault {
   readonly error: unknown
   readonly since: number
 }
@@ -42,7 +42,7 @@ export class SpoolFile {
   /** Another process has it: what is live goes to a new one. */
   #isTaken = false
   /** A write failed: the file may end in half a line, which would spoil the next one. */
-  #fault: Fault | undefined
+  #fault: DiskFault | undefined
 
   static async create(path: string, events: SpoolEvents = {}): Promise<SpoolFile> {
     return new SpoolFile(path, await open(path, 'ax', 0o600), events)

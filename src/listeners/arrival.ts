@@ -7,7 +7,7 @@ import { answering } from '../exchange.ts'
 import type { Caller, Claim, Exchange, Facts, Granted, Identity, Route, Want } from '../exchange.ts'
 import type { Router } from './router.ts'
 import { parseTarget } from './target.ts'
-import type { Target } from './target.ts'
+import type { RequestTarget } from './target.ts'
 import { newId } from '../ids.ts'
 
 export interface Ways {
@@ -96,7 +96,7 @@ export class Arrival implements Exchange {
 }
 
 function find(req: IncomingMessage, router: Router) {
-  let target: Target = { path: '', query: new URLSearchParams() }
+  let target: RequestTarget = { path: '', query: new URLSearchParams() }
   try {
     target = parseTarget(req)
     return { ...target, ...router.find(req.method ?? '', target.path) }

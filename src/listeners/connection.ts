@@ -8,7 +8,7 @@ import { newId } from '../ids.ts'
 import { linger } from '../http/linger.ts'
 import { rawRefusal, sendError } from '../http/reply.ts'
 
-interface Due {
+interface DueAnswers {
   /** The newest answer; those before it are written first. */
   newest: ServerResponse
   /** How many unfinished requests came while another answer was due. */
@@ -17,7 +17,7 @@ interface Due {
   isClosing: boolean
 }
 
-const answersDue = new WeakMap<Duplex, Due>()
+const answersDue = new WeakMap<Duplex, DueAnswers>()
 
 const maxPipelined = 32
 

@@ -20,17 +20,17 @@ import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
 import type { Gateway, NamedRunning } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 
-export interface Doors {
+export interface Listeners {
   readonly public: HttpListener
   readonly admin: HttpListener
   /** Refuses new work on the public port, lets what runs end, ends the rest after `drainMs`; then closes both. */
   close(): Promise<void>
 }
 
-export async function openDoors(
+export async function openListeners(
   gateway: Gateway,
   running: readonly NamedRunning[],
-): Promise<Doors> {
+): Promise<Listeners> {
   const { config } = gateway
   const inside = new Set<AbortController>()
   const routes = running.flatMap((one) => one.routes ?? [])

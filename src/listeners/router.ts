@@ -6,14 +6,14 @@ import type { HTTPMethod } from 'find-my-way'
 import { GatewayError } from '../errors.ts'
 import type { Route } from '../exchange.ts'
 
-interface Found {
+interface RouteMatch {
   readonly route: Route
   readonly params: Readonly<Record<string, string | undefined>>
 }
 
 export interface Router {
   /** Throws `route_not_found` or `method_not_allowed`. */
-  find(method: string, path: string): Found
+  find(method: string, path: string): RouteMatch
 }
 
 /** OPTIONS is not counted as a method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
@@ -28,7 +28,7 @@ export function createRouter(routes: readonly Route[]): Router {
   for (const route of routes) {
     for (const path of mounts(route.path)) table.on(route.method, path, nobody, route)
   }
-  const look = (method: string, path: string): Found | undefined => {
+  const look = (method: string, path: string): RouteMatch | undefined => {
     if (!methods.has(method) || !path.startsWith('/')) return undefined
     const found = table.find(method as HTTPMethod, path)
     return found ? { route: found.store as Route, params: found.params } : undefined

@@ -134,13 +134,13 @@ function handleRequests(
   })
 }
 
-interface Serving {
+interface ServedRequest {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly log: Log
 }
 
-async function serve(handler: OnRequest, { req, res, log }: Serving): Promise<void> {
+async function serve(handler: OnRequest, { req, res, log }: ServedRequest): Promise<void> {
   try {
     await handler(req, res)
   } catch (thrown) {

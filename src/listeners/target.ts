@@ -4,13 +4,13 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
-export interface Target {
+export interface RequestTarget {
   /** As sent, still percent-encoded. */
   readonly path: string
   readonly query: URLSearchParams
 }
 
-export function parseTarget(req: IncomingMessage): Target {
+export function parseTarget(req: IncomingMessage): RequestTarget {
   const target = originForm(req.url ?? '', req.headers.host)
   if (target.includes('#')) throw malformed('The request target must not have a fragment.')
   const mark = target.indexOf('?')

@@ -49,7 +49,7 @@ function needsKey(route: Route): boolean {
   return route.access !== 'anybody' && route.access !== 'admin-token'
 }
 
-interface Door {
+interface AuthParts {
   readonly gateway: Gateway
   readonly pepper: string
   readonly guard: Guard
@@ -57,7 +57,7 @@ interface Door {
   readonly refusals: Allowance
 }
 
-function hooksOf(x: Exchange, door: Door): Hooks {
+function hooksOf(x: Exchange, door: AuthParts): Hooks {
   const { gateway, pepper, refusals } = door
   let isShutOut = false
   const identify = async () => {
@@ -101,7 +101,7 @@ function bearerToken(header: string | undefined): string {
 }
 
 /** What is answered in the error's place, where the address of a guess has failed too often. */
-function counted(error: GatewayError, x: Exchange, door: Door): GatewayError | undefined {
+function counted(error: GatewayError, x: Exchange, door: AuthParts): GatewayError | undefined {
   const { caller } = x
   if (caller && (x.identity ?? error.caller)?.keyId) {
     const weight = weightOf(error, x)

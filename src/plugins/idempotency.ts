@@ -4,7 +4,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { claimLeaseMs, createClaims } from '../redis/claims.ts'
-import type { Found, KeyPlace, Try } from '../redis/claims.ts'
+import type { ClaimState, KeyPlace, Try } from '../redis/claims.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Hooks } from '../exchange.ts'
@@ -70,7 +70,7 @@ const pollMs = 40
 const patienceMs = claimLeaseMs + 1000
 
 /** Where there is a stream to read along, the first try is waited for: until its stream exists, or it let go. */
-async function decided(x: Exchange, place: KeyPlace): Promise<Found> {
+async function decided(x: Exchange, place: KeyPlace): Promise<ClaimState> {
   const ask = () => (resumes(x) ? place.look() : place.take())
   const until = performance.now() + patienceMs
   let found = await ask()
@@ -83,7 +83,7 @@ async function decided(x: Exchange, place: KeyPlace): Promise<Found> {
   return found
 }
 
-async function answerOf(x: Exchange, found: Exclude<Found, { is: 'taken' }>) {
+async function answerOf(x: Exchange, found: Exclude<ClaimState, { is: 'taken' }>) {
   switch (found.is) {
     case 'free':
       return undefined

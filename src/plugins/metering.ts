@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Outcome, Route, Want } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
-import type { Ending } from '../ledger/ending.ts'
+import type { Settlement } from '../ledger/ending.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Tokens } from '../ledger/price.ts'
@@ -109,7 +109,7 @@ interface Ended {
 }
 
 /** What the request costs, noted for log and metrics. */
-function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Ending {
+function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Settlement {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0

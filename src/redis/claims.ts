@@ -26,7 +26,7 @@ export interface Try {
 }
 
 /** `free` only where nothing was to be taken. */
-export type Found =
+export type ClaimState =
   | { readonly is: 'taken'; readonly claim: Claim }
   | { readonly is: 'free' }
   | { readonly is: 'running' }
@@ -35,9 +35,9 @@ export type Found =
 /** One key of one caller, as one try sees it. */
 export interface KeyPlace {
   /** Sends in this tick. Throws `idempotency_key_reused` where the key came with another body. */
-  take(): Promise<Found>
+  take(): Promise<ClaimState>
   /** The same for who creates nothing. */
-  look(): Promise<Found>
+  look(): Promise<ClaimState>
 }
 
 export const claimLeaseMs = 10_000
@@ -96,7 +96,7 @@ function hashOf(bytes: string | Buffer): string {
   return hash('sha256', bytes, 'base64url').slice(0, 22)
 }
 
-function read(text: string, body: string): Found {
+function read(text: string, body: string): ClaimState {
   const [of, state, ...pointer] = text.split(' ')
   if (of !== body) throw new GatewayError('idempotency_key_reused')
   return state === 'kept' ? { is: 'pointing', pointer: pointer.join(' ') } : { is: 'running' }

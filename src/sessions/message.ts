@@ -42,14 +42,14 @@ export type Part = TextPart | ImagePart | FilePart
 export type SentPart = TextPart | ImagePart | NamedFile
 export type PublicPart = TextPart | ImagePart | ShownFile
 
-export type Content<P = Part> = string | readonly P[] | null
+export type MessageContent<P = Part> = string | readonly P[] | null
 
 /** What is text alone, or nothing, has none. */
-export function partsOf<P>(content: Content<P>): readonly P[] {
+export function partsOf<P>(content: MessageContent<P>): readonly P[] {
   return content === null || typeof content === 'string' ? [] : content
 }
 
-export function mapParts<From, To>(content: Content<From>, map: (part: From) => To): Content<To> {
+export function mapParts<From, To>(content: MessageContent<From>, map: (part: From) => To): MessageContent<To> {
   return content === null || typeof content === 'string' ? content : content.map(map)
 }
 
@@ -77,7 +77,7 @@ export interface MessageError {
 /** What a client, or the model, says in one turn; it becomes a StoredMessage when it is kept. */
 export interface NewMessage<P = Part> {
   readonly role: Role
-  readonly content: Content<P>
+  readonly content: MessageContent<P>
   readonly tool_calls?: readonly ToolCall[]
   /** Of role `tool`: the call that this is the result of. */
   readonly tool_call_id?: string
@@ -110,7 +110,7 @@ export interface PublicMessage extends Omit<
   'content' | 'tool_calls' | 'reasoning' | 'hold' | 'guessed'
 > {
   readonly object: 'chat.message'
-  readonly content: Content<PublicPart>
+  readonly content: MessageContent<PublicPart>
   readonly session_id: string
   readonly tool_calls: readonly ToolCall[] | null
   readonly reasoning: string | null
@@ -139,7 +139,7 @@ export function toPublic(message: StoredMessage, sessionId: string): PublicMessa
   }
 }
 
-function shown(content: Content): Content<PublicPart> {
+function shown(content: MessageContent): MessageContent<PublicPart> {
   return mapParts(content, (part) => {
     if (part.type !== 'file') return part
     const { file_id, filename } = part.file

@@ -12,17 +12,17 @@ import { readPage } from '../redis/listing.ts'
 import type { Row } from '../redis/listing.ts'
 import { parseStored, toPublic } from './message.ts'
 import type { PublicMessage, StoredMessage } from './message.ts'
-import type { Place } from './streams/stream-rows.ts'
+import type { MessagePlace } from './streams/stream-rows.ts'
 
-type SessionPlace = Omit<Place, 'message'>
+type SessionPlace = Omit<MessagePlace, 'message'>
 
 export interface MessageBook {
   /** Throws `session_not_found`. */
   list(place: SessionPlace, page: Page): Promise<List<PublicMessage>>
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
-  read(place: Place): Promise<StoredMessage>
+  read(place: MessagePlace): Promise<StoredMessage>
   /** Throws as `read` does, and leaves megabytes where they are. */
-  check(place: Place): Promise<void>
+  check(place: MessagePlace): Promise<void>
 }
 
 const listsAtOnce = 4
@@ -74,14 +74,14 @@ function rowOf(text: string, session: string): Row<PublicMessage> {
   return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
 }
 
-async function read(redis: Redis, place: Place): Promise<StoredMessage> {
+async function read(redis: Redis, place: MessagePlace): Promise<StoredMessage> {
   const text = await inSession(redis, place, (key) => redis.hget(key, place.message))
   const message = parseStored(text ?? null)
   if (!message) throw new GatewayError('message_not_found')
   return message
 }
 
-async function check(redis: Redis, place: Place): Promise<void> {
+async function check(redis: Redis, place: MessagePlace): Promise<void> {
   const isThere = await inSession(redis, place, (key) => redis.hexists(key, place.message))
   if (!isThere) throw new GatewayError('message_not_found')
 }
@@ -89,7 +89,7 @@ async function check(redis: Redis, place: Place): Promise<void> {
 /** What `ask` finds among the messages; undefined for what is no message's id. */
 async function inSession<T>(
   redis: Redis,
-  { ref, session, message }: Place,
+  { ref, session, message }: MessagePlace,
   ask: (key: string) => Promise<T>,
 ): Promise<T | undefined> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')

@@ -10,11 +10,11 @@ import { storageError } from './store.ts'
 /** As much as one read of a busy socket brings, a few times. */
 const readAheadBytes = 256 * 1024
 
-interface BodyOptions {
+interface S3BodyOptions {
   readonly idleMs: number
 }
 
-export function bodyFrom(source: Readable, { idleMs }: BodyOptions): Readable {
+export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable {
   let silence: NodeJS.Timeout | undefined
   const listen = () => {
     clearTimeout(silence)

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import { discard } from '../sharing/discard.ts'
 import { storageError } from './store.ts'
 
-interface UploadOptions {
+interface S3UploadOptions {
   readonly calls: UploadCalls
   readonly partBytes: number
   /** Parts in memory at a time: one that is being filled, the others on their way. */
@@ -36,7 +36,7 @@ export interface NumberedPart {
 }
 
 /** Rejects with the content's own error as it is, or the signal's reason, or as a failure of the store. */
-export async function uploadStream(content: Readable, options: UploadOptions): Promise<void> {
+export async function uploadStream(content: Readable, options: S3UploadOptions): Promise<void> {
   const { signal, calls } = options
   signal?.throwIfAborted()
   const wire = wireOf(options)
@@ -59,17 +59,17 @@ export async function uploadStream(content: Readable, options: UploadOptions): P
   }
 }
 
-async function send(content: Readable, options: UploadOptions, wire: Wire): Promise<void> {
+async function send(content: Readable, options: S3UploadOptions, wire: UploadWire): Promise<void> {
   const { calls, concurrency, partBytes } = options
   const outbox = outboxOf(calls, wire)
-  const free: Part[] = []
-  let part = new Part(partBytes)
+  const free: UploadPart[] = []
+  let part = new UploadPart(partBytes)
   let made = 1
   const next = async () => {
     for (;;) {
       const one = free.pop()
       if (one) return one
-      if (made++ < concurrency) return new Part(partBytes, partBytes)
+      if (made++ < concurrency) return new UploadPart(partBytes, partBytes)
       await outbox.oneSent()
     }
   }
@@ -87,7 +87,7 @@ async function send(content: Readable, options: UploadOptions, wire: Wire): Prom
 }
 
 /** A part as it fills. Its memory grows with it where the object may be small, and is kept for the next one. */
-class Part {
+class UploadPart {
   readonly #most: number
   #memory: ArrayBuffer
   #content: Buffer
@@ -124,19 +124,19 @@ class Part {
   }
 }
 
-interface Outbox {
+interface PartQueue {
   /** Begins to; `sent` has the part when it may be filled again. */
-  send(part: Part, sent: (part: Part) => void): Promise<void>
+  send(part: UploadPart, sent: (part: UploadPart) => void): Promise<void>
   oneSent(): Promise<unknown>
   /** And makes the object. */
-  sendLast(part: Part): Promise<void>
+  sendLast(part: UploadPart): Promise<void>
 }
 
-function outboxOf(calls: UploadCalls, wire: Wire): Outbox {
+function outboxOf(calls: UploadCalls, wire: UploadWire): PartQueue {
   const done: CompletedPart[] = []
   const underWay = new Set<Promise<void>>()
   let number = 0
-  const sendPart = async (upload: string, part: Part) => {
+  const sendPart = async (upload: string, part: UploadPart) => {
     const numbered = { number: ++number, content: part.content() }
     done.push(await wire.call(numbered.content, (cut) => calls.part(upload, numbered, cut)))
     part.clear()
@@ -178,7 +178,7 @@ export function sendingMs({ length }: Uint8Array): number {
   return Math.ceil(length / slowestBytesPerMs)
 }
 
-interface Wire {
+interface UploadWire {
   uploadId?: string
   /** Rejects, with the reason, when the upload ends early. */
   readonly ended: Promise<never>
@@ -192,7 +192,7 @@ interface Wire {
   settled(): Promise<void>
 }
 
-function wireOf({ answerMs, patienceMs }: UploadOptions): Wire {
+function wireOf({ answerMs, patienceMs }: S3UploadOptions): UploadWire {
   const cut = new AbortController()
   const ended = Promise.withResolvers<never>()
   const underWay = new Set<Promise<unknown>>()

@@ -53,7 +53,7 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
   const { client } = bucket
   const downloads = clientOf(config, { ...all, sockets: all.downloadSockets })
   // Bad names are refused before anything is asked.
-  const to = (name: string): Place => {
+  const to = (name: string): ObjectPlace => {
     checkName(name)
     return { Bucket: config.bucket, Key: config.prefix + name }
   }
@@ -88,7 +88,7 @@ export function s3Store(config: S3Config, options: S3Options = {}): ObjectStore 
   }
 }
 
-interface Place {
+interface ObjectPlace {
   readonly Bucket: string
   readonly Key: string
 }
@@ -141,7 +141,7 @@ interface Putting extends PutOptions {
   readonly content: Uint8Array | Readable
 }
 
-async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Promise<void> {
+async function put(bucket: Bucket, to: ObjectPlace, { content, signal }: Putting): Promise<void> {
   const { client, config, patienceMs, answerMs } = bucket
   const { partBytes, concurrency } = config
   if (content instanceof Readable) {
@@ -160,7 +160,7 @@ async function put(bucket: Bucket, to: Place, { content, signal }: Putting): Pro
   }
 }
 
-function callsOf(client: S3Client, to: Place): Omit<UploadCalls, 'abort'> {
+function callsOf(client: S3Client, to: ObjectPlace): Omit<UploadCalls, 'abort'> {
   return {
     async put(Body, abortSignal) {
       await client.send(new PutObjectCommand({ ...to, Body }), { abortSignal })
@@ -184,7 +184,7 @@ function callsOf(client: S3Client, to: Place): Omit<UploadCalls, 'abort'> {
   }
 }
 
-async function open(bucket: Bucket, from: Place, range?: ByteRange): Promise<Readable> {
+async function open(bucket: Bucket, from: ObjectPlace, range?: ByteRange): Promise<Readable> {
   const { client, answerMs, idleMs } = bucket
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), answerMs)
@@ -206,7 +206,7 @@ async function open(bucket: Bucket, from: Place, range?: ByteRange): Promise<Rea
   }
 }
 
-async function remove(bucket: Bucket, at: Place): Promise<void> {
+async function remove(bucket: Bucket, at: ObjectPlace): Promise<void> {
   try {
     await bucket.client.send(new DeleteObjectCommand(at), inTime(bucket))
   } catch (error) {
@@ -254,7 +254,7 @@ const abortPauseMs = 100
  * All uploads to one key, or the one of this id. Again and again until none is listed: a part that lands after an abort
  * keeps the upload, or what it takes of the disk, in being.
  */
-async function abortLeft(bucket: Bucket, { Bucket, Key }: Place, id?: string): Promise<void> {
+async function abortLeft(bucket: Bucket, { Bucket, Key }: ObjectPlace, id?: string): Promise<void> {
   const abort = async (UploadId: string) => {
     const command = new AbortMultipartUploadCommand({ Bucket, Key, UploadId })
     await bucket.client.send(command, inTime(bucket)).catch((error: unknown) => {

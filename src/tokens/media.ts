@@ -69,10 +69,10 @@ export function findMedia(body: Buffer, options: MediaOptions): readonly Media[]
   const looking = { ...options, body, escapedBytes: 0 }
   /** Keys that are open, by depth: [ { content: [ { image_url: { url: … } } ] } ]. */
   const keys: string[] = []
-  const parts: Part[] = []
+  const parts: MediaPart[] = []
   const partAt = (depth: number) => {
     const isPart = !options.isMessages || (depth === 4 && keys[2] === 'content')
-    return isPart ? (parts[depth] ??= new Part(looking)) : undefined
+    return isPart ? (parts[depth] ??= new MediaPart(looking)) : undefined
   }
   while (tokens.count < lookedAt) {
     const kind = tokens.next()
@@ -96,7 +96,7 @@ interface Looking extends MediaOptions {
 }
 
 /** A content part as it is read. Of a key that stands twice both values count: parsers differ in which they take. */
-class Part {
+class MediaPart {
   readonly #looking: Looking
   #types = new Set<string>()
   #images: Media[] = []

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { GatewayError, asGatewayError } from '../../src/errors.ts'
 import { hasLeft, sendAnswer, sendError } from '../../src/http/reply.ts'
-import type { Sending } from '../../src/http/reply.ts'
+import type { ReplyOptions } from '../../src/http/reply.ts'
 import { bothWays } from '../fixtures/both-ways.ts'
 import { Counted, pattern } from '../fixtures/counted.ts'
 import { handClock } from '../fixtures/hand-clock.ts'
@@ -17,7 +17,7 @@ import { until } from '../fixtures/until.ts'
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 const x = { id: 'req_test', replyHeaders: {} }
 
-interface Serving extends Partial<Omit<Sending, 'answer'>> {
+interface Serving extends Partial<Omit<ReplyOptions, 'answer'>> {
   readonly length?: number
   readonly status?: number
   /** Before the answer is sent. */

@@ -3,7 +3,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { Door } from '../../src/ledger/door.ts'
+import { Admission } from '../../src/ledger/door.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/orders.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
@@ -148,7 +148,7 @@ t.test(
     let reaped = 0
     const scripts = createScripts({ library: ledgerScripts, link })
     const plans = () => new Map([['default', unlimited]])
-    const door = new Door({
+    const door = new Admission({
       scripts,
       leaseMs,
       plans,

@@ -3,10 +3,10 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { Door } from '../../src/ledger/door.ts'
+import { Admission } from '../../src/ledger/door.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
-import type { Entry } from '../../src/ledger/journal.ts'
+import type { JournalEntry } from '../../src/ledger/journal.ts'
 import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
@@ -34,7 +34,7 @@ function createRandom() {
 interface Gateway {
   readonly link: ScriptLink
   readonly scripts: LedgerScripts
-  readonly door: Door
+  readonly door: Admission
   send(order: Order): Promise<Reply>
 }
 
@@ -71,7 +71,7 @@ function openGateway(link: ScriptLink): Gateway {
   const scripts = createScripts({ library: ledgerScripts, link })
   const plans = () => new Map([['default', unlimited]])
   const [onReaped, onOwing] = [() => undefined, () => undefined]
-  const door = new Door({ scripts, leaseMs, plans, onReaped, onOwing })
+  const door = new Admission({ scripts, leaseMs, plans, onReaped, onOwing })
   return { link, scripts, door, send: (order) => sendOrder(scripts, order) }
 }
 
@@ -187,7 +187,7 @@ async function step(
   return settle(gateway, life, random, isAlone)
 }
 
-function checkEntry(world: World, seen: Seen, entry: Entry) {
+function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
   const { type, amount, balance, hold, flags, owed = '0' } = fieldsOf(entry)
   seen.sum += Number(amount)
   seen.owed += Number(owed)
@@ -232,7 +232,7 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     Record<string, string>,
     Record<string, string>,
     number,
-    readonly Entry[],
+    readonly JournalEntry[],
   ]
   const { granted, spent, reserved, owed } = account
   const available = Number(granted ?? 0) - Number(spent ?? 0) - Number(reserved ?? 0)

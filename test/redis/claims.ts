@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { claimLeaseMs, claimOf, createClaims } from '../../src/redis/claims.ts'
-import type { Found, Try } from '../../src/redis/claims.ts'
+import type { ClaimState, Try } from '../../src/redis/claims.ts'
 import type { Claim } from '../../src/exchange.ts'
 import { newId } from '../../src/ids.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -23,7 +23,7 @@ async function start(t: Test) {
   return { link, redis: link.client, placeOf: createClaims({ link }) }
 }
 
-function taken(found: Found): Claim {
+function taken(found: ClaimState): Claim {
   if (found.is !== 'taken') throw new Error(found.is)
   return found.claim
 }

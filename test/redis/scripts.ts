@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { diskStore } from '../../src/store/disk.ts'
-import { Door } from '../../src/ledger/door.ts'
+import { Admission } from '../../src/ledger/door.ts'
 import { settleOrder } from '../../src/ledger/ending.ts'
 import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
@@ -135,10 +135,10 @@ t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
 })
 
 /** Nobody renews the leases of its holds. */
-function openDoor(scripts: LedgerScripts): Door {
+function openDoor(scripts: LedgerScripts): Admission {
   const plans = () => new Map([['default', unlimited]])
   const [onReaped, onOwing] = [() => undefined, () => undefined]
-  return new Door({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })
+  return new Admission({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })
 }
 
 /** With all slots. */

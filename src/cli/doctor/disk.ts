@@ -3,12 +3,12 @@
 import { rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fail, ok, warn } from './examination.ts'
-import type { Outcome } from './examination.ts'
+import type { CheckOutcome } from './examination.ts'
 
 const leastBytes = 2 ** 30
 
 /** Of the file system that the folder is on, or will be. The store takes nothing that would go below the reserve. */
-export async function judgeSpace(path: string, reserveBytes: number): Promise<Outcome> {
+export async function judgeSpace(path: string, reserveBytes: number): Promise<CheckOutcome> {
   const { bavail, bsize } = await statfs((await missingOf(path)).above)
   const free = bavail * bsize
   const detail = `${path} has ${inGiB(free)} free`
@@ -34,14 +34,14 @@ export async function watchFolders(path: string): Promise<() => Promise<void>> {
   }
 }
 
-interface Way {
+interface DiskWay {
   /** What of the path is not there, the deepest first. */
   readonly missing: readonly string[]
   /** What is there of it. */
   readonly above: string
 }
 
-async function missingOf(path: string): Promise<Way> {
+async function missingOf(path: string): Promise<DiskWay> {
   const missing: string[] = []
   let above = path
   while (!(await isThere(above)) && above !== dirname(above)) {

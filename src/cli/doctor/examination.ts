@@ -6,23 +6,23 @@ import { clean } from '../table.ts'
 
 export type Verdict = 'ok' | 'warn' | 'fail'
 
-export interface Outcome {
+export interface CheckOutcome {
   readonly verdict: Verdict
   readonly detail: string
   /** It failed since nobody answered. */
   readonly unreachable?: boolean
 }
 
-export interface Finding extends Outcome {
+export interface Finding extends CheckOutcome {
   readonly what: string
 }
 
-export const ok = (detail: string): Outcome => ({ verdict: 'ok', detail })
-export const warn = (detail: string): Outcome => ({ verdict: 'warn', detail })
-export const fail = (detail: string): Outcome => ({ verdict: 'fail', detail })
+export const ok = (detail: string): CheckOutcome => ({ verdict: 'ok', detail })
+export const warn = (detail: string): CheckOutcome => ({ verdict: 'warn', detail })
+export const fail = (detail: string): CheckOutcome => ({ verdict: 'fail', detail })
 
 /** Ends by its signal where it can; it is left alone where it cannot. What it throws is a failure. */
-type Check = (signal: AbortSignal) => Promise<Outcome>
+type CheckWork = (signal: AbortSignal) => Promise<CheckOutcome>
 
 export interface ExaminationOptions {
   /** Ends all of it: the check that runs, and each that would follow, throws its reason. */
@@ -53,7 +53,7 @@ export class Examination {
     return this.#findings
   }
 
-  async check(what: string, run: Check): Promise<Verdict> {
+  async check(what: string, run: CheckWork): Promise<Verdict> {
     const { signal } = this.#options
     const outcome = await this.#outcomeOf(run, signal)
     signal.throwIfAborted()
@@ -62,7 +62,7 @@ export class Examination {
 
   /** What was made is taken away, also after the end of everything else. Only a failure is told. */
   async tidy(what: string, run: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
-    const check: Check = async (signal) => {
+    const check: CheckWork = async (signal) => {
       await run(signal)
       return ok('')
     }
@@ -70,7 +70,7 @@ export class Examination {
     if (outcome.verdict !== 'ok') this.#tell({ what, ...outcome })
   }
 
-  async #outcomeOf(run: Check, ...others: readonly AbortSignal[]): Promise<Outcome> {
+  async #outcomeOf(run: CheckWork, ...others: readonly AbortSignal[]): Promise<CheckOutcome> {
     const { limitMs } = this.#options
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), limitMs)
@@ -110,7 +110,7 @@ export class Examination {
   }
 }
 
-function failureOf(error: unknown): Outcome {
+function failureOf(error: unknown): CheckOutcome {
   return { ...fail(reasonOf(error)), unreachable: isUnreachable(error) }
 }
 

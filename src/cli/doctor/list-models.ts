@@ -8,7 +8,7 @@ import { ownHeaders } from '../../backend/request-headers.ts'
 import type { Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { ok, warn } from './examination.ts'
-import type { Outcome } from './examination.ts'
+import type { CheckOutcome } from './examination.ts'
 import { readBody, refusal } from './refusal.ts'
 
 interface Asking {
@@ -20,7 +20,7 @@ interface Asking {
 
 const mostShown = 5
 
-export async function listModels(target: Target, asking: Asking): Promise<Outcome> {
+export async function listModels(target: Target, asking: Asking): Promise<CheckOutcome> {
   const answer = await get(target, asking)
   const status = answer.statusCode ?? 0
   const body = await readBody(answer)
@@ -83,7 +83,7 @@ function isNamed(model: string, id: string): boolean {
 }
 
 /** What a backend reports above the window is not believed, and so not charged. */
-function judgeWindow({ id, window = 0 }: Listed, promptWindow: number): Outcome {
+function judgeWindow({ id, window = 0 }: Listed, promptWindow: number): CheckOutcome {
   if (window <= promptWindow) return ok(`${id} is listed`)
   return warn(
     `${id} has a context of ${window} there, and its context_window is ${promptWindow} here: what longer prompts take above it is not charged. Write context_window: ${window}`,

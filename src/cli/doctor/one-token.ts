@@ -10,15 +10,15 @@ import { chatRow } from '../../chat/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
-import type { Outcome } from './examination.ts'
+import type { CheckOutcome } from './examination.ts'
 import { readBody, refusal, saidBy } from './refusal.ts'
 
-export interface Route {
+export interface ModelTarget {
   readonly model: Model
   readonly target: Target
 }
 
-export async function askOneToken(route: Route, signal: AbortSignal): Promise<Outcome> {
+export async function askOneToken(route: ModelTarget, signal: AbortSignal): Promise<CheckOutcome> {
   const { model, target } = route
   if (!model.endpoints.includes('chat')) {
     return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
@@ -71,11 +71,11 @@ async function hear(answer: BackendAnswer, { completeWhen }: Model): Promise<Hea
   return { meter, ...(error !== undefined && { error }) }
 }
 
-interface Judging extends Route {
+interface Judging extends ModelTarget {
   readonly ms: number
 }
 
-function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Outcome {
+function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): CheckOutcome {
   if (error !== undefined) {
     const said = Buffer.from(mask(error, target), 'latin1').toString()
     return fail(`an error came in the stream: ${saidBy(said)}`)

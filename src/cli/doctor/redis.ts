@@ -7,7 +7,7 @@ import { recordedSocket } from '../../redis/embedded/embedded.ts'
 import { connect } from '../../redis/redis.ts'
 import type { RedisLink } from '../../redis/redis.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
-import type { Examination, Outcome } from './examination.ts'
+import type { Examination, CheckOutcome } from './examination.ts'
 
 /** One that is there answers at once. */
 const longestWaitMs = 3000
@@ -76,7 +76,7 @@ export function parseInfo(text: string): Info {
 
 const leastVersion = 7
 
-export function judgeVersion(info: Info): Outcome {
+export function judgeVersion(info: Info): CheckOutcome {
   const version = info.get('redis_version') ?? 'unknown'
   const valkey = info.get('valkey_version')
   const name = valkey === undefined ? version : `Valkey ${valkey}, as Redis ${version}`
@@ -84,7 +84,7 @@ export function judgeVersion(info: Info): Outcome {
   return fail(`${name}; the gateway needs ${leastVersion} or later`)
 }
 
-export function judgeRole(info: Info): Outcome {
+export function judgeRole(info: Info): CheckOutcome {
   if (info.get('cluster_enabled') === '1') {
     return fail('a node of a Redis Cluster, which is not supported yet')
   }
@@ -92,7 +92,7 @@ export function judgeRole(info: Info): Outcome {
   return role === 'master' ? ok(role) : fail(`${role}: it takes no writes; name its master`)
 }
 
-export function judgeEviction(info: Info): Outcome {
+export function judgeEviction(info: Info): CheckOutcome {
   const policy = info.get('maxmemory_policy') ?? 'unknown'
   if (policy === 'noeviction') return ok(policy)
   const advice = 'set maxmemory-policy noeviction'
@@ -103,7 +103,7 @@ export function judgeEviction(info: Info): Outcome {
 }
 
 /** `fsync` is undefined where the server does not tell. */
-export function judgePersistence(info: Info, fsync: string | undefined): Outcome {
+export function judgePersistence(info: Info, fsync: string | undefined): CheckOutcome {
   if (info.get('aof_enabled') !== '1') {
     return warn('no append-only file: a crash of Redis loses balances; set appendonly yes')
   }
@@ -133,7 +133,7 @@ async function readClock(client: Client): Promise<number> {
 const clockWarnMs = 1000
 
 /** Never a failure: money goes by Redis's clock alone. Ids and dates are this machine's. */
-export function judgeClock(aheadMs: number): Outcome {
+export function judgeClock(aheadMs: number): CheckOutcome {
   const off = Math.abs(aheadMs)
   const detail = `${Math.round(off)} ms ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`
   if (off < clockWarnMs) return ok(detail)

@@ -6,7 +6,7 @@ import { mask } from '../../backend/secrets.ts'
 import type { Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { fail } from './examination.ts'
-import type { Outcome } from './examination.ts'
+import type { CheckOutcome } from './examination.ts'
 
 const mostBytes = 4 * 2 ** 20
 
@@ -22,7 +22,7 @@ export async function readBody(stream: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-export function refusal(status: number, body: Buffer, target: Target): Outcome {
+export function refusal(status: number, body: Buffer, target: Target): CheckOutcome {
   const said = saidBy(mask(body, target).toString())
   const why = said === '' ? '' : `: ${said}`
   if (status === 401 || status === 403) {

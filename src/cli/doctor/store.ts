@@ -12,7 +12,7 @@ import { NoSuchObject } from '../../store/store.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import { judgeSpace, watchFolders } from './disk.ts'
 import { fail, ok, warn } from './examination.ts'
-import type { Examination, Outcome } from './examination.ts'
+import type { Examination, CheckOutcome } from './examination.ts'
 
 export async function examineStore(config: StoreConfig, examination: Examination): Promise<void> {
   const removeFolders = 'disk' in config ? await watchFolders(config.disk.path) : undefined
@@ -89,20 +89,20 @@ function watchPuts(store: ObjectStore): Watched {
 /** Every byte of it differs from its neighbours', so that a range off by one is found out. */
 const content = Buffer.from(Array.from({ length: 64 * 1024 }, (_, i) => i % 251))
 
-async function write(store: ObjectStore, name: string, signal: AbortSignal): Promise<Outcome> {
+async function write(store: ObjectStore, name: string, signal: AbortSignal): Promise<CheckOutcome> {
   const begun = performance.now()
   await store.put(name, content, { signal })
   return ok(`${content.length / 1024} KiB in ${(performance.now() - begun).toFixed(0)} ms`)
 }
 
-async function readRange(store: ObjectStore, name: string): Promise<Outcome> {
+async function readRange(store: ObjectStore, name: string): Promise<CheckOutcome> {
   const [start, end] = [1000, 1999]
   const read = await buffer(await store.read(name, { start, end }))
   if (read.equals(content.subarray(start, end + 1))) return ok(`bytes ${start} to ${end}`)
   return fail(`bytes ${start} to ${end} are not those that were written`)
 }
 
-async function remove(store: ObjectStore, name: string): Promise<Outcome> {
+async function remove(store: ObjectStore, name: string): Promise<CheckOutcome> {
   await store.remove(name)
   try {
     await store.get(name)
@@ -125,7 +125,7 @@ interface Cutting {
 }
 
 /** A client that leaves in the middle of an upload. That it leaves nothing means something only if it was seen before. */
-async function cutShort(store: ObjectStore, cutting: Cutting): Promise<Outcome> {
+async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutcome> {
   const { name, size, signal, seenMs } = cutting
   const leaving = new AbortController()
   const upload = Readable.from(slowly(size, leaving.signal), { objectMode: false })
@@ -174,14 +174,14 @@ const clockWarnMs = 5000
 const clockFailMs = 15 * 60_000
 
 /** By the Date of any answer, a refusal's too. */
-async function readClock(s3: S3Config, signal: AbortSignal): Promise<Outcome> {
+async function readClock(s3: S3Config, signal: AbortSignal): Promise<CheckOutcome> {
   const url = s3.endpoint ?? `https://s3.${s3.region}.amazonaws.com`
   const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal })
   return judgeClock(Date.parse(headers.get('date') ?? '') - Date.now())
 }
 
 /** NaN where the server does not tell. */
-export function judgeClock(aheadMs: number): Outcome {
+export function judgeClock(aheadMs: number): CheckOutcome {
   if (Number.isNaN(aheadMs)) return warn('the server does not tell the time')
   const off = Math.abs(aheadMs)
   const detail = `${Math.round(off / 1000)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`

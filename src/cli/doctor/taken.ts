@@ -8,7 +8,7 @@ import { chatRow } from '../../chat/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { ok } from './examination.ts'
-import type { Outcome } from './examination.ts'
+import type { CheckOutcome } from './examination.ts'
 import { readBody } from './refusal.ts'
 
 interface Asking {
@@ -26,17 +26,17 @@ interface Probe {
   sees?(chunks: readonly unknown[]): boolean
 }
 
-type Verdict = 'takes' | 'ignores' | 'refuses' | 'does not tell'
+type TakenVerdict = 'takes' | 'ignores' | 'refuses' | 'does not tell'
 
 interface Told {
   readonly name: string
-  readonly verdict: Verdict
+  readonly verdict: TakenVerdict
   readonly tokens: number
 }
 
 const verdicts = ['takes', 'ignores', 'refuses', 'does not tell'] as const
 
-export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<Outcome> {
+export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<CheckOutcome> {
   // A little earlier than the examination itself gives up.
   const late = AbortSignal.timeout(limitMs * 0.8)
   const signal = AbortSignal.any([asking.signal, late])

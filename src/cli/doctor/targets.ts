@@ -6,7 +6,7 @@ import { ok } from './examination.ts'
 import type { Examination } from './examination.ts'
 import { listModels } from './list-models.ts'
 import { askOneToken } from './one-token.ts'
-import type { Route } from './one-token.ts'
+import type { ModelTarget } from './one-token.ts'
 import { askWhatIsTaken } from './taken.ts'
 
 export async function examineTargets(
@@ -18,7 +18,7 @@ export async function examineTargets(
   }
 }
 
-async function examineTarget({ model, target }: Route, examination: Examination): Promise<void> {
+async function examineTarget({ model, target }: ModelTarget, examination: Examination): Promise<void> {
   const name = `model ${model.id}, target ${target.name}`
   if (target.url === 'demo') {
     await examination.check(name, async () => ok('the built-in demo model'))

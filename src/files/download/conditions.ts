@@ -10,10 +10,10 @@ export interface Validators {
   readonly modifiedAt: number
 }
 
-export type Verdict = 'send' | 'not_modified' | 'precondition_failed'
+export type ConditionVerdict = 'send' | 'not_modified' | 'precondition_failed'
 
 /** Of a GET or HEAD, in the order of RFC 9110 §13.2.2; a date counts only where there is no tag. */
-export function judge(file: Validators, headers: IncomingHttpHeaders): Verdict {
+export function judge(file: Validators, headers: IncomingHttpHeaders): ConditionVerdict {
   const { 'if-match': match, 'if-none-match': noneMatch } = headers
   const holds =
     match === undefined

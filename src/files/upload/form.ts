@@ -22,12 +22,12 @@ export interface FormOptions {
   readonly stop: AbortController
 }
 
-interface TextPart {
+interface FormText {
   readonly name: string
   readonly value: string
 }
 
-export interface FilePart {
+export interface FormFile {
   readonly name: string
   /** As written, path and all. */
   readonly filename: string | undefined
@@ -37,7 +37,7 @@ export interface FilePart {
 
 export interface Form {
   /** Undefined when the form has ended as it should. Throws the cause to stop. */
-  next(): Promise<TextPart | FilePart | undefined>
+  next(): Promise<FormText | FormFile | undefined>
 }
 
 const maxFieldBytes = 4096
@@ -90,7 +90,7 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
   const { stop } = options
   const parts = queueParts(stop.signal)
   let file: Readable | undefined
-  const take = (part: TextPart | FilePart | GatewayError) => {
+  const take = (part: FormText | FormFile | GatewayError) => {
     if (part instanceof GatewayError) stop.abort(part)
     else parts.add(part)
   }
@@ -122,12 +122,12 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
 }
 
 interface Queue extends Form {
-  add(part: TextPart | FilePart): void
+  add(part: FormText | FormFile): void
   end(): void
 }
 
 function queueParts(stop: AbortSignal): Queue {
-  const parts: (TextPart | FilePart)[] = []
+  const parts: (FormText | FormFile)[] = []
   let hasEnded = false
   let wake: (() => void) | undefined
   return {

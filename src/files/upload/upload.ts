@@ -10,7 +10,7 @@ import { ClientLeft } from '../../http/body.ts'
 import { sniffContent } from './content-type.ts'
 import { cleanFileName } from './file-name.ts'
 import { parseFormHeaders, readForm } from './form.ts'
-import type { FilePart, Form } from './form.ts'
+import type { FormFile, Form } from './form.ts'
 import { outflow } from '../download/outflow.ts'
 import type { Outflow } from '../download/outflow.ts'
 import { formBytes, reserveAhead } from './reserve-ahead.ts'
@@ -81,7 +81,7 @@ export async function receiveUpload(
   options.signal.addEventListener('abort', onSignal)
   const { idleMs, rateBytes = 0 } = options
   const form = readForm(req, parser, { maxBytes, tooLarge, idleMs, rateBytes, stop })
-  const upload: Upload = { fields, form, options, stop, length, tooLarge }
+  const upload: UploadRun = { fields, form, options, stop, length, tooLarge }
   try {
     return await receive(upload)
   } catch (error) {
@@ -94,7 +94,7 @@ export async function receiveUpload(
   }
 }
 
-interface Upload {
+interface UploadRun {
   readonly fields: FormFields
   readonly form: Form
   readonly options: UploadOptions
@@ -107,7 +107,7 @@ interface Upload {
 
 type ReceivedFile = UploadBegin & Omit<Received, 'purpose' | 'expiresAfterS'>
 
-async function receive(upload: Upload): Promise<Received> {
+async function receive(upload: UploadRun): Promise<Received> {
   const { fields, form } = upload
   let file: ReceivedFile | undefined
   for (;;) {
@@ -157,7 +157,7 @@ function noFile(): GatewayError {
 }
 
 /** The one loop of a file's bytes: each piece is counted, reserved, hashed, sniffed, passed on. */
-async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile> {
+async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedFile> {
   const { options, length, tooLarge } = upload
   const named = { session: upload.fields.session(), filename: cleanFileName(part.filename) }
   const hash = createHash('sha256')
@@ -187,7 +187,7 @@ async function receiveFile(upload: Upload, part: FilePart): Promise<ReceivedFile
 }
 
 /** Late, so that what is refused at its first piece never reaches the store. */
-function openOut(upload: Upload): Outflow {
+function openOut(upload: UploadRun): Outflow {
   const { options, stop } = upload
   stop.signal.throwIfAborted()
   return (upload.out ??= outflow((content) => options.put(content), stop))

@@ -58,7 +58,7 @@ type Container =
   | { readonly object: Record<string, unknown>; readonly list?: undefined; key: string }
 
 /** What the grammar expects next. `first` is behind an opening bracket, `next` behind a value. */
-type Due = 'body' | 'first' | 'key' | 'colon' | 'value' | 'next' | 'end'
+type Expected = 'body' | 'first' | 'key' | 'colon' | 'value' | 'next' | 'end'
 
 export class JsonParse {
   readonly #text: Buffer
@@ -67,7 +67,7 @@ export class JsonParse {
   #checked = 0
   /** Where the next token begins. */
   #at = 0
-  #due: Due = 'body'
+  #due: Expected = 'body'
   /** Innermost last; the body's own object is one level. */
   readonly #open: Container[] = []
   readonly #top: Record<string, unknown> = {}
@@ -134,7 +134,7 @@ export class JsonParse {
     }
   }
 
-  #pass(c: number | undefined, { expected, due }: { expected: number; due: Due }): void {
+  #pass(c: number | undefined, { expected, due }: { expected: number; due: Expected }): void {
     if (c !== expected) throw this.#broken()
     this.#at++
     this.#due = due

@@ -5,12 +5,12 @@ import { answering, refOf } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import type { MessageBook } from '../../sessions/messages.ts'
 import { toPublic } from '../../sessions/message.ts'
-import type { Place } from '../../sessions/streams/stream-rows.ts'
+import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
 import { idsOf, json, route } from './route.ts'
 
 export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
-  const look = async (place: Place) => toPublic(await streams.look(place), place.session)
+  const look = async (place: MessagePlace) => toPublic(await streams.look(place), place.session)
   return [
     route('GET', '/:id/messages', {
       query: pageQuery,

@@ -7,7 +7,7 @@ import type { Answer, Exchange } from '../../exchange.ts'
 import { isId } from '../../ids.ts'
 import { toPublic } from '../../sessions/message.ts'
 import type { StoredMessage } from '../../sessions/message.ts'
-import type { Place } from '../../sessions/streams/stream-rows.ts'
+import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
 import { messagePath } from '../../sessions/streams/streams.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
 import { parseSend } from '../../sessions/sending/turns.ts'
@@ -16,8 +16,8 @@ import { idsOf, json } from './route.ts'
 import { resume } from './stream.ts'
 
 /** What was sent, and where its answer is. */
-export interface Asked {
-  readonly place: Place
+export interface SentPlace {
+  readonly place: MessagePlace
   /** Id of what was asked. */
   readonly user: string
 }
@@ -50,17 +50,17 @@ export async function replay(
   }
 }
 
-async function isKept(streams: Streams, place: Place): Promise<boolean> {
+async function isKept(streams: Streams, place: MessagePlace): Promise<boolean> {
   const missing = await streams.look(place).then(() => undefined, asGatewayError)
   return missing?.code !== 'message_not_found'
 }
 
-async function streamed(streams: Streams, x: Exchange, asked: Asked): Promise<Answer> {
+async function streamed(streams: Streams, x: Exchange, asked: SentPlace): Promise<Answer> {
   const answer = await resume(streams, x, { message: asked.place.message, isReplay: true })
   return { ...answer, headers: { ...answer.headers, ...userHeader(asked) } }
 }
 
-async function whole(streams: Streams, asked: Asked): Promise<Answer> {
+async function whole(streams: Streams, asked: SentPlace): Promise<Answer> {
   const found = await streams.look(asked.place)
   if (found.status === 'in_progress') {
     throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
@@ -68,13 +68,13 @@ async function whole(streams: Streams, asked: Asked): Promise<Answer> {
   return shown(found, asked)
 }
 
-export function shown(message: StoredMessage, asked: Asked): Answer {
+export function shown(message: StoredMessage, asked: SentPlace): Answer {
   const { place } = asked
   const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
   return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(asked) } }
 }
 
-export function userHeader({ user }: Asked): Record<string, string> {
+export function userHeader({ user }: SentPlace): Record<string, string> {
   return { 'X-User-Message-Id': user }
 }
 

@@ -12,7 +12,7 @@ import type { Gateway } from '../../plugin.ts'
 import type { Room } from '../../accounts/room.ts'
 import { readContext } from '../../sessions/sending/context.ts'
 import type { Context } from '../../sessions/sending/context.ts'
-import type { Generations, Running, Sent } from '../../sessions/streams/generations.ts'
+import type { Generations, RunningGeneration, Sent } from '../../sessions/streams/generations.ts'
 import type { SessionScripts } from '../../sessions/library.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import { prepare } from '../../sessions/sending/prepare.ts'
@@ -24,7 +24,7 @@ import { parseSend } from '../../sessions/sending/turns.ts'
 import type { Send, SendLimits } from '../../sessions/sending/turns.ts'
 import { dropFiles, fillFiles, readFiles } from './files.ts'
 import { replay, shown, userHeader, wantsStream } from './replay.ts'
-import type { Asked } from './replay.ts'
+import type { SentPlace } from './replay.ts'
 import { idsOf, modelOf, route } from './route.ts'
 import { resume } from './stream.ts'
 
@@ -45,7 +45,7 @@ interface Asking {
 }
 
 /** What an exchange has found out before it serves. */
-interface Sending {
+interface PendingSend {
   readonly wish: Pick<Send, 'stream' | 'onDisconnect'>
   readonly prepared: Omit<Prepared, 'filling' | 'request'>
   readonly asked: Asking
@@ -73,7 +73,7 @@ export function sendRoute(parts: SendParts): Route {
 }
 
 function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
-  let sending: Sending | undefined
+  let sending: PendingSend | undefined
   return {
     // What the body lacks is thrown at once.
     identify() {
@@ -102,7 +102,7 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
   }
 }
 
-async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Sending> {
+async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<PendingSend> {
   const { gateway } = parts
   const { session } = idsOf(x)
   const ref = refOf(x)
@@ -154,7 +154,7 @@ async function readFree(
   return isFreed ? await readContext(scripts, ref, session) : context
 }
 
-async function begin(parts: SendParts, x: Exchange, sending: Sending): Promise<void> {
+async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promise<void> {
   const { rows, gateway } = parts
   // Where its reply is lost, too.
   sending.mayBeLeft = true
@@ -191,11 +191,11 @@ async function begin(parts: SendParts, x: Exchange, sending: Sending): Promise<v
   }
 }
 
-function pointerOf({ prepared: { draft, stored } }: Sending): string {
+function pointerOf({ prepared: { draft, stored } }: PendingSend): string {
   return `${draft.id} ${stored.at(-2)?.id}`
 }
 
-function sentOf(x: Exchange, sending: Sending): Sent {
+function sentOf(x: Exchange, sending: PendingSend): Sent {
   const { begin, prepared } = sending
   const { ref, session, message, hold } = begin
   const ids = prepared.stored.map(({ id }) => id)
@@ -204,7 +204,7 @@ function sentOf(x: Exchange, sending: Sending): Sent {
 }
 
 /** Leaves nothing of what was refused. */
-async function withdraw(parts: SendParts, x: Exchange, sending: Sending): Promise<void> {
+async function withdraw(parts: SendParts, x: Exchange, sending: PendingSend): Promise<void> {
   await parts.generations.withdraw(sentOf(x, sending))
   await dropFiles(parts.gateway, x, sending.images)
 }
@@ -213,7 +213,7 @@ async function withdraw(parts: SendParts, x: Exchange, sending: Sending): Promis
 async function requestOf(
   { gateway }: SendParts,
   x: Exchange,
-  sending: Sending,
+  sending: PendingSend,
 ): Promise<ChatRequest> {
   const { filling, asked } = sending
   if (!filling) return asked.request
@@ -224,7 +224,7 @@ async function requestOf(
 }
 
 interface Generating {
-  readonly sending: Sending
+  readonly sending: PendingSend
   readonly run: Run
   readonly request: ChatRequest
 }
@@ -275,17 +275,17 @@ function whenLeft({ left }: Exchange, then: () => void): void {
 
 /** Where nothing is left of it, its images go, too. */
 async function endOf(
-  { done }: Running,
+  { done }: RunningGeneration,
   { gateway }: SendParts,
-  { x, images }: { readonly x: Exchange; readonly images: Sending['images'] },
+  { x, images }: { readonly x: Exchange; readonly images: PendingSend['images'] },
 ): Promise<void> {
   if (!(await done)) await dropFiles(gateway, x, images)
 }
 
 async function whole(
   streams: Streams,
-  { recording, done }: Running,
-  asked: Asked,
+  { recording, done }: RunningGeneration,
+  asked: SentPlace,
 ): Promise<Answer> {
   const own = await done
   if (!own) throw new GatewayError('upstream_error')

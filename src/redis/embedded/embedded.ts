@@ -96,7 +96,7 @@ function serverArguments(socket: string): readonly string[] {
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
 }
 
-interface Keeping {
+interface KeptRedis {
   readonly first: RedisChild
   readonly socket: string
   readonly start: () => Promise<RedisChild>
@@ -104,7 +104,7 @@ interface Keeping {
   readonly log: Pick<Log, 'info' | 'warn'>
 }
 
-function keepRunning({ first, socket, start, tidy, log }: Keeping): EmbeddedRedis {
+function keepRunning({ first, socket, start, tidy, log }: KeptRedis): EmbeddedRedis {
   const stopping = new AbortController()
   let child = first
   let pauseMs = firstPauseMs

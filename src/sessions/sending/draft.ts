@@ -4,7 +4,7 @@
 import { partText } from '../../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../../files/file-reference.ts'
 import { partsOf } from '../message.ts'
-import type { Content, Part } from '../message.ts'
+import type { MessageContent, Part } from '../message.ts'
 
 /** A message as JSON text; one with files is made when they are there. */
 export type Draft = string | Unfilled
@@ -41,6 +41,6 @@ export function filesIn(draft: Draft): readonly FileReference[] {
   return typeof draft === 'string' ? [] : filesOf(draft.content)
 }
 
-export function filesOf(content: Content): readonly FileReference[] {
+export function filesOf(content: MessageContent): readonly FileReference[] {
   return partsOf(content).flatMap((part) => (part.type === 'file' ? [part.file] : []))
 }

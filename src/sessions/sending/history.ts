@@ -21,7 +21,7 @@ import { dataUrlPrice } from '../../tokens/media.ts'
 import { composeBody, filesOf, fill } from './draft.ts'
 import type { Draft } from './draft.ts'
 import { mapParts, partsOf } from '../message.ts'
-import type { Content, NewMessage, StoredMessage, ToolCall } from '../message.ts'
+import type { MessageContent, NewMessage, StoredMessage, ToolCall } from '../message.ts'
 
 export interface HistoryOptions {
   /** The new turns: they always go, even when they alone are too long. */
@@ -210,7 +210,7 @@ export class HistoryBuilder {
   }
 
   /** The session may have had another model before, one with eyes; and not all that it has goes into one request. */
-  #seen(content: Content): Content {
+  #seen(content: MessageContent): MessageContent {
     return mapParts(content, (part) => {
       if (part.type === 'text') return part
       if (part.type === 'file') return this.#fits(part.file) ? part : standIn(part.file)
@@ -243,7 +243,7 @@ export class HistoryBuilder {
     throw new GatewayError('body_too_large', { message })
   }
 
-  #tokensOf(text: string, content: Content = null): number {
+  #tokensOf(text: string, content: MessageContent = null): number {
     const { bytesPerToken, imageTokens } = this.#model
     let bytes = Buffer.byteLength(text) + 1
     let others = 0

@@ -9,7 +9,7 @@ import type { Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
 import { inlineBytes, overcounted, partOf, standIn, tokensOf } from '../../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../../files/file-reference.ts'
-import type { NewImage, Wanted } from '../../files/message-files.ts'
+import type { NewImage, WantedFiles } from '../../files/message-files.ts'
 import type { FileRow } from '../../files/file-row.ts'
 import { inTurns } from '../../sharing/fair-turns.ts'
 import { parseAhead } from '../../http/json/scan.ts'
@@ -35,7 +35,7 @@ export interface Prepared {
   readonly filling: Filling | undefined
 }
 
-export interface Filling extends Wanted {
+export interface Filling extends WantedFiles {
   /** To be kept. */
   readonly images: readonly NewImage[]
   /** That the wanted ones take in the request. */

@@ -13,7 +13,7 @@ export interface Assembled {
   readonly finish_reason: string | null
 }
 
-interface Call {
+interface CallDraft {
   id: string
   name: string
   readonly args: Text
@@ -25,9 +25,9 @@ export class Assembly {
   readonly #content = new Text()
   readonly #reasoning = new Text()
   readonly #refusal = new Text()
-  readonly #calls: Call[] = []
+  readonly #calls: CallDraft[] = []
   /** A backend's index → the call that its next piece belongs to. */
-  readonly #open = new Map<number, Call>()
+  readonly #open = new Map<number, CallDraft>()
   #finishReason: string | null = null
 
   /** A `snapshot`; of anything else comes an empty one. */
@@ -98,7 +98,7 @@ export class Assembly {
   }
 
   /** Some servers send no index, or 0 with each of several calls: another id is another call. */
-  #callOf(index: unknown, id: string): Call | undefined {
+  #callOf(index: unknown, id: string): CallDraft | undefined {
     const isIndex = typeof index === 'number' && index >= 0
     const open = isIndex ? this.#open.get(index) : this.#calls.at(-1)
     const isOther = open === undefined || (id !== '' && open.id !== '' && id !== open.id)
@@ -107,7 +107,7 @@ export class Assembly {
     return call
   }
 
-  #newCall(): Call | undefined {
+  #newCall(): CallDraft | undefined {
     if (this.#calls.length >= maxToolCalls) return undefined
     const call = { id: '', name: '', args: new Text() }
     this.#calls.push(call)

@@ -15,10 +15,10 @@ interface HowEnded extends Fate {
   readonly said: Assembly
   /** Balance tokens. */
   readonly cost: number
-  readonly usage?: Used | undefined
+  readonly usage?: UsedTokens | undefined
 }
 
-interface Used {
+interface UsedTokens {
   readonly prompt: number
   readonly completion: number
   readonly estimated: boolean
@@ -64,7 +64,7 @@ export function statusAfter({ code }: GatewayError): MessageStatus {
   return code === 'upstream_incomplete' || code === 'server_draining' ? 'incomplete' : 'failed'
 }
 
-function toUsage({ prompt, completion, estimated }: Used): StoredMessage['usage'] {
+function toUsage({ prompt, completion, estimated }: UsedTokens): StoredMessage['usage'] {
   const total_tokens = prompt + completion
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens, estimated }
 }

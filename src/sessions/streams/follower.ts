@@ -1,12 +1,12 @@
 // A message that another process generates, followed through the copy in Redis: one poll for all readers here, as long as
 // there are any. An owner that says nothing for a second is looked after: a dead one's message is finished.
 
-import { Log } from './log.ts'
+import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'
-import type { Place, StreamRows } from './stream-rows.ts'
+import type { MessagePlace, StreamRows } from './stream-rows.ts'
 
 export interface FollowerOptions {
-  readonly place: Place
+  readonly place: MessagePlace
   /** Seq of the first frame that is not yet stored. */
   readonly next: number
   readonly rows: StreamRows
@@ -24,7 +24,7 @@ const quietPolls = 5
 const failedPolls = 150
 
 export class Follower {
-  readonly log: Log
+  readonly log: FrameLog
   readonly #options: FollowerOptions
   #readers = 0
   #quiet = 0
@@ -34,7 +34,7 @@ export class Follower {
   constructor(options: FollowerOptions) {
     const { place, next, maxBytes } = options
     this.#options = options
-    this.log = new Log(place.message, { next, maxBytes })
+    this.log = new FrameLog(place.message, { next, maxBytes })
     this.#later()
   }
 
@@ -92,7 +92,7 @@ export class Follower {
 }
 
 /** Readers get its terminal now: who comes again behind it has had it. */
-async function isEndedByOthers(place: Place, rows: StreamRows): Promise<boolean> {
+async function isEndedByOthers(place: MessagePlace, rows: StreamRows): Promise<boolean> {
   const state = await rows.state(place)
   if (state?.isLost) await rows.noteTerminal(place, state.next - 1)
   return state?.isLost ?? false

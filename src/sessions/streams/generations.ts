@@ -29,7 +29,7 @@ export interface Start extends Sent {
   readonly options: Omit<GenerationOptions, 'grammar'>
 }
 
-export interface Running {
+export interface RunningGeneration {
   readonly start: Start
   readonly recording: Recording
   /** The answer may begin: first content, or it was waited for long enough; or a refusal to relay. Rejects with what it failed of. */
@@ -49,7 +49,7 @@ const againMs = 5000
 
 export class Generations {
   readonly #options: GenerationsOptions
-  readonly #running = new Map<string, Running>()
+  readonly #running = new Map<string, RunningGeneration>()
   /** Finished, and Redis has not been told. */
   readonly #untold = new Map<string, Told>()
   /** To be taken back, which Redis has not been told either. */
@@ -61,7 +61,7 @@ export class Generations {
     this.#again = setInterval(() => void this.#tellAgain(), againMs).unref()
   }
 
-  find(message: string): Running | undefined {
+  find(message: string): RunningGeneration | undefined {
     return this.#running.get(message)
   }
 
@@ -94,7 +94,7 @@ export class Generations {
     }
   }
 
-  start(x: Exchange, start: Start): Running {
+  start(x: Exchange, start: Start): RunningGeneration {
     const { owned, options } = start
     const recording = new Recording({ ...this.#options, owned, stop: (code) => stop(code) })
     const generation = begin(x, { ...options, grammar: recording })

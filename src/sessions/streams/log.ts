@@ -10,18 +10,18 @@ export interface Piece {
   readonly next: number
 }
 
-interface Chunk extends Piece {
+interface KeptPiece extends Piece {
   readonly first: number
 }
 
 /** So much stays for readers who are a little behind, also when it is stored. */
 const tailBytes = 16 * 1024
 
-export class Log {
+export class FrameLog {
   readonly message: string
   readonly #maxBytes: number
   readonly #listeners = new Set<() => void>()
-  #chunks: Chunk[] = []
+  #chunks: KeptPiece[] = []
   #bytes = 0
   #next: number
   #isEnded = false

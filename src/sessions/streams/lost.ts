@@ -12,7 +12,7 @@ import { ended } from './ended.ts'
 import { framesToData } from './frames.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
-import type { Place, StreamRows, StreamState } from './stream-rows.ts'
+import type { MessagePlace, StreamRows, StreamState } from './stream-rows.ts'
 
 export interface LostOptions {
   readonly redis: Redis
@@ -30,7 +30,7 @@ export class Lost {
   }
 
   /** True when the message has an end: found, or given now. */
-  async finish(place: Place): Promise<boolean> {
+  async finish(place: MessagePlace): Promise<boolean> {
     const { redis, rows } = this.#options
     const [state, stored] = await Promise.all([rows.state(place), this.#row(place)])
     if (state?.isEnded) return true
@@ -50,7 +50,7 @@ export class Lost {
   }
 
   /** What a message that is generated elsewhere has said so far. */
-  async said(place: Place, state: StreamState | undefined): Promise<Assembly> {
+  async said(place: MessagePlace, state: StreamState | undefined): Promise<Assembly> {
     const { rows } = this.#options
     const assembly = state?.said ? Assembly.from(state.said) : new Assembly()
     let seq = state?.saidNext ?? 0
@@ -63,12 +63,12 @@ export class Lost {
     return assembly
   }
 
-  async #row({ ref, session, message }: Place): Promise<StoredMessage | undefined> {
+  async #row({ ref, session, message }: MessagePlace): Promise<StoredMessage | undefined> {
     const { redis } = this.#options
     return parseStored(await asked(redis.hget(keys.messages(ref, session), message)))
   }
 
-  async #ended(place: Place, { stored, state, hold, error }: Finding): Promise<StoredMessage> {
+  async #ended(place: MessagePlace, { stored, state, hold, error }: LostMessage): Promise<StoredMessage> {
     const said = await this.said(place, state)
     const charged = await this.#charged(place.ref, hold)
     return ended(stored, { said, status: 'incomplete', error, ...charged })
@@ -90,7 +90,7 @@ export class Lost {
   }
 }
 
-interface Finding {
+interface LostMessage {
   readonly stored: StoredMessage
   readonly state: StreamState | undefined
   readonly hold: string

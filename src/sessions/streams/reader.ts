@@ -6,13 +6,13 @@
 import { GatewayError } from '../../errors.ts'
 import { heartbeat } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
-import type { Log, Piece } from './log.ts'
+import type { FrameLog, Piece } from './log.ts'
 import type { StoredBytes } from './stream-rows.ts'
 
 type StoredPiece = Omit<StoredBytes, 'isEnd'>
 
 export interface ReaderOptions {
-  readonly log: Log
+  readonly log: FrameLog
   /** Seq of the first frame that it has not. */
   readonly from: number
   readonly heartbeatMs: number

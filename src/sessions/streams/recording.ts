@@ -7,7 +7,7 @@ import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
 import { Assembly } from './assembly.ts'
 import { Numbered, frameBehind, startOf } from './frames.ts'
-import { Log } from './log.ts'
+import { FrameLog } from './log.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
 export interface RecordingOptions {
@@ -27,7 +27,7 @@ const batchBytes = 32 * 1024
 const silenceMs = 1000
 
 export class Recording implements StreamOut {
-  readonly log: Log
+  readonly log: FrameLog
   /** Readers come and go; the recording stays. */
   readonly left = false
   readonly #options: RecordingOptions
@@ -54,7 +54,7 @@ export class Recording implements StreamOut {
   constructor(options: RecordingOptions) {
     const { owned, replayBytes } = options
     this.#options = options
-    this.log = new Log(owned.message, { next: 0, maxBytes: replayBytes })
+    this.log = new FrameLog(owned.message, { next: 0, maxBytes: replayBytes })
     this.#numbered = new Numbered(owned.message)
     this.#schedule(silenceMs)
   }

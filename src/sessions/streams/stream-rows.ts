@@ -17,14 +17,14 @@ import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
 
 /** Where a message lies. */
-export interface Place {
+export interface MessagePlace {
   readonly ref: string
   readonly session: string
   readonly message: string
 }
 
 /** A message with the ledger's hold of who generates it. */
-export interface Owned extends Place {
+export interface Owned extends MessagePlace {
   readonly hold: string
 }
 
@@ -181,7 +181,7 @@ export class StreamRows {
   }
 
   /** What a message cost in the end; asked for a flight later, behind the answer to its settlement. */
-  async amend({ ref, session, message }: Place, paid: () => Paid): Promise<void> {
+  async amend({ ref, session, message }: MessagePlace, paid: () => Paid): Promise<void> {
     const names = [keys.session(ref, session), keys.messages(ref, session), keys.storage(ref)]
     const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
     const stored = parseStored(before)
@@ -191,12 +191,12 @@ export class StreamRows {
   }
 
   /** False where it has ended. */
-  async cancel({ ref, message }: Place): Promise<boolean> {
+  async cancel({ ref, message }: MessagePlace): Promise<boolean> {
     return (await this.#run('cancel', [keys.stream(ref, message)], [])).word === 'ok'
   }
 
   /** Undefined where nothing is kept (any more). */
-  async state({ ref, message }: Place): Promise<StreamState | undefined> {
+  async state({ ref, message }: MessagePlace): Promise<StreamState | undefined> {
     const names = ['hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
     const [hold, next, ended, lost, said, saidNext] = found
@@ -212,7 +212,7 @@ export class StreamRows {
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
-  async frames(place: Place, seq: number): Promise<StoredFrames | undefined> {
+  async frames(place: MessagePlace, seq: number): Promise<StoredFrames | undefined> {
     const found = await this.frameBytes(place, seq, batchesARead)
     if (!found) return undefined
     const { bytes, ...rest } = found
@@ -223,7 +223,7 @@ export class StreamRows {
 
   /** The same for one who only passes them on. */
   async frameBytes(
-    { ref, message }: Place,
+    { ref, message }: MessagePlace,
     seq: number,
     batches: number,
   ): Promise<StoredBytes | undefined> {
@@ -249,7 +249,7 @@ export class StreamRows {
   }
 
   /** Whether readers of a lost stream have had the terminal of this number. */
-  async wasTerminalGiven({ ref, message }: Place, seq: number): Promise<boolean> {
+  async wasTerminalGiven({ ref, message }: MessagePlace, seq: number): Promise<boolean> {
     const { redis } = this.#options
     const key = keys.stream(ref, message)
     if ((await asked(redis.hlen(key))) > mostTerminals) return true
@@ -257,7 +257,7 @@ export class StreamRows {
   }
 
   /** They have it from now on. */
-  async noteTerminal({ ref, message }: Place, seq: number): Promise<void> {
+  async noteTerminal({ ref, message }: MessagePlace, seq: number): Promise<void> {
     const { redis, replayKeepMs } = this.#options
     const key = keys.stream(ref, message)
     const noted = redis.hset(key, `to:${seq}`, '1')
@@ -265,11 +265,11 @@ export class StreamRows {
     await asked(Promise.all([noted, redis.pexpire(key, replayKeepMs)]))
   }
 
-  #rowNames({ ref, session, message }: Place): string[] {
+  #rowNames({ ref, session, message }: MessagePlace): string[] {
     return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
-  #tail({ message }: Place): string {
+  #tail({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
 }

@@ -11,12 +11,12 @@ import type { StreamOut } from '../../http/stream-out.ts'
 import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
 import type { Generations } from './generations.ts'
-import { Log } from './log.ts'
+import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from '../message.ts'
 import type { MessageBook } from '../messages.ts'
 import { Reader } from './reader.ts'
-import type { Place, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
+import type { MessagePlace, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
 
 export interface StreamsOptions {
   readonly rows: StreamRows
@@ -31,7 +31,7 @@ export interface StreamsOptions {
 
 /** A log with what keeps it going as long as it is read. */
 interface Source {
-  readonly log: Log
+  readonly log: FrameLog
   join?(): void
   leave?(): void
 }
@@ -62,7 +62,7 @@ export class Streams {
    * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
    * The reader has its place until `leave`.
    */
-  async open(x: Exchange, place: Place, { seq, isReplay }: From): Promise<Answer | undefined> {
+  async open(x: Exchange, place: MessagePlace, { seq, isReplay }: From): Promise<Answer | undefined> {
     const { generations, messages } = this.#options
     await messages.check(place)
     const local = generations.recordingOf(place.message)
@@ -117,7 +117,7 @@ export class Streams {
   }
 
   /** One who goes on reading when the generation that it paid for has ended needs a place, or is to come again. */
-  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: Place): () => void {
+  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
     let hasLeft = false
     let leave: (() => void) | undefined
     const onEnd = () => {
@@ -136,7 +136,7 @@ export class Streams {
   }
 
   /** The message as it ended; as it is, where its owner does not answer in time. */
-  async cancel(place: Place): Promise<StoredMessage> {
+  async cancel(place: MessagePlace): Promise<StoredMessage> {
     const { generations, rows, lost } = this.#options
     const running = generations.find(place.message)
     running?.cancel()
@@ -154,7 +154,7 @@ export class Streams {
   }
 
   /** The message with what it has said up to now; finished where its owner is gone. */
-  async look(place: Place): Promise<StoredMessage> {
+  async look(place: MessagePlace): Promise<StoredMessage> {
     const { lost, rows, generations, messages } = this.#options
     const message = await messages.read(place)
     if (message.status !== 'in_progress') return message
@@ -171,7 +171,7 @@ export class Streams {
   }
 
   /** Once it is known that it will not be withdrawn. */
-  async #begun(place: Place): Promise<StreamState> {
+  async #begun(place: MessagePlace): Promise<StreamState> {
     for (let poll = 0; poll < begunPolls; poll++) {
       const state = await this.#stateOf(place)
       if (state.next > 0) return state
@@ -180,7 +180,7 @@ export class Streams {
     return await this.#stateOf(place)
   }
 
-  async #stateOf(place: Place): Promise<StreamState> {
+  async #stateOf(place: MessagePlace): Promise<StreamState> {
     const { rows, lost } = this.#options
     const state = await rows.state(place)
     if (state && !state.isEnded && (await lost.finish(place))) {
@@ -191,7 +191,7 @@ export class Streams {
 
   async #replay(
     x: Exchange,
-    place: Place,
+    place: MessagePlace,
     { state, seq }: { readonly state: StreamState; readonly seq: number },
   ): Promise<Answer | undefined> {
     const { rows, replayBytes } = this.#options
@@ -200,12 +200,12 @@ export class Streams {
       if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
       await rows.noteTerminal(place, Math.max(seq, next - 1))
     } else if (seq >= next) return behindTheEnd(seq, state)
-    const log = new Log(place.message, { next, maxBytes: replayBytes })
+    const log = new FrameLog(place.message, { next, maxBytes: replayBytes })
     log.end({ isLost })
     return await this.#answer(x, place, { source: { log }, seq })
   }
 
-  #follow(place: Place, next: number): Follower {
+  #follow(place: MessagePlace, next: number): Follower {
     const { rows, lost, replayBytes } = this.#options
     const known = this.#followers.get(place.message)
     if (known) return known
@@ -227,7 +227,7 @@ export class Streams {
 
   async #answer(
     x: Exchange,
-    place: Place,
+    place: MessagePlace,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
     this.#leaving.set(x, this.#options.places.take(place.ref))
@@ -237,20 +237,20 @@ export class Streams {
   }
 
   /** A place that is no longer kept is said before the stream begins. */
-  async #checkKept(place: Place, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
+  async #checkKept(place: MessagePlace, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
     const here = source.log.from(seq, 1)?.text
     const kept = here ?? (await this.#stored(place, seq, 1))?.bytes
     const isGone = kept === undefined || (kept.length === 0 && seq < source.log.next)
     if (isGone) expired(place)
   }
 
-  #stored(place: Place, seq: number, batches: number): Promise<StoredBytes | undefined> {
+  #stored(place: MessagePlace, seq: number, batches: number): Promise<StoredBytes | undefined> {
     return this.#reads.run(place.ref, () => this.#options.rows.frameBytes(place, seq, batches))
   }
 }
 
 interface Reading {
-  readonly place: Place
+  readonly place: MessagePlace
   readonly source: Source
   readonly seq: number
   /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
@@ -265,11 +265,11 @@ interface From {
 
 export const sessionsPath = '/api/chat/sessions'
 
-export function messagePath({ session, message }: Place): string {
+export function messagePath({ session, message }: MessagePlace): string {
   return `${sessionsPath}/${session}/messages/${message}`
 }
 
-export function streamHeaders(place: Place): Record<string, string> {
+export function streamHeaders(place: MessagePlace): Record<string, string> {
   const path = messagePath(place)
   return {
     ...sseHeaders,
@@ -284,11 +284,11 @@ function behindTheEnd(seq: number, { next }: { readonly next: number }): undefin
   if (seq > next) throw new GatewayError('invalid_last_event_id')
 }
 
-function expired(place: Place): never {
+function expired(place: MessagePlace): never {
   throw new GatewayError('stream_expired', { headers: { Location: messagePath(place) } })
 }
 
-function lostTerminal({ id }: Exchange, { message }: Place, seq: number): string {
+function lostTerminal({ id }: Exchange, { message }: MessagePlace, seq: number): string {
   const data = errorBody(new GatewayError('upstream_incomplete'), id)
   return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
 }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isRangeMeant, judge } from '../../../src/files/download/conditions.ts'
-import type { Verdict } from '../../../src/files/download/conditions.ts'
+import type { ConditionVerdict } from '../../../src/files/download/conditions.ts'
 
 // Where a date without a zone is not GMT.
 process.env.TZ = 'Asia/Kathmandu'
@@ -12,7 +12,7 @@ const at = 'Sun, 06 Nov 1994 08:49:37 GMT'
 const before = 'Sun, 06 Nov 1994 08:49:36 GMT'
 const after = 'Sun, 06 Nov 1994 08:49:38 GMT'
 
-function are(verdict: Verdict, name: string, values: readonly string[]) {
+function are(verdict: ConditionVerdict, name: string, values: readonly string[]) {
   for (const value of values) {
     t.equal(judge(file, { [name]: value }), verdict, `${name}: ${value}`)
   }
@@ -59,7 +59,7 @@ t.test('what is no date is as if it were not there', async () => {
 })
 
 t.test("they count in the standard's order, a date only where there is no tag", async (t) => {
-  const cases: readonly (readonly [Verdict, IncomingHttpHeaders])[] = [
+  const cases: readonly (readonly [ConditionVerdict, IncomingHttpHeaders])[] = [
     ['send', { 'if-match': '"5f"', 'if-unmodified-since': before }],
     ['precondition_failed', { 'if-match': '"a"', 'if-unmodified-since': after }],
     ['precondition_failed', { 'if-match': '"a"', 'if-none-match': '"5f"' }],

@@ -8,7 +8,7 @@ import { keys } from '../../../src/redis/redis.ts'
 import { Follower } from '../../../src/sessions/streams/follower.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { StreamRows } from '../../../src/sessions/streams/stream-rows.ts'
-import type { Place } from '../../../src/sessions/streams/stream-rows.ts'
+import type { MessagePlace } from '../../../src/sessions/streams/stream-rows.ts'
 import { durable } from '../../fixtures/aof.ts'
 import { framesOf, openStreams, rowOf, said } from '../../fixtures/stream.ts'
 import type { Setup } from '../../fixtures/stream.ts'
@@ -19,7 +19,7 @@ class Failing extends StreamRows {
   failures = 0
   reads = 0
 
-  override async frames(place: Place, from: number) {
+  override async frames(place: MessagePlace, from: number) {
     try {
       if (this.failures-- > 0) throw new Error('Redis is away')
       return await super.frames(place, from)

@@ -1,16 +1,16 @@
 // The end of a stream in memory: what is there is given byte for byte from any frame on, and no more is kept than may be.
 
 import t from 'tap'
-import { Log } from '../../../src/sessions/streams/log.ts'
+import { FrameLog } from '../../../src/sessions/streams/log.ts'
 import { framesOf } from '../../fixtures/stream.ts'
 import { seeded } from '../../fixtures/random.ts'
 
 const message = 'msg_0199aaaaaaaa7aaa8aaaaaaaaaaaaaaa'
 
-const logOf = (maxBytes = 1 << 20, next = 0) => new Log(message, { next, maxBytes })
+const logOf = (maxBytes = 1 << 20, next = 0) => new FrameLog(message, { next, maxBytes })
 
 /** Frames `first` to before `next` as one batch. */
-const batch = (log: Log, frames: readonly string[], next: number) =>
+const batch = (log: FrameLog, frames: readonly string[], next: number) =>
   log.add(frames.slice(log.next, next).join(''), next)
 
 t.test('whatever the batches, from any frame on exactly what follows is given', async (t) => {

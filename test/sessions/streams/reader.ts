@@ -5,7 +5,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { Log } from '../../../src/sessions/streams/log.ts'
+import { FrameLog } from '../../../src/sessions/streams/log.ts'
 import { Reader } from '../../../src/sessions/streams/reader.ts'
 import type { ReaderOptions } from '../../../src/sessions/streams/reader.ts'
 import { Client, framesOf, openStreams } from '../../fixtures/stream.ts'
@@ -15,7 +15,7 @@ import { until } from '../../fixtures/until.ts'
 const retry = 'retry: 1000\n'
 
 interface Reading {
-  readonly log: Log
+  readonly log: FrameLog
   readonly from?: number
   readonly heartbeatMs?: number
   stored?: ReaderOptions['stored']
@@ -38,7 +38,7 @@ function read(t: Test, { log, from = 0, heartbeatMs = 60_000, stored }: Reading)
   return { client, reader, how }
 }
 
-const logOf = (next = 0, message = newId('msg')) => new Log(message, { next, maxBytes: 1 << 20 })
+const logOf = (next = 0, message = newId('msg')) => new FrameLog(message, { next, maxBytes: 1 << 20 })
 
 t.test('readers at any place, fast and slow, get byte for byte what follows', async (t) => {
   const { rows, start } = await openStreams(t)
@@ -50,7 +50,7 @@ t.test('readers at any place, fast and slow, get byte for byte what follows', as
       'id: x\n'.repeat(random(3)).concat(`${i}`, 'é'.repeat(random(2000))),
     )
     const frames = framesOf(owned.message, data).map((one) => Buffer.from(one).toString('latin1'))
-    const log = new Log(owned.message, { next: 0, maxBytes: 300_000 })
+    const log = new FrameLog(owned.message, { next: 0, maxBytes: 300_000 })
     const readings: { from: number; client: Client; how: Promise<string> }[] = []
     while (log.next < count) {
       const first = log.next
