@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { secretsOfTarget } from './backend/secrets.ts'
 import type { Config, Model } from './config/config.ts'
 import { ensureAdminToken, ensureDataFolder } from './data/folder.ts'
-import { openListeners } from './listeners/doors.ts'
-import type { Listeners } from './listeners/doors.ts'
+import { openListeners } from './listeners/listeners.ts'
+import type { Listeners } from './listeners/listeners.ts'
 import { openShelf } from './files/open.ts'
 import type { ShelfParts } from './files/open.ts'
 import type { Shelf } from './files/shelf.ts'
@@ -61,7 +61,7 @@ export interface GatewayOptions {
 }
 
 export interface RunningGateway extends Gateway {
-  readonly doors: Listeners
+  readonly listeners: Listeners
   /** Refuses new work, lets streams end for `drainMs`, settles everything, closes. */
   close(): Promise<void>
 }
@@ -90,10 +90,10 @@ export async function startGateway(
   const gateway = { ...core, metrics, log, state, pools, findModel }
   watch(gateway, undo)
   const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
-  const doors = await openListeners(gateway, running)
-  undo.defer(() => doors.close())
+  const listeners = await openListeners(gateway, running)
+  undo.defer(() => listeners.close())
   const closing = undo.move()
-  return { ...gateway, doors, close: () => closing.disposeAsync() }
+  return { ...gateway, listeners, close: () => closing.disposeAsync() }
 }
 
 interface Opening {

@@ -1,4 +1,4 @@
-// The door that every feature goes through, built in or an operator's own: declared once (Plugin), running once
+// The one interface of every feature, built in or an operator's own: declared once (Plugin), running once
 // a configuration (Running), hooked once an exchange (Hooks). lifecycle.ts calls them in the order written here.
 
 import type { ZodType } from 'zod'

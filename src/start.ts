@@ -87,7 +87,7 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
 
 /** Where it listens; and on a machine of one's own, a key to try it with, or how to make one. */
 async function greet(gateway: RunningGateway, file: string, out: Out): Promise<void> {
-  const { public: front, admin } = gateway.doors
+  const { public: front, admin } = gateway.listeners
   const url = reachable(front.address)
   gateway.log.info({ url, admin: reachable(admin.address) }, 'listening')
   out.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)

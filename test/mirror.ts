@@ -114,6 +114,19 @@ function mayImportPlugin(path: string, name: string): boolean {
   return plugin !== undefined && plugin === /^plugins\/[a-z]+/.exec(path)?.[0]
 }
 
+t.test('a type that is exported has a name that no other file declares', async (t) => {
+  const declared = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(/^(export )?(?:interface|type|class) (\w+)/gm)].map(
+      ([, isExported, name = '']) => ({ path, name, isExported: isExported !== undefined }),
+    ),
+  )
+  for (const [name, found] of Map.groupBy(declared, (one) => one.name)) {
+    const files = [...new Set(found.map(({ path }) => path))]
+    const isAlone = files.length === 1 || !found.some(({ isExported }) => isExported)
+    t.ok(isAlone, `${name}: ${files.join(', ')}`)
+  }
+})
+
 t.test('no source is longer than 300 lines, and each starts with a comment', async (t) => {
   const tooLong = sources.filter(({ text }) => text.trimEnd().split('\n').length > 300)
   t.strictSame(

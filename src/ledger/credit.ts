@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
-import { refusal } from './door.ts'
+import { refusal } from './admission.ts'
 import type { CreditOrder } from './orders.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'

@@ -15,10 +15,10 @@ import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
 import { createDebtors } from './debtors.ts'
 import type { Debtors } from './debtors.ts'
-import { Admission } from './door.ts'
-import type { AdmitRequest, AccountIdentity, IdentifyRequest } from './door.ts'
-import { releaseOrder, settleOrder, toSettled } from './ending.ts'
-import type { Settlement } from './ending.ts'
+import { Admission } from './admission.ts'
+import type { AdmitRequest, AccountIdentity, IdentifyRequest } from './admission.ts'
+import { releaseOrder, settleOrder, toSettled } from './settlement.ts'
+import type { Settlement } from './settlement.ts'
 import { createGate } from './gate.ts'
 import type { Gate } from './gate.ts'
 import type { LedgerEvents } from './events.ts'
@@ -95,7 +95,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     onProblem: (message, cause) => events.problem?.(message, cause),
   })
   const onReaped = (count: number) => events.reaped?.(count)
-  const door = new Admission({ scripts, leaseMs, plans, onReaped, onOwing: debtors.note })
+  const admission = new Admission({ scripts, leaseMs, plans, onReaped, onOwing: debtors.note })
   const archive = store && createArchive({ redis: link.client, scripts, store })
   return {
     link,
@@ -107,7 +107,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     scripts,
     spool,
     outbox,
-    door,
+    admission,
     debtors,
     archive,
   }
@@ -121,13 +121,13 @@ export class Ledger {
 
   constructor(parts: Parts) {
     this.#parts = parts
-    const { link, scripts, leaseMs, door, events, connected } = parts
+    const { link, scripts, leaseMs, admission, events, connected } = parts
     this.#leases = new Leases({
       scripts,
       leaseMs,
       isUp: () => link.up,
       openAgain: async (hold) => {
-        if (!(await door.openAgain(hold))) hold.stop('lost')
+        if (!(await admission.openAgain(hold))) hold.stop('lost')
       },
       onTick: () => this.#upkeep(),
     })
@@ -167,12 +167,12 @@ export class Ledger {
 
   /** The plan that the account was on when last seen, else the default one. */
   planOf(ref: string): Plan | undefined {
-    return this.#parts.door.planOf(ref)
+    return this.#parts.admission.planOf(ref)
   }
 
   async identify(request: IdentifyRequest): Promise<AccountIdentity> {
     this.#gate.pass()
-    return this.#parts.door.identify(request)
+    return this.#parts.admission.identify(request)
   }
 
   async admit(request: AdmitRequest): Promise<Hold> {
@@ -180,7 +180,7 @@ export class Ledger {
     if (this.#parts.spool.isFull) throw unavailable(new Error('too much waits for the disk'))
     const { ref, hmac, holdId } = request
     try {
-      const hold = await this.#parts.door.admit(request)
+      const hold = await this.#parts.admission.admit(request)
       this.#leases.add(hold)
       return hold
     } catch (error) {
@@ -201,9 +201,9 @@ export class Ledger {
   /** `isRepeated`: it had been made before, by a call with the same id. */
   async credit(request: CreditRequest): Promise<Credited> {
     this.#gate.pass()
-    const { clock, door, outbox } = this.#parts
+    const { clock, admission, outbox } = this.#parts
     const order = creditOrder(request, clock.now())
-    if (order.amount < 0) await door.look(order.ref)
+    if (order.amount < 0) await admission.look(order.ref)
     const reply = await outbox.credit(order)
     if (reply.word !== 'ok') throw creditRefusal(reply)
     return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
@@ -211,7 +211,7 @@ export class Ledger {
 
   async balance(ref: string): Promise<Balance> {
     this.#gate.pass()
-    return toBalance(await this.#parts.door.look(ref))
+    return toBalance(await this.#parts.admission.look(ref))
   }
 
   transactions(ref: string, page: Page): Promise<TransactionList> {

@@ -6,8 +6,8 @@ import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    identify: ['prelude', 'door'],
-    admit: ['prelude', 'door'],
+    identify: ['prelude', 'admission'],
+    admit: ['prelude', 'admission'],
     checkpoint: ['prelude'],
     settle: ['prelude'],
     credit: ['prelude'],

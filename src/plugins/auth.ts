@@ -33,14 +33,14 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   name: 'auth',
   schema,
   setup(gateway, config) {
-    const door = {
+    const parts = {
       gateway,
       pepper: config.pepper,
       guard: createGuard(config.failures_per_minute_per_ip),
       refusals: createAllowance(config.refusals_per_minute),
     }
     return {
-      begin: (x) => (needsKey(x.route) ? hooksOf(x, door) : undefined),
+      begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),
     }
   },
 }
@@ -57,8 +57,8 @@ interface AuthParts {
   readonly refusals: Allowance
 }
 
-function hooksOf(x: Exchange, door: AuthParts): Hooks {
-  const { gateway, pepper, refusals } = door
+function hooksOf(x: Exchange, parts: AuthParts): Hooks {
+  const { gateway, pepper, refusals } = parts
   let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
@@ -79,7 +79,7 @@ function hooksOf(x: Exchange, door: AuthParts): Hooks {
     vouch: identify,
     // A metered route is identified by the script that holds: one flight less.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    refuse: (error) => (isShutOut ? undefined : counted(error, x, door)),
+    refuse: (error) => (isShutOut ? undefined : counted(error, x, parts)),
   }
 }
 
@@ -101,14 +101,14 @@ function bearerToken(header: string | undefined): string {
 }
 
 /** What is answered in the error's place, where the address of a guess has failed too often. */
-function counted(error: GatewayError, x: Exchange, door: AuthParts): GatewayError | undefined {
+function counted(error: GatewayError, x: Exchange, parts: AuthParts): GatewayError | undefined {
   const { caller } = x
   if (caller && (x.identity ?? error.caller)?.keyId) {
     const weight = weightOf(error, x)
-    if (weight > 0) door.refusals.use(caller.hmac, weight)
+    if (weight > 0) parts.refusals.use(caller.hmac, weight)
   }
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
-  const waitMs = door.guard.fail(x.ip)
+  const waitMs = parts.guard.fail(x.ip)
   return waitMs > 0 ? tooOften(waitMs, 'Too many failed keys from this address.') : undefined
 }
 

@@ -30,7 +30,7 @@ t.test('a send takes over from a try that died, and is itself sent once', async 
   if (taken.is === 'taken') await gateway.redis.client.pexpire(taken.claim.words('').key, 200)
 
   const send = () =>
-    fetch(`${gateway.doors.public.address}${path}`, {
+    fetch(`${gateway.listeners.public.address}${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${key}`,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
+import { releaseOrder, settleOrder } from '../../src/ledger/settlement.ts'
 import { hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'

@@ -3,11 +3,11 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { Admission } from '../../src/ledger/door.ts'
+import { Admission } from '../../src/ledger/admission.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
 import type { JournalEntry } from '../../src/ledger/journal.ts'
-import { releaseOrder, settleOrder } from '../../src/ledger/ending.ts'
+import { releaseOrder, settleOrder } from '../../src/ledger/settlement.ts'
 import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
@@ -34,7 +34,7 @@ function createRandom() {
 interface Gateway {
   readonly link: ScriptLink
   readonly scripts: LedgerScripts
-  readonly door: Admission
+  readonly admission: Admission
   send(order: Order): Promise<Reply>
 }
 
@@ -71,8 +71,8 @@ function openGateway(link: ScriptLink): Gateway {
   const scripts = createScripts({ library: ledgerScripts, link })
   const plans = () => new Map([['default', unlimited]])
   const [onReaped, onOwing] = [() => undefined, () => undefined]
-  const door = new Admission({ scripts, leaseMs, plans, onReaped, onOwing })
-  return { link, scripts, door, send: (order) => sendOrder(scripts, order) }
+  const admission = new Admission({ scripts, leaseMs, plans, onReaped, onOwing })
+  return { link, scripts, admission, send: (order) => sendOrder(scripts, order) }
 }
 
 type Random = ReturnType<typeof createRandom>
@@ -81,7 +81,7 @@ async function admit(world: World, owner: Gateway, caller: TestAccount, random: 
   const want = random.below(400)
   try {
     const min = random.below(want + 1)
-    const hold = await owner.door.admit(request(caller, want, { min }))
+    const hold = await owner.admission.admit(request(caller, want, { min }))
     if (hold.amount < min || hold.amount > want)
       throw new Error(`granted ${hold.amount} of ${want}, at least ${min}`)
     world.lives.push({ owner, caller, hold, granted: hold.amount, checkpoint: 0, reopened: false })
@@ -166,12 +166,12 @@ async function step(
   const dice = random.below(100)
   if (dice < 30 || world.lives.length === 0) return admit(world, gateway, caller, random)
   if (dice < 40) return credit(gateway, world, caller, random)
-  if (dice < 44) return gateway.door.look(caller.ref)
+  if (dice < 44) return gateway.admission.look(caller.ref)
   if (dice < 48) {
     const id = newHoldId()
     world.released.push({ ref: caller.ref, id })
     await gateway.send(releaseOrder(caller.ref, caller.hmac, id))
-    return expectRefusal(gateway.door.admit(request(caller, 1, { holdId: id })))
+    return expectRefusal(gateway.admission.admit(request(caller, 1, { holdId: id })))
   }
   if (dice < 56) return settle(gateway, random.pick(world.lives), random)
   const lost = open.filter(({ reopened }) => reopened)
@@ -181,7 +181,7 @@ async function step(
   if (dice < 80) {
     const state = await checkpoint(life, random)
     if (state === 'gone' && random.below(4) > 0)
-      life.reopened = (await life.owner.door.openAgain(life.hold)) || life.reopened
+      life.reopened = (await life.owner.admission.openAgain(life.hold)) || life.reopened
     return
   }
   return settle(gateway, life, random, isAlone)

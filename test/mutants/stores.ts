@@ -47,7 +47,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/limits.ts',
   ),
   one(
-    'ledger/lua/door.lua',
+    'ledger/lua/admission.lua',
     'if #ids == 0 or uptime_ms() < lease then return reap end',
     'if #ids == 0 then return reap end',
     'ledger/ledger-lease.ts',
@@ -68,7 +68,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/lua/settle.lua',
     'local usage = usage_of(now)',
     'local usage = usage_of(made_at(id))',
-    'ledger/door.ts',
+    'ledger/admission.ts',
   ),
   one(
     'ledger/lua/prelude.lua',
@@ -83,7 +83,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/property.ts',
     'ledger/usage.ts',
   ),
-  one('ledger/lua/door.lua', 'write_usage(reap.usage)', '', 'ledger/property.ts', 'redis/scripts.ts'),
+  one('ledger/lua/admission.lua', 'write_usage(reap.usage)', '', 'ledger/property.ts', 'redis/scripts.ts'),
   one(
     'ledger/lua/settle.lua',
     'local usage = usage_of(now)',

@@ -58,7 +58,7 @@ export const mutants: readonly Mutant[] = [
   ),
   lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
   lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
-  lua('door', 'reap.repaid = book_repayment(account)', '', wide),
+  lua('admission', 'reap.repaid = book_repayment(account)', '', wide),
   lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
     'ledger/archive.ts',
   ]),
@@ -89,7 +89,7 @@ export const mutants: readonly Mutant[] = [
     'return bounded(sum / micro)',
   ),
   one(
-    'ledger/door.ts',
+    'ledger/admission.ts',
     'const reply = mayBeLate(first) ? await this.#ask(question) : first',
     'const reply = first',
   ),
@@ -100,7 +100,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one('ledger/debtors.ts', 'await addOwing(refs)', ''),
   one(
-    'ledger/ending.ts',
+    'ledger/settlement.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
     "flags: '',",
   ),

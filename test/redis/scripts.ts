@@ -3,8 +3,8 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { diskStore } from '../../src/store/disk.ts'
-import { Admission } from '../../src/ledger/door.ts'
-import { settleOrder } from '../../src/ledger/ending.ts'
+import { Admission } from '../../src/ledger/admission.ts'
+import { settleOrder } from '../../src/ledger/settlement.ts'
 import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
 import { sendOrder } from '../../src/ledger/orders.ts'
@@ -63,8 +63,8 @@ t.test(
     const { ref } = caller
     await topUp(ledger, caller, 1000)
     const scripts = createScripts({ link, library: ledgerScripts })
-    const door = openDoor(scripts)
-    const admit = () => door.admit(request(caller, 10))
+    const admission = openAdmission(scripts)
+    const admit = () => admission.admit(request(caller, 10))
     await sendOrder(scripts, settleOrder(await admit(), used(5)))
     const [held, expired] = [await admit(), await admit()]
     await client.hset(keys.open(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
@@ -135,7 +135,7 @@ t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
 })
 
 /** Nobody renews the leases of its holds. */
-function openDoor(scripts: LedgerScripts): Admission {
+function openAdmission(scripts: LedgerScripts): Admission {
   const plans = () => new Map([['default', unlimited]])
   const [onReaped, onOwing] = [() => undefined, () => undefined]
   return new Admission({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })

@@ -3,7 +3,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { Admission } from '../../src/ledger/door.ts'
+import { Admission } from '../../src/ledger/admission.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/orders.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
@@ -148,7 +148,7 @@ t.test(
     let reaped = 0
     const scripts = createScripts({ library: ledgerScripts, link })
     const plans = () => new Map([['default', unlimited]])
-    const door = new Admission({
+    const admission = new Admission({
       scripts,
       leaseMs,
       plans,
@@ -159,9 +159,9 @@ t.test(
     await link.client.hset(keys.account(caller.ref), 'granted', 350)
     for (let i = 0; i < 350; i++) {
       const holdId = holdIdOf(Date.now() - (i % 7) * hourMs)
-      await door.admit(request(caller, 1, { min: 0, holdId }))
+      await admission.admit(request(caller, 1, { min: 0, holdId }))
     }
-    await until(async () => (await door.look(caller.ref)).reserved === 0)
+    await until(async () => (await admission.look(caller.ref)).reserved === 0)
     const ids = Array.from({ length: 350 }, () => newHoldId())
     const key = keys.open(caller.ref)
     await link.client.hset(
@@ -174,11 +174,11 @@ t.test(
       [`open:key_${caller.ref}`]: 350,
     })
     reaped = 0
-    const hold = await door.admit(request(caller, 300))
+    const hold = await admission.admit(request(caller, 300))
     t.equal(hold.amount, 300)
     t.equal(reaped, 300, 'a hundred a call, and no more than were needed')
     t.equal(
-      (await door.look(caller.ref)).reserved,
+      (await admission.look(caller.ref)).reserved,
       0,
       'an operator sees them all gone, and the one that expired since',
     )

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { releaseOrder, settleOrder, toSettled } from '../../src/ledger/ending.ts'
+import { releaseOrder, settleOrder, toSettled } from '../../src/ledger/settlement.ts'
 import { makeHold } from '../fixtures/ledger.ts'
 
 const hold = () => makeHold({ model: 'm%2F1', meta: '{"a":1}', countedTokens: 30, minute: 7 })
