@@ -111,7 +111,7 @@ async function keep(
   })
 }
 
-interface FilePlace {
+interface ObjectOwner {
   readonly ref: string
   readonly id: string
 }
@@ -127,7 +127,7 @@ type Put = (begin: (session: string) => Promise<void>, going: AbortSignal) => Pr
 /** Puts the row in the record's place, or takes both back. */
 async function recorded(
   { book, store, renewEveryMs }: Parts,
-  { ref, id, signal }: FilePlace & { readonly signal: AbortSignal },
+  { ref, id, signal }: ObjectOwner & { readonly signal: AbortSignal },
   put: Put,
 ): Promise<FileRow> {
   const lost = new AbortController()
@@ -169,7 +169,7 @@ function isCut(error: unknown): boolean {
 /** What fails here is the sweeper's when the lease has ended. */
 async function giveUp(
   { book, store }: Omit<Parts, 'renewEveryMs'>,
-  { ref, id, mayCome }: FilePlace & { readonly mayCome: boolean },
+  { ref, id, mayCome }: ObjectOwner & { readonly mayCome: boolean },
 ): Promise<void> {
   await store.abandon(objectName(ref, id))
   await book.abandon(ref, id, mayCome)
