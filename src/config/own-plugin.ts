@@ -1,7 +1,16 @@
 // An operator's own plugin, by path: a module that exports `plugin`, in the shape of every built-in one.
 
+import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import type { Plugin } from '../plugin.ts'
+
+const api = new URL('../plugin-api.ts', import.meta.url).href
+
+// A plugin's file may lie anywhere, and need not have this package in a node_modules above it.
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === 'tollgate/plugin' ? { url: api, shortCircuit: true } : next(specifier, context),
+})
 
 /** Rejects with what is wrong with the module, or with what it threw. */
 export async function importPlugin(path: string): Promise<Plugin> {

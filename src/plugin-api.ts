@@ -1,0 +1,8 @@
+// What an operator's own plugin imports, as `tollgate/plugin`, wherever its file lies.
+
+export { z } from './config/schema.ts'
+export { GatewayError } from './errors.ts'
+export { answering, refOf } from './exchange.ts'
+export type { Answer, BackendRequest, Exchange, Hooks, Outcome, Route } from './exchange.ts'
+export type { Run, Serving, SseEvent } from './exchange.ts'
+export type { Gateway, Plugin, Running } from './plugin.ts'
