@@ -2,6 +2,7 @@
 // sessions and docs/parameters.md (scripts/generate.ts) are all made from it. A new row here is a new row in the docs.
 
 import type { Endpoint } from '../config/config.ts'
+import { endpointNames } from '../config/model-keys.ts'
 import * as bounds from './parameter-bounds.ts'
 import type { Check } from './parameter-bounds.ts'
 
@@ -21,7 +22,7 @@ export interface ParameterRow {
   readonly check?: Check
 }
 
-const all: readonly Endpoint[] = ['chat', 'completions', 'embeddings', 'rerank', 'moderations']
+const all: readonly Endpoint[] = endpointNames
 const generating: readonly Endpoint[] = ['chat', 'completions']
 const chat: readonly Endpoint[] = ['chat']
 const completions: readonly Endpoint[] = ['completions']

@@ -1,6 +1,8 @@
 // The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved, frozen.
 // The zod schemas in schema.ts produce exactly this.
 
+import type { endpointNames } from './model-keys.ts'
+
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
 export interface Price {
   readonly input: bigint
@@ -31,7 +33,7 @@ export interface Target {
   readonly cacheSalt: boolean
 }
 
-export type Endpoint = 'chat' | 'completions' | 'embeddings' | 'rerank' | 'moderations'
+export type Endpoint = (typeof endpointNames)[number]
 
 export interface Model {
   readonly id: string

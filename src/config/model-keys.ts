@@ -12,6 +12,15 @@ import {
   parameterName,
 } from './words.ts'
 
+/** What a model may serve of /v1; chat/endpoints.ts says what each is. */
+export const endpointNames = [
+  'chat',
+  'completions',
+  'embeddings',
+  'rerank',
+  'moderations',
+] as const
+
 const count = () => z.int().min(1)
 
 const targetBlock = withLater(
@@ -124,7 +133,7 @@ const model = withLater(
       .default(['text'])
       .describe('Kinds of content that it takes, for listings; on /v1 the backend judges.'),
     endpoints: z
-      .array(z.enum(['chat', 'completions', 'embeddings', 'rerank', 'moderations']))
+      .array(z.enum(endpointNames))
       .min(1)
       .default(['chat'])
       .describe('What of /v1 it serves.'),
