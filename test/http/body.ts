@@ -310,6 +310,21 @@ t.test(
   },
 )
 
+t.test('what has been copied of a large body is freed, piece by piece', async (t) => {
+  const pieces: Buffer[] = []
+  const read = readAndAnswer(echoSize)
+  const listener = await startListener(t, (req, res) => {
+    req.on('data', (piece: Buffer) => pieces.push(piece))
+    // Its own listener is to come behind this one, and the stream to begin with it.
+    req.pause()
+    return read(req, res)
+  })
+  const one = await rawClient(t, listener.port)
+  one.send(sized(1_000_000), 'a'.repeat(1_000_000))
+  t.equal((await one.answer()).json.bytes, 1_000_000)
+  t.ok(pieces.length > 0 && pieces.every(({ length }) => length === 0))
+})
+
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const expecting = (bytes: number) =>
