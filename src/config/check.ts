@@ -99,7 +99,11 @@ function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
   return [...found, ...checkHeaders(target.headers, [...path, 'headers'], owned)]
 }
 
-function checkHeaders(headers: unknown, path: Path, owned: string | undefined): readonly SchemaFinding[] {
+function checkHeaders(
+  headers: unknown,
+  path: Path,
+  owned: string | undefined,
+): readonly SchemaFinding[] {
   const seen = new Set<string>()
   return Object.keys(block(headers)).flatMap((name) => {
     const plain = name.toLowerCase()

@@ -13,13 +13,7 @@ import {
 } from './words.ts'
 
 /** What a model may serve of /v1; chat/endpoints.ts says what each is. */
-export const endpointNames = [
-  'chat',
-  'completions',
-  'embeddings',
-  'rerank',
-  'moderations',
-] as const
+export const endpointNames = ['chat', 'completions', 'embeddings', 'rerank', 'moderations'] as const
 
 const count = () => z.int().min(1)
 

@@ -148,7 +148,10 @@ export class Admission {
     return true
   }
 
-  async #identify({ ref, hmac, scope }: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
+  async #identify(
+    { ref, hmac, scope }: IdentifyRequest,
+    operator: '1' | '',
+  ): Promise<AccountIdentity> {
     const args = () => [scope, operator]
     const reply = await this.#ask({ script: 'identify', ref, hmac, args })
     if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })

@@ -49,7 +49,10 @@ export function partsOf<P>(content: MessageContent<P>): readonly P[] {
   return content === null || typeof content === 'string' ? [] : content
 }
 
-export function mapParts<From, To>(content: MessageContent<From>, map: (part: From) => To): MessageContent<To> {
+export function mapParts<From, To>(
+  content: MessageContent<From>,
+  map: (part: From) => To,
+): MessageContent<To> {
   return content === null || typeof content === 'string' ? content : content.map(map)
 }
 

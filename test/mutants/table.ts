@@ -182,7 +182,11 @@ export const mutants: readonly Mutant[] = [
     'if (from >= next && isLost) this.#give(afterLost(this.#seq))',
     'if (from > next && isLost) this.#give(afterLost(this.#seq))',
   ),
-  one('sessions/streams/follower.ts', 'if (!this.#isPolling && !this.log.isEnded) this.#later()', ''),
+  one(
+    'sessions/streams/follower.ts',
+    'if (!this.#isPolling && !this.log.isEnded) this.#later()',
+    '',
+  ),
   one(
     'sessions/streams/log.ts',
     'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
@@ -193,7 +197,12 @@ export const mutants: readonly Mutant[] = [
     'if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined',
     '',
   ),
-  one('sessions/streams/streams.ts', 'if (refusal) return refusal', '', 'sessions/streams/generations.ts'),
+  one(
+    'sessions/streams/streams.ts',
+    'if (refusal) return refusal',
+    '',
+    'sessions/streams/generations.ts',
+  ),
   fileLua(
     'reserve',
     'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',

@@ -18,7 +18,10 @@ export async function examineTargets(
   }
 }
 
-async function examineTarget({ model, target }: ModelTarget, examination: Examination): Promise<void> {
+async function examineTarget(
+  { model, target }: ModelTarget,
+  examination: Examination,
+): Promise<void> {
   const name = `model ${model.id}, target ${target.name}`
   if (target.url === 'demo') {
     await examination.check(name, async () => ok('the built-in demo model'))

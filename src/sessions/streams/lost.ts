@@ -68,7 +68,10 @@ export class Lost {
     return parseStored(await asked(redis.hget(keys.messages(ref, session), message)))
   }
 
-  async #ended(place: MessagePlace, { stored, state, hold, error }: LostMessage): Promise<StoredMessage> {
+  async #ended(
+    place: MessagePlace,
+    { stored, state, hold, error }: LostMessage,
+  ): Promise<StoredMessage> {
     const said = await this.said(place, state)
     const charged = await this.#charged(place.ref, hold)
     return ended(stored, { said, status: 'incomplete', error, ...charged })

@@ -62,7 +62,11 @@ export class Streams {
    * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
    * The reader has its place until `leave`.
    */
-  async open(x: Exchange, place: MessagePlace, { seq, isReplay }: From): Promise<Answer | undefined> {
+  async open(
+    x: Exchange,
+    place: MessagePlace,
+    { seq, isReplay }: From,
+  ): Promise<Answer | undefined> {
     const { generations, messages } = this.#options
     await messages.check(place)
     const local = generations.recordingOf(place.message)
@@ -237,7 +241,10 @@ export class Streams {
   }
 
   /** A place that is no longer kept is said before the stream begins. */
-  async #checkKept(place: MessagePlace, { source, seq }: Pick<Reading, 'source' | 'seq'>): Promise<void> {
+  async #checkKept(
+    place: MessagePlace,
+    { source, seq }: Pick<Reading, 'source' | 'seq'>,
+  ): Promise<void> {
     const here = source.log.from(seq, 1)?.text
     const kept = here ?? (await this.#stored(place, seq, 1))?.bytes
     const isGone = kept === undefined || (kept.length === 0 && seq < source.log.next)

@@ -1,7 +1,12 @@
 // What files are said to be; above all what they are never said to be.
 
 import t from 'tap'
-import { inertType, sniffContent, textType, unknownType } from '../../../src/files/upload/content-type.ts'
+import {
+  inertType,
+  sniffContent,
+  textType,
+  unknownType,
+} from '../../../src/files/upload/content-type.ts'
 import { seeded } from '../../fixtures/random.ts'
 
 async function typeOf(content: string | Buffer, pieceBytes = 65_536, allow = ['*/*']) {

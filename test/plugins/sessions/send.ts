@@ -6,7 +6,14 @@ import { chat as model } from '../../fixtures/backend-model.ts'
 import { sse } from '../../fixtures/backend-scripts.ts'
 import { Gate } from '../../fixtures/gate.ts'
 import { startGateway } from '../../fixtures/gateway.ts'
-import { ask, chatOf, chatYaml, messageIdOf, refusal, startChat } from '../../fixtures/session-chat.ts'
+import {
+  ask,
+  chatOf,
+  chatYaml,
+  messageIdOf,
+  refusal,
+  startChat,
+} from '../../fixtures/session-chat.ts'
 import type { Chat } from '../../fixtures/session-chat.ts'
 import { parseStream } from '../../fixtures/sse-grammar.ts'
 import { eventually } from '../../fixtures/until.ts'

@@ -3,7 +3,14 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { ended, endRedis, listens, ping, redisAnswers, spawnRedis } from '../../../src/redis/embedded/child.ts'
+import {
+  ended,
+  endRedis,
+  listens,
+  ping,
+  redisAnswers,
+  spawnRedis,
+} from '../../../src/redis/embedded/child.ts'
 import type { RedisChild } from '../../../src/redis/embedded/child.ts'
 import { redisServerPath } from '../../fixtures/redis-server.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'

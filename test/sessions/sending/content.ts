@@ -1,6 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { imageTypeIn, readParts, readText, readToolCalls } from '../../../src/sessions/sending/content.ts'
+import {
+  imageTypeIn,
+  readParts,
+  readText,
+  readToolCalls,
+} from '../../../src/sessions/sending/content.ts'
 
 const png = 'data:image/png;base64,'
 const image = (url: unknown, more: object = {}) => ({

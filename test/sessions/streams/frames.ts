@@ -1,5 +1,10 @@
 import t from 'tap'
-import { Numbered, frameBehind, framesToData, startOf } from '../../../src/sessions/streams/frames.ts'
+import {
+  Numbered,
+  frameBehind,
+  framesToData,
+  startOf,
+} from '../../../src/sessions/streams/frames.ts'
 
 t.test('numbered frames count from 0, whoever they come from', async (t) => {
   const frames = new Numbered('msg_1')

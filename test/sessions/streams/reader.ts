@@ -38,7 +38,8 @@ function read(t: Test, { log, from = 0, heartbeatMs = 60_000, stored }: Reading)
   return { client, reader, how }
 }
 
-const logOf = (next = 0, message = newId('msg')) => new FrameLog(message, { next, maxBytes: 1 << 20 })
+const logOf = (next = 0, message = newId('msg')) =>
+  new FrameLog(message, { next, maxBytes: 1 << 20 })
 
 t.test('readers at any place, fast and slow, get byte for byte what follows', async (t) => {
   const { rows, start } = await openStreams(t)
