@@ -2,6 +2,7 @@
 // The zod schemas in schema.ts produce exactly this.
 
 import type { endpointNames } from './model-keys.ts'
+import type { RedisAddress } from './words.ts'
 
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
 export interface Price {
@@ -74,16 +75,6 @@ export interface Plan {
   readonly storageBytes: number
   /** The same of an account whose balance is 0. */
   readonly unpaidStorageBytes: number
-}
-
-export interface RedisAddress {
-  readonly host: string
-  readonly port: number
-  /** Of a unix socket, in place of host and port. */
-  readonly path?: string
-  readonly username?: string
-  readonly password?: string
-  readonly db: number
 }
 
 interface SingleRedis extends RedisAddress {

@@ -3,7 +3,6 @@
 
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
-import type { RedisAddress } from './config.ts'
 import { parseHostPort } from './host-port.ts'
 import { kinds, z } from './schema.ts'
 
@@ -170,6 +169,16 @@ export const redisUrl = () =>
     .string({ error: redisHelp })
     .refine((text) => parseRedisUrl(text) !== undefined, { error: redisHelp })
     .register(kinds, { kind: 'url' })
+
+export interface RedisAddress {
+  readonly host: string
+  readonly port: number
+  /** Of a unix socket, in place of host and port. */
+  readonly path?: string
+  readonly username?: string
+  readonly password?: string
+  readonly db: number
+}
 
 export function parseRedisUrl(text: string): (RedisAddress & { secure: boolean }) | undefined {
   const url = URL.parse(text)

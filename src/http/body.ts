@@ -247,10 +247,11 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   }
   const onClose = () => refuse(new ClientLeft('the client left within its request'))
   const onData = (chunk: Buffer) => {
+    const { length } = chunk // of which nothing is left once it is taken
     try {
       const taken = take(chunk)
       if (taken === true) return onEnd()
-      if (taken === false) return turns.took(chunk.length)
+      if (taken === false) return turns.took(length)
       req.pause()
       taken.then(() => req.resume(), refuse)
     } catch (error) {

@@ -62,11 +62,8 @@ export class Streams {
    * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
    * The reader has its place until `leave`.
    */
-  async open(
-    x: Exchange,
-    place: MessagePlace,
-    { seq, isReplay }: From,
-  ): Promise<Answer | undefined> {
+  async open(x: Exchange, place: MessagePlace, from: From): Promise<Answer | undefined> {
+    const { seq, isReplay } = from
     const { generations, messages } = this.#options
     await messages.check(place)
     const local = generations.recordingOf(place.message)
