@@ -16,7 +16,7 @@ export type Claimed = keyof typeof claimFields
 export interface WantedName {
   readonly what: Claimed
   readonly text: string
-  /** Of the account that wants it. */
+  /** The id of the account that wants the text. */
   readonly id: string
   /** Whether the account that claimed the text has it in its row. */
   isHeldBy(id: string): Promise<boolean>

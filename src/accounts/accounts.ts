@@ -161,7 +161,7 @@ function nameMember(name: string, id: string): string {
 }
 
 interface Names {
-  /** Of the account that wants them. */
+  /** The id of the account that wants them. */
   readonly id: string
   readonly name?: string | undefined
   readonly externalId?: string | null | undefined

@@ -36,7 +36,7 @@ export class Deadline {
     else parent.addEventListener('abort', this.#onParent, { once: true })
   }
 
-  /** Its reason is a GatewayError, or a ClientLeft. */
+  /** The signal's reason is a GatewayError, or a ClientLeft. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }

@@ -43,7 +43,7 @@ export interface ChatRequest {
 
 export interface Grant {
   readonly outputPerChoice: number
-  /** Of the account that asks. */
+  /** The ref of the account that asks. */
   readonly ref: string
 }
 

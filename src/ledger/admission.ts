@@ -171,7 +171,7 @@ export class Admission {
     throw unavailable(new Error('A script asked for more too often'))
   }
 
-  /** Not there for a key that is unknown. */
+  /** The reply for an unknown key has no such value. */
   #noteOwing(ref: string, { values }: Reply, at: number): void {
     if (values.length > at && values[at] !== '0') this.#options.onOwing(ref)
   }
@@ -198,7 +198,7 @@ function limitHeadersOf(reply: Reply): Headers {
   return reply.values.length > 6 ? limitHeaders(limitsOf(reply)) : {}
 }
 
-/** Not there for a key that is unknown. */
+/** Returns undefined for an unknown key, whose reply names neither account nor key. */
 function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
   const [accountId, keyId] = values.slice(at, at + 2)
   return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined

@@ -5,7 +5,7 @@ import type { Price } from '../config/config.ts'
 
 export interface Tokens {
   readonly prompt: number
-  /** Those of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
+  /** Tokens of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
   readonly cached: number
   readonly completion: number
 }
