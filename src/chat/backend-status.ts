@@ -1,6 +1,5 @@
 // What a backend's status means to the client (docs/errors.md): a backend's 4xx about the request pass through, masked.
-// Any other status becomes one of the gateway's errors, because a backend's 401 or 402 must not look like the gateway's
-// own.
+// Any other status becomes a gateway error, because a backend's 401 or 402 must not look like the gateway's own.
 
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,6 +1,5 @@
 // How events are written, one grammar for each mount (the sessions' grammar is in sessions/streams/frames.ts). Data
-// values stay byte for byte as they came (latin1, one char a byte); a value of several lines stays one of several
-// lines.
+// values stay byte for byte as they came (latin1, one char a byte); a value of several lines keeps its lines.
 
 import type { Endpoint } from '../config/config.ts'
 import type { SseEvent } from '../exchange.ts'

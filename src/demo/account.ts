@@ -1,6 +1,5 @@
 // Gives a person something to try after a first `npm start`: an account with tokens and a key. Only with the embedded
-// Redis and the demo model, and while there is no account: beside a real Redis a fresh container must not hand out
-// money.
+// Redis, the demo model and no account yet: beside a real Redis a fresh container must not hand out money.
 
 import type { Gateway } from '../plugin.ts'
 import { newId } from '../ids.ts'

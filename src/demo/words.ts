@@ -1,5 +1,4 @@
-// What the demo model says, and how it counts: a word with the space before it is a token, and so is a sign. Pure
-// functions.
+// What the demo model says, and how it counts: a word with the space before it is a token, a sign too. Pure functions.
 
 import { createHash } from 'node:crypto'
 import { field } from '../http/json/field.ts'

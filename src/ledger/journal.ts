@@ -1,6 +1,5 @@
-// The journal as transactions: an entry for each change of the balance, new ones in Redis' stream, old ones in the
-// archive.
-// A transaction's id is its stream id rewritten, so ids sort as the changes happened.
+// The journal as transactions: an entry for each change of the balance; old entries are in the archive, all others in
+// Redis' stream. A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'

@@ -1,6 +1,5 @@
 // How many pixels an image in a data URL has, from its first bytes: PNG, JPEG, GIF and WebP, recognised by their bytes
-// and not by their declared type. Decodes only the bytes it looks at. Returns undefined for an image that it does not
-// know.
+// and not by their declared type. Decodes only the bytes it looks at. Returns undefined for any other image.
 
 /** Segments before the size of a JPEG, blocks before the first frame of a GIF. */
 const maxSegments = 64
