@@ -80,7 +80,7 @@ export class Deadline {
     else this.#onDepart(reason)
   }
 
-  /** When nobody waits any more, `listener` is called and the request goes on; the listener must then call `cancel`. */
+  /** When the client has left or cancelled its message, `listener` is called and the request goes on; the listener must then call `cancel`. */
   onDepart(listener: (reason: unknown) => void): void {
     this.#onDepart = listener
   }

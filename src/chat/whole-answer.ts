@@ -13,7 +13,7 @@ export interface WholeAnswer {
   refused(): Refused
 }
 
-/** For the usage, so many times `maxBytes` are read. */
+/** At most so many times `maxBytes` are read, to find the usage. */
 const readOn = 16
 const headBytes = 1024 * 1024
 const tailBytes = 64 * 1024
