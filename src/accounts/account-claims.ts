@@ -1,10 +1,11 @@
-// Which account has a name, and which one an external id: one at a time, whoever asks for it at the same moment. Claimed
-// before the row is written that has it; a claim counts only as long as the row does, so that nobody has to give it back.
+// Records which account has a name or an external id: one account at a time, even if several ask at the same moment.
+// The claim is made before the account's row is written. A claim counts only while the row has the name, so that no
+// claim has to be given back.
 
 import type { Redis } from 'ioredis'
 import { keys } from '../redis/redis.ts'
 
-/** In the hash of all claims. */
+/** Fields in the hash of all claims. */
 export const claimFields = {
   name: (name: string) => `name:${name}`,
   external_id: (externalId: string) => `external:${externalId}`,
@@ -15,23 +16,23 @@ export type Claimed = keyof typeof claimFields
 export interface WantedName {
   readonly what: Claimed
   readonly text: string
-  /** Of the account that wants it. */
+  /** The id of the account that wants the text. */
   readonly id: string
-  /** Whether the account that claimed it has it. */
+  /** Whether the account that claimed the text has it in its row. */
   isHeldBy(id: string): Promise<boolean>
 }
 
 /** A claim whose row is being written. */
 export interface NameClaim {
-  /** The row is there, or never will be. */
+  /** To be called when the row is written, or never will be. */
   settle(): Promise<void>
 }
 
-/** A row that was not written by then never will be. */
+/** A row that is not written within this time never will be. */
 const makingMs = 10_000
 const maxRounds = 4
 
-/** Undefined where another account has it. */
+/** Resolves with undefined when another account has the text. */
 export async function claim(redis: Redis, wanted: WantedName): Promise<NameClaim | undefined> {
   const { what, text, id, isHeldBy } = wanted
   const field = claimFields[what](text)
@@ -70,7 +71,7 @@ if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** False where it is another one by now. */
+/** Resolves with false when the claim has changed meanwhile. */
 async function change(redis: Redis, field: string, { before, after }: Change): Promise<boolean> {
   return (await redis.eval(script, 1, keys.accountClaims, field, before, after)) === 1
 }

@@ -27,7 +27,7 @@ export interface ApiKey {
   readonly status: 'active' | 'expired' | 'revoked'
 }
 
-/** Narrower than the plan's; what is absent is the plan's alone. */
+/** Each is narrower than the plan's limit; where one is absent, only the plan's limit holds. */
 export interface KeyLimits {
   readonly requests_per_minute?: number
   readonly tokens_per_minute?: number
@@ -43,7 +43,7 @@ export interface KeyFields {
   readonly limits?: KeyLimits
 }
 
-/** What is fixed before anything is written, so that the same creation can be carried out twice and happens once. */
+/** Fixed before anything is written, so that a creation that is carried out twice makes one key. */
 export interface KeySeed {
   readonly id: string
   readonly text: string
@@ -63,7 +63,7 @@ export interface KeyBook {
   rotateKey(id: string, graceS: number, seed?: KeySeed): Promise<NewApiKey>
   /** The account's ref of a key. Throws `key_not_found`. */
   getKeyRef(id: string): Promise<string>
-  /** The key whose text this is. Throws `key_not_found`, also for what cannot be a key. */
+  /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
   findKey(text: string): Promise<ApiKey>
 }
 
@@ -112,7 +112,7 @@ async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Pr
 
 type KeyRow = Readonly<Record<string, string>>
 
-/** The id's way to its account first: an id that leads to no key is harmless, a key that no id leads to could not be revoked. */
+/** Writes first which account the id belongs to: an id without a key is harmless, but a key without its id could not be revoked. */
 async function store(
   { redis, ref, pepper }: KeyBookParts,
   { id, text }: KeySeed,
@@ -120,7 +120,7 @@ async function store(
 ): Promise<ApiKey> {
   if (!(await redis.hexists(keys.account(ref), 'id'))) throw new GatewayError('account_not_found')
   const hmac = hmacKey(text, pepper)
-  // What is listed was made whole, and may have been revoked since.
+  // A listed key is complete. It is not written again, because it may have been revoked since.
   if (!(await redis.hexists(keys.keyList(ref), id))) {
     await redis.hset(keys.keyIds, id, ref)
     const stored = await redis
@@ -133,7 +133,7 @@ async function store(
   return show(redis, ref, hmac)
 }
 
-/** Of a row's fields those that have a value, as HSET takes them. */
+/** The fields that have a value, as HSET takes them. */
 export function given(
   fields: Readonly<Record<string, string | number | undefined>>,
 ): Record<string, string> {
@@ -212,7 +212,7 @@ async function findByText(redis: Redis, text: string, pepper: string): Promise<A
   const ref = parseKey(text)?.ref
   if (ref === undefined) throw new GatewayError('key_not_found')
   const key = await show(redis, ref, hmacKey(text, pepper))
-  // A row that is not there reads as one without an id.
+  // A missing row is read as a key without an id.
   if (key.id === '') throw new GatewayError('key_not_found')
   return key
 }

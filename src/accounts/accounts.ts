@@ -1,6 +1,6 @@
-// Accounts and their keys as the operator sees them: made, found, listed, changed. Balances are the ledger's (ledger.ts).
-// Nothing is cached: what is changed here holds for the next request on every gateway. Every write order leaves, when it
-// is cut short, at most rows that nobody finds.
+// Accounts and their keys as the operator sees them: made, found, listed, changed. Balances are in ledger/ledger.ts.
+// Nothing is cached: what is changed here holds for the next request on every gateway. A sequence of writes that is cut
+// short leaves at most rows that nobody finds.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -49,7 +49,7 @@ export interface AccountFields {
   readonly metadata?: Readonly<Record<string, string>>
 }
 
-/** What is fixed before anything is written, so that the same creation can be carried out twice and happens once. */
+/** Fixed before anything is written, so that a creation that is carried out twice makes one account. */
 export interface AccountSeed {
   readonly id: string
   readonly ref: string
@@ -69,7 +69,7 @@ export interface AccountBook {
   setAccount(idOrName: string, fields: AccountFields): Promise<StoredAccount>
   /**
    * Keeps `value` under `name` for a day unless something is kept there already; answers what was there before.
-   * The admin API's idempotency: a plan that a repeated request carries out again.
+   * This is the admin API's idempotency: the value is a plan that a repeated request carries out again.
    */
   claim(name: string, value: string): Promise<string | undefined>
   unclaim(name: string): Promise<void>
@@ -120,7 +120,7 @@ async function create(
   fields: AccountFields & { name: string },
   { id, ref, createdAt }: AccountSeed,
 ): Promise<StoredAccount> {
-  // Listed means whole: what was listed before is not written again, it may have been changed since.
+  // A listed account is complete. It is not written again, because it may have been changed since.
   if ((await redis.zscore(keys.accounts, `${id}:${ref}`)) === null) {
     const { name, plan = 'default', status = 'active', externalId, metadata } = fields
     const row = { id, name, plan, status, created_at: createdAt }
@@ -140,7 +140,7 @@ async function set(
 ): Promise<StoredAccount> {
   const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
   await withNames(redis, { id: account.id, name, externalId }, async () => {
-    // The old name stays in the index: readers compare, and taking it out could race with a rename back.
+    // The old name stays in the index: readers compare it with the row, and removing it could race with a rename back.
     if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
     if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
   })
@@ -155,19 +155,19 @@ function optional({ externalId, metadata }: AccountFields): Record<string, strin
   })
 }
 
-/** Names hold no control characters, so that the zero byte ends one. */
+/** Names hold no control characters, so a zero byte marks the end of the name. */
 function nameMember(name: string, id: string): string {
   return `${name}\0${id}`
 }
 
 interface Names {
-  /** Of the account that wants them. */
+  /** The id of the account that wants them. */
   readonly id: string
   readonly name?: string | undefined
   readonly externalId?: string | null | undefined
 }
 
-/** One account has a name, and one an external id: a script that tops up by it must not meet another customer. */
+/** A name belongs to one account, and so does an external id: a script that tops up by either must not reach another customer. */
 async function withNames(redis: Redis, names: Names, write: () => Promise<void>): Promise<void> {
   const { id, name, externalId } = names
   const claims: NameClaim[] = []
@@ -180,14 +180,14 @@ async function withNames(redis: Redis, names: Names, write: () => Promise<void>)
   try {
     if (name !== undefined) {
       await take('name', name)
-      // Those from before names were claimed.
+      // Accounts from before names were claimed are found in the index alone.
       const others = await findNamed(redis, name)
       if (others.some(({ account }) => account.id !== id)) throw taken('name')
     }
     if (externalId) await take('external_id', externalId)
     await write()
   } finally {
-    for (const claimed of claims) await claimed.settle().catch(() => undefined) // it ends by itself
+    for (const claimed of claims) await claimed.settle().catch(() => undefined) // an unsettled claim ends by itself
   }
 }
 

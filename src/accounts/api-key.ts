@@ -1,5 +1,5 @@
 // The text of an API key: `tg_live_<12 base62 ref>_<30 base62 secret><6 base62 CRC-32>`.
-// Made, checked and hashed here; pure, no Redis. A text with a bad checksum is refused without asking anybody.
+// Made, checked and hashed here; pure, no Redis. A text with a bad checksum is refused without a call to Redis.
 
 import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -22,7 +22,7 @@ export function newKey(ref: string): string {
   return head + checksum(head)
 }
 
-/** The account that a key names, or undefined where the text cannot be a key. Proves nothing: who made it up knows CRC-32 too. */
+/** The account that a key names; undefined when the text cannot be a key. Proves nothing: anybody can compute a CRC-32. */
 export function parseKey(text: string): { readonly ref: string } | undefined {
   // The length first: a header of 16 KiB is not worth a regular expression.
   if (text.length !== textLength || !shape.test(text)) return undefined
@@ -30,7 +30,7 @@ export function parseKey(text: string): { readonly ref: string } | undefined {
   return { ref: text.slice(prefix.length, prefix.length + refLength) }
 }
 
-/** What people are shown of a key once it is made: its end, since all keys of an account begin alike. */
+/** What people see of a key after it was made: its end, because all keys of an account begin alike. */
 export function keyHint(text: string): string {
   return `${prefix}…${text.slice(-4)}`
 }

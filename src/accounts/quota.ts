@@ -6,7 +6,7 @@ import type { Exchange } from '../exchange.ts'
 
 export interface Quota {
   readonly quotaBytes: number
-  /** The same of an account without money; not given, there is no difference. */
+  /** The quota of an account without money. Default: `quotaBytes`. */
   readonly unpaidBytes?: number
 }
 

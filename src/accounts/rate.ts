@@ -1,7 +1,7 @@
-// What may be done how often. Requests a minute on routes without a hold are counted by rate-limiter-flexible, in fixed
-// windows in Redis, under the account's hash tag; it charges refused requests too, which is why routes with a hold count
-// inside admit.lua instead. Failures and refusals are counted in this process, in a map that has a bound: the library's
-// memory has none.
+// Limits how often something may be done. Requests a minute on routes without a hold are counted by
+// rate-limiter-flexible, in fixed windows in Redis, under the account's hash tag. The library counts refused requests,
+// too, which is why admit.lua itself counts on routes with a hold. Failures and refusals are counted in this process,
+// in a map that has a bound: the library's memory has none.
 
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Redis } from 'ioredis'
@@ -43,11 +43,11 @@ function stateOf(result: RateLimiterRes, limit: number): LimitState {
   }
 }
 
-/** So many of something a minute for each key, with a burst of as many; what is used comes back evenly. */
+/** So many units a minute for each key, with a burst of as many; used units come back evenly. */
 export interface Allowance {
-  /** Uses some; may go below nothing. */
+  /** Uses units; the rest may fall below zero. */
   use(key: string, amount: number): void
-  /** Milliseconds until there is something again; 0 where there is. Synchronous. */
+  /** Milliseconds until a unit is left again; 0 while one is. Synchronous. */
   waitMs(key: string): number
 }
 
@@ -56,10 +56,10 @@ interface Level {
   atMs: number
 }
 
-/** Whoever comes with new keys without end only makes the oldest be forgotten. */
+/** A caller who keeps coming with new keys only pushes out the oldest keys. */
 const maxKeys = 10_000
 
-/** In this process' memory alone: asked for every request, it must cost nothing. */
+/** In this process' memory alone: the allowance is asked for every request, so it must cost nothing. */
 export function createAllowance(perMinute: number, now = () => performance.now()): Allowance {
   const levels = new Map<string, Level>()
   const perMs = perMinute / 60_000
@@ -80,9 +80,9 @@ export function createAllowance(perMinute: number, now = () => performance.now()
   }
 }
 
-/** Counts failures by address; says whether an address has failed too often. Never asked of those who succeed. */
+/** Counts failures by address, and says whether an address has failed too often. Not asked about requests that succeed. */
 export interface Guard {
-  /** Milliseconds until a failure is answered plainly again; 0 while it is, and then it counts. Synchronous. */
+  /** Counts the failure and returns 0, or returns the milliseconds until a failure is counted and answered plainly again. Synchronous. */
   fail(address: string): number
 }
 

@@ -1,5 +1,6 @@
-// Room in the storage of an account. Redis tells nobody when it removes a session that has expired, so what it counted is
-// given back by whoever meets it; and before anything is refused for want of room, such sessions are looked for.
+// Room in the storage of an account. Redis tells nobody when it removes an expired session, so whoever finds that a
+// session has expired gives back what it counted; and before a request is refused for lack of room, expired sessions
+// are looked for.
 
 import { asked } from '../redis/asked.ts'
 import { isId } from '../ids.ts'
@@ -8,13 +9,13 @@ import { createScripts, numberAt } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
 
 export interface Room {
-  /** Runs `store` again where it was refused for want of room, as long as some is found. */
+  /** Runs `store` again when it was refused for lack of room, as long as expired sessions are found. */
   within<T extends { readonly word: string }>(ref: string, store: () => Promise<T>): Promise<T>
-  /** Answers how many of these sessions had expired; those that are there stay. */
+  /** Resolves with how many of these sessions had expired; the others stay. */
   forgetExpired(ref: string, ids: readonly string[]): Promise<number>
 }
 
-/** Taken by chance of those that may expire: when many have, some are found each time. */
+/** How many sessions are picked at random from those that may expire: when many have expired, each look finds some. */
 const lookedAt = 256
 
 const library = { folder: new URL('lua/', import.meta.url), scripts: { outlived: [] } }

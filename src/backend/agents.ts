@@ -1,6 +1,7 @@
-// Node's own agents for one target: the way without `connection-list`. They keep the promises of connections.ts: connecting
-// has a time limit, TLS included, and an idle connection that said anything is not used again. Where a request takes such a
-// one, it is destroyed; the request fails as on a connection that the backend had closed, and is tried on a fresh one.
+// Node's own agents for one target, for when `connection-list` is switched off. They keep the promises of
+// connections.ts: connecting has a time limit, TLS included, and an idle connection that received anything is not used
+// again. When a request takes such a connection, the connection is destroyed; the request fails as if the backend had
+// closed it, and is tried on a fresh one.
 
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
@@ -19,9 +20,9 @@ export interface Connections {
   readonly reusing: HttpAgent
   /** Always connects anew: for the second try after an idle connection turned out to be dead. */
   readonly fresh: HttpAgent
-  /** How many are. */
+  /** How many connections are idle. */
   readonly idle: number
-  /** Closes what is idle. What is in use closes when it is idle for a minute. */
+  /** Closes the idle connections. A connection in use closes when it has been idle for a minute. */
   close(): void
 }
 
@@ -36,7 +37,7 @@ export function agentsFor(options: DialOptions): Connections {
   }
   return {
     reusing: agent,
-    /** An agent cannot be asked to pass over what is idle: where one was dead, all go. */
+    /** An agent cannot be told to skip its idle connections: when one was dead, all idle ones are closed. */
     get fresh() {
       close()
       return agent
@@ -63,8 +64,8 @@ function agentOf({ url, ca, connectMs }: DialOptions): HttpAgent {
 }
 
 /**
- * Bounds connecting, and marks what an idle connection had read, by the methods that Node has for those who extend an
- * agent. Newer releases of Node 24 close an idle connection that says anything; the first ones do not.
+ * Bounds connecting, and notes how much an idle connection had read, in the methods that Node has for extending an
+ * agent. Newer releases of Node 24 close an idle connection that receives anything; the first releases do not.
  */
 function bounded(
   agent: HttpAgent,
@@ -77,7 +78,7 @@ function bounded(
     const socket = createConnection.apply(agent, args)
     if (!(socket instanceof Socket)) return socket
     socket.once('close', boundConnecting(socket, connectMs, connected))
-    // While in use http listens too; an idle one's failure is nobody's.
+    // While a connection is in use, http listens, too; the failure of an idle connection concerns nobody.
     return socket.on('error', () => {})
   }
   agent.keepSocketAlive = (socket) => {
@@ -92,7 +93,7 @@ function bounded(
   return agent
 }
 
-/** Answers what has to be called when the socket closes. */
+/** Returns the function that must be called when the socket closes. */
 export function boundConnecting(
   socket: Socket,
   connectMs: number,

@@ -1,5 +1,5 @@
-// What a chunk or an answer has that counts: every text and every list of token ids below `choices[]`, finishes, and where
-// its usage lies. One pass over its bytes; parses nothing, so it reads what is broken or cut off as far as it goes.
+// Finds what counts in a chunk or an answer: every text and every list of token ids below `choices[]`, finishes, and
+// where its usage lies. One pass over its bytes; parses nothing, so it reads broken or cut data as far as that goes.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { JsonTokens } from '../http/json/tokens.ts'
@@ -7,16 +7,16 @@ import { JsonTokens } from '../http/json/tokens.ts'
 export interface Chunk {
   /** How many texts were generated. */
   texts: number
-  /** Where the last of them lies in the data. */
+  /** Where the last text lies in the data. */
   textStart: number
   textEnd: number
-  /** Token ids, or entries of logprobs, whichever are more: they say the texts again, or stand alone. */
+  /** Token ids, or entries of logprobs, whichever are more: they repeat the texts, or come without texts. */
   ids: number
   /** Sound as base64. */
   audioBytes: number
   /** A tool is called, with or without arguments. */
   isCall: boolean
-  /** Of each choice in it: its index, where it says one. */
+  /** The choices in the data, each with its index where the backend sends one. */
   readonly choices: Choice[]
   hasChoices: boolean
   /** Where its top-level usage lies; undefined for none. */
@@ -38,16 +38,16 @@ type BracketScope =
   | 'usage'
   | 'choices'
   | 'choice'
-  /** Known objects of a choice: keys are the protocol's, values the model's. */
+  /** Known objects of a choice: the protocol defines their keys, the model wrote their values. */
   | 'part'
   | 'audio'
-  /** Unknown ones, such as arguments that are an object: the model wrote keys and all. */
+  /** Unknown objects, such as arguments that are an object: the model wrote their keys, too. */
   | 'free'
   | 'logprobs'
   /** Entries of logprobs. */
   | 'entries'
 
-/** Keys below a choice whose values the model did not generate, or that repeat what it did. */
+/** Keys below a choice whose values the model did not generate, or whose values repeat what it generated. */
 const unread: ReadonlySet<string> = new Set([
   'annotations',
   'content_filter_offsets',
@@ -88,17 +88,17 @@ const parts: ReadonlySet<string> = new Set([
   'tool_calls',
 ])
 
-/** No request asks for more; further ones, which a backend made up, are not kept. */
+/** No request asks for more choices; further ones, which a backend made up, are not kept. */
 const maxChoices = 1024
 
-/** `data` is latin1, a char a byte. Calls `found` with each text that was generated, as it is escaped. */
+/** `data` is latin1, a char a byte. Calls `found` with each text that was generated, still JSON-escaped. */
 export function readChunk(data: string, found: (text: string) => void): Chunk {
   const reading = new Reading(data, found)
   reading.readOn(Infinity)
   return reading.chunk
 }
 
-/** 2 ms. */
+/** So many tokens take 2 ms. */
 const tokensATurn = 50_000
 
 /** The same for megabytes, in pieces, one a turn of the event loop: 30 MiB at once take 200 ms. */
@@ -123,7 +123,7 @@ class Reading {
   readonly #data: string
   readonly #tokens: JsonTokens
   readonly #found: (text: string) => void
-  /** Of the brackets that are open, innermost last; and whether each is a list. */
+  /** The scopes of the open brackets, innermost last; and whether each bracket is a list. */
   readonly #scopes: BracketScope[] = []
   readonly #lists: boolean[] = []
   #scope: BracketScope = 'other'
@@ -143,7 +143,7 @@ class Reading {
     this.#tokens = new JsonTokens(Buffer.from(data, 'latin1'))
   }
 
-  /** At most so many tokens. True at the end. */
+  /** Reads at most so many tokens. Returns true at the end of the data. */
   readOn(most: number): boolean {
     const tokens = this.#tokens
     for (const last = tokens.count + most; tokens.count < last;) {
@@ -261,7 +261,7 @@ class Reading {
   }
 
   #finish(reason: string | undefined): void {
-    // An empty one says that it goes on, as null does.
+    // An empty reason says that the choice goes on, as null does.
     if (!this.#choice || reason === '') return
     this.#choice.isFinished = true
     if (reason !== undefined && reason.length <= 64) this.#choice.reason = reason

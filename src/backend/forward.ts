@@ -1,6 +1,7 @@
-// One attempt at one backend, through http-proxy-3's native path, as a promise of its headers. Promises: only our own
-// headers go out, an abort closes the backend's socket at once, an answer that was cut says so, redirects are not followed.
-// Tries again once where an idle connection was dead and nothing was answered; all other trying again is the caller's.
+// One attempt at one backend, through http-proxy-3's native path, as a promise of the answer's headers. Guarantees:
+// only the gateway's own headers go out, an abort closes the backend's socket at once, an answer that was cut says so,
+// redirects are not followed. Tries again once when an idle connection was dead and nothing was answered; any other
+// retry is for the caller.
 
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Agent } from 'node:http'
@@ -19,21 +20,21 @@ export interface Attempt {
   readonly target: Target
   readonly model: Model
   readonly request: BackendRequest
-  /** Its reason, where it is a GatewayError, is what is thrown. */
+  /** When the signal's reason is a GatewayError, that error is thrown. */
   readonly signal: AbortSignal
   /** Called when the request has gone out whole: from then on it may have cost something. */
   onSent?(): void
 }
 
-// Its fetch path neither stops a backend nor leaves an answer alone, and this variable switches it on for everything.
+// This variable makes http-proxy-3 use its fetch path for everything, which cannot stop a backend and changes answers.
 if (process.env['FORCE_FETCH_PATH'] !== undefined) {
   throw new Error('FORCE_FETCH_PATH is set: unset it, the gateway needs the native path')
 }
 
 const { web } = createProxyServer({})
 
-// The proxy listens on a client's request and answer for what sending.ts and the signal tell already. These never say
-// anything, so they keep no listener: one of each serves all requests.
+// The proxy listens on a client's request and response for what sending.ts and the signal already report. These two
+// classes never emit anything and keep no listener, so one object can serve many requests.
 
 class ProxyRequest extends IncomingMessage {
   override method = 'POST'
@@ -50,7 +51,7 @@ class ProxyRequest extends IncomingMessage {
 }
 
 class ProxyResponse extends ServerResponse {
-  /** Else the proxy listens for the end of each backend's answer. */
+  /** If this were false, the proxy would listen for the end of each backend's answer. */
   override finished = true
 
   override on(): this {
@@ -63,7 +64,7 @@ const unanswered = new ProxyResponse(new ProxyRequest('/'))
 /** What lives as long as one configured target. */
 interface Line {
   readonly base: URL
-  /** The base in the parts that the proxy asks for: a URL makes them anew for each request, which keeps them. */
+  /** The parts of the base that the proxy reads. A URL would make new strings of them for each request, and the request would keep those. */
   readonly target: ReturnType<typeof partsOf>
   readonly connections: Connections
   readonly headers: Readonly<Record<string, string>>
@@ -73,7 +74,7 @@ interface Line {
 
 const lines = new WeakMap<Target, Line>()
 
-/** Throws GatewayErrors alone. */
+/** Throws only GatewayErrors. */
 export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   const line = lines.get(attempt.target) ?? (await openLine(attempt))
   if (attempt.signal.aborted) throw abortError(attempt.signal)
@@ -120,7 +121,7 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
     try {
       web(requestTo(line, request.path), unanswered, options, sending.failed)
     } catch (error) {
-      // A header value that HTTP cannot carry; it must not leave a listener on the signal.
+      // `web` throws for a header value that HTTP cannot carry. The signal must not keep a listener then.
       sending.failed(error instanceof Error ? error : new Error(String(error)))
     }
   })
@@ -131,7 +132,7 @@ function partsOf(base: URL) {
   return { protocol, host, hostname, port: portOf(base), href }
 }
 
-/** The target's path before the endpoint's; its query, such as an API version, stays behind both. */
+/** The target's path before the endpoint's; the target's query, such as an API version, follows both. */
 function requestTo({ base, requests }: Line, path: string): ProxyRequest {
   const known = requests.get(path)
   if (known) return known

@@ -1,17 +1,17 @@
 // What a model generated, kept compactly for counting: the JSON-escaped pieces as they came, at most 64 KiB of them;
-// beyond that they are counted in slices and let go. Token ids and sound have no text, and are counted as they come.
+// more are counted in slices and released. Token ids and sound have no text, and are counted as they come.
 
 import type { Chunk } from './chunk.ts'
 
-/** Counts tokens of decoded text; tokens/count.ts in the gateway. */
+/** Counts tokens of decoded text; in the gateway this is countText in tokens/count-pieces.ts. */
 export type Count = (text: string) => Promise<number>
 
-/** Of base64. A token is 50 ms of sound and more. */
+/** Bytes of base64. A token is at least 50 ms of sound. */
 const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
-/** Ropes of slices hold on to every chunk they came from: joined to flat strings of this length they don't. */
+/** A rope of slices keeps every chunk that they came from in memory; a flat string of this length, joined from them, does not. */
 const flatChars = 1024
-/** Slices that wait for the tokenizer; a backend that is faster than it has further ones estimated. */
+/** So many slices may wait for the tokenizer; when a backend is faster than the tokenizer, further slices are estimated. */
 const waitingSlices = 4
 
 export class Generated {
@@ -24,7 +24,7 @@ export class Generated {
   #waiting = 0
   #counted = 0
   #counting: Promise<void> = Promise.resolve()
-  /** Ids beside texts say the same again; those without say what no text does. */
+  /** Token ids beside texts repeat the texts; ids without texts stand for output that no text has. */
   #idsBeside = 0
   #idsAlone = 0
   #audioBytes = 0
@@ -45,7 +45,7 @@ export class Generated {
     if (this.#flatChars >= keptChars) this.#letGo()
   }
 
-  /** Of one event. */
+  /** Adds the token ids and the sound of one event. */
   addOthers({ ids, audioBytes, texts }: Pick<Chunk, 'ids' | 'audioBytes' | 'texts'>): void {
     if (texts > 0) this.#idsBeside += ids
     else this.#idsAlone += ids
@@ -91,7 +91,7 @@ export class Generated {
   }
 }
 
-/** Of JSON-escaped UTF-8 in latin1: an escape is one, continuation bytes are none. */
+/** The code points of JSON-escaped UTF-8 in latin1: an escape counts as one, continuation bytes do not count. */
 function codePoints(piece: string): number {
   let count = 0
   for (let i = 0; i < piece.length; i++) {

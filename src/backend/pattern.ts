@@ -1,5 +1,5 @@
-// The chunks of a stream are mostly alike but for their one text. What stands before and behind that text is remembered: the
-// next chunk is recognised by two comparisons, in 0.1 µs, and is not parsed.
+// Most chunks of a stream differ only in their one text. What stands before and after that text is remembered: the next
+// chunk is recognised by two comparisons, in 0.1 µs, and is not parsed.
 
 import type { Chunk } from './chunk.ts'
 
@@ -7,17 +7,17 @@ export class Pattern {
   #before = ''
   #behind = ''
 
-  /** The one text of a chunk that is otherwise like the one learnt, as it is escaped; undefined for any other chunk. */
+  /** The one text of a chunk that else equals the learnt one, still JSON-escaped; undefined for any other chunk. */
   textOf(data: string): string | undefined {
     const from = this.#before.length
     const to = data.length - this.#behind.length
     if (from === 0 || to < from) return undefined
     if (!data.endsWith(this.#behind) || !data.startsWith(this.#before)) return undefined
-    // The text ends where the rest begins: an unescaped quote in it would be another key.
+    // The text must end where the remembered rest begins: an unescaped quote before that would begin another key.
     return quoteIn(data, from) === to ? data.slice(from, to) : undefined
   }
 
-  /** Of a chunk that was read: one with a single text and nothing else that counts is what others may be like. */
+  /** Remembers a chunk that was read, if it has a single text and nothing else that counts. */
   learn(data: string, chunk: Chunk): void {
     const { texts, textStart, textEnd, ids, audioBytes, usage, choices } = chunk
     const isPlain = texts === 1 && ids === 0 && audioBytes === 0 && !usage
@@ -27,7 +27,7 @@ export class Pattern {
   }
 }
 
-/** The first one that is not escaped; the end of the data where there is none. */
+/** The first quote that is not escaped; the end of the data when there is none. */
 function quoteIn(data: string, from: number): number {
   for (let quote = data.indexOf('"', from); quote >= 0; quote = data.indexOf('"', quote + 1)) {
     let slashes = 0

@@ -1,9 +1,9 @@
-// What a backend says of its own answer: what it used, or that it failed. Believes no count that cannot be. Latin1 is fine:
-// what is read are numbers and ASCII.
+// Reads what a backend reports of its own answer: what it used, or that it failed. Ignores counts that are impossible.
+// Latin1 is enough, because only numbers and ASCII are read.
 
 import { field, parsed } from '../http/json/field.ts'
 
-/** What a backend said it used; a field it did not say, or said nonsense for, is undefined. */
+/** What a backend said it used. A field is undefined when the backend sent none, or nonsense. */
 export interface Reported {
   readonly prompt: number | undefined
   readonly completion: number | undefined
@@ -16,22 +16,22 @@ const mostTokens = 1_000_000_000
 const parsedChars = 1 << 20
 
 const leadingError = /^\s*\{\s*"error"\s*:\s*(?!\s|null\b)/
-/** Behind other keys it may be a tool's argument: that is looked at closer. */
+/** After other keys, "error" may belong to a tool's argument, so the data is then parsed. */
 const anyError = /"error"\s*:\s*[{"]/
 
-/** Undefined where it says nothing that can be. */
+/** Returns undefined when the usage has no possible count. */
 export function readReport(usage: unknown): Reported | undefined {
   const prompt = tokensIn(usage, 'prompt_tokens')
   const completion = tokensIn(usage, 'completion_tokens')
   const total = tokensIn(usage, 'total_tokens')
-  // Embeddings and rerank have a prompt alone, and some say only the total.
+  // Embeddings and rerank use only prompt tokens, and some backends send only the total.
   const alone = prompt ?? (field(usage, 'completion_tokens') === undefined ? total : undefined)
   if (alone === undefined && completion === undefined) return undefined
   const cached = tokensIn(field(usage, 'prompt_tokens_details'), 'cached_tokens') ?? 0
   return { prompt: alone, completion, cached }
 }
 
-/** A whole answer, latin1; undefined where it is no JSON object, or an error. */
+/** Reads a whole answer, latin1. Returns undefined when it is no JSON object, or an error. */
 export function readAnswer(data: string): { readonly usage: unknown } | undefined {
   if (data.length > parsedChars) {
     return leadingError.test(data) ? undefined : { usage: usageIn(data) }
@@ -42,7 +42,7 @@ export function readAnswer(data: string): { readonly usage: unknown } | undefine
   return isAnswer ? { usage: field(value, 'usage') } : undefined
 }
 
-/** The last usage in an answer that is very large (embeddings), or of which only the end is there. Parses no more than it. */
+/** The last usage in an answer that is very large (embeddings), or of which only the end is there. Parses only the usage. */
 export function usageIn(data: string): unknown {
   const start = data.lastIndexOf('"usage"')
   if (start < 0) return undefined

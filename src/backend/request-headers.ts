@@ -7,7 +7,7 @@ import type { BackendRequest } from '../exchange.ts'
 
 const fromEveryClient = ['content-type', 'accept', 'traceparent', 'tracestate'] as const
 
-/** Refused whoever asks: they are the connection's, or ours to set, or would hand a client's identity on. */
+/** Never sent on, whoever sets them: they belong to the connection, the gateway sets them, or they would pass on a client's identity. */
 const never = new Set(
   (
     'connection keep-alive proxy-connection te trailer transfer-encoding upgrade expect host ' +
@@ -16,10 +16,10 @@ const never = new Set(
   ).split(' '),
 )
 
-/** What an operator may not set either: it would break the framing. */
+/** Headers that an operator may not set either, because they would break the framing. */
 const framing = new Set(['connection', 'transfer-encoding', 'content-length', 'expect', 'trailer'])
 
-/** Of the client's headers those that go on from every client, and those that the model lists. */
+/** The client's headers that are sent on for every client, and those that the model lists. */
 export function clientHeaders(model: Model, headers: IncomingHttpHeaders): Record<string, string> {
   const out: Record<string, string> = {}
   for (const name of [...fromEveryClient, ...model.forwardHeaders]) {
@@ -29,9 +29,9 @@ export function clientHeaders(model: Model, headers: IncomingHttpHeaders): Recor
   return out
 }
 
-/** The target's own: the same for each request. */
+/** The target's own headers: the same for each request. */
 export function ownHeaders(target: Target, url: URL): Readonly<Record<string, string>> {
-  // Without it an answer may come in any coding; the meter reads none.
+  // Without accept-encoding an answer may come in any coding, and the meter reads none.
   const out: Record<string, string> = { host: url.host, 'accept-encoding': 'identity' }
   for (const [name, value] of Object.entries(target.headers)) {
     if (!framing.has(name.toLowerCase())) out[name.toLowerCase()] = value

@@ -39,7 +39,7 @@ function secretForms(target: Target): readonly string[] {
   return sorted
 }
 
-/** What nobody may be told, operators included: its key, wherever that stands. */
+/** What nobody may see, not even an operator: the target's key, wherever it stands. */
 export function secretsOfTarget({ key, headers, url }: Target): string[] {
   return [...(key ? [key] : []), ...Object.values(headers), ...keysIn(url)]
 }
@@ -47,12 +47,12 @@ export function secretsOfTarget({ key, headers, url }: Target): string[] {
 function keysIn(url: string): string[] {
   if (!URL.canParse(url)) return []
   const { password, searchParams } = new URL(url)
-  // A key may stand in the query; a version does too, and is shorter.
+  // The query may hold a key. It may hold an API version, too, but that is shorter.
   const inQuery = [...searchParams.values()].filter((value) => value.length >= leastQueryChars)
   return [password, ...inQuery]
 }
 
-/** Clients are not told where it is either. */
+/** Clients must not see the target's address either. */
 function addressOf(url: string): string[] {
   if (!URL.canParse(url)) return []
   const { href, origin, host, hostname, username } = new URL(url)

@@ -14,7 +14,7 @@ export interface BackendAnswer {
   readonly stream: IncomingMessage
   /** How the stream closed. Without an error listener this is the only sign of a cut. */
   readonly ended: Promise<'whole' | 'cut'>
-  /** Whether the system has all of the request: nobody reads its body any more. */
+  /** Whether the operating system has the whole request, so that nobody reads its body any more. */
   isSent(): boolean
   /** Closes the backend's socket unless the answer has ended. */
   abort(): void
@@ -39,7 +39,7 @@ const oneWriteBytes = 64 * 1024
 
 export class Sending extends Stream {
   readonly #options: Omit<SendingOptions, 'body'>
-  /** Let go of when it is sent: the answer may take half an hour. */
+  /** Released when it is sent, because the answer may take half an hour. */
   #body: readonly Buffer[]
   #req: ClientRequest | undefined
   #isAnswered = false
@@ -64,7 +64,7 @@ export class Sending extends Stream {
     const { onSent } = this.#options
     const [first, ...others] = this.#body
     this.#body = []
-    // Each comes once: `on` spares the wrapper that `once` makes.
+    // Each event comes once: `on` avoids the wrapper that `once` makes.
     req.on('socket', (socket) => (this.#readBefore = socket.bytesRead))
     req.on('response', this.#answered)
     req.on('close', this.#closed)
@@ -82,7 +82,7 @@ export class Sending extends Stream {
     this.#req?.destroy()
   }
 
-  /** Called by the proxy, also for errors behind the answer's headers, of which the stream's end tells. */
+  /** Called by the proxy. Errors after the answer's headers are ignored here, because the end of the stream reports them. */
   readonly failed = (error: Error): void => {
     if (this.#isAnswered) return
     this.#letGo()
@@ -126,7 +126,7 @@ export class Sending extends Stream {
   }
 }
 
-/** Who aborts says why; without a reason it was the client, who hears nothing any more. */
+/** The error that the abort's reason gives. Without a GatewayError as reason the client has left, and gets no answer any more. */
 export function abortError({ reason }: AbortSignal): GatewayError {
   if (reason instanceof GatewayError) return reason
   return new GatewayError('message_cancelled', { cause: reason, source: 'client' })

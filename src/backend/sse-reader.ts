@@ -5,16 +5,16 @@
 import { GatewayError } from '../errors.ts'
 import type { SseEvent } from '../exchange.ts'
 
-/** A rope of this many unjoined pieces is flattened, so that a stream of single bytes costs no 32 bytes each. */
+/** Text that V8 keeps as a rope of this many pieces is made one piece, so that a stream of single bytes does not cost 32 bytes for each. */
 const ropeLimit = 4096
 
 export class SseReader {
   readonly #maxBytes: number
-  /** What belongs to no finished event yet, line ends made LF. */
+  /** Text that belongs to no finished event yet, with LF as its line ends. */
   #rest = ''
   #pieces = 0
   #atStart = true
-  /** The last chunk ended in CR: an LF in front of the next one belongs to it. */
+  /** The last chunk ended in CR: an LF at the beginning of the next chunk belongs to that CR. */
   #afterCr = false
 
   /** `maxBytes` bounds one event, and so one line. */
@@ -53,7 +53,7 @@ export class SseReader {
   }
 
   #keep(rest: string): void {
-    // The LF that may complete an event of exactly the bound is none of it.
+    // One more byte is allowed: the first of the two LFs that end an event of exactly `maxBytes`.
     if (rest.length > this.#maxBytes + 1) throw this.#tooLarge(rest)
     this.#rest = rest
     if (++this.#pieces < ropeLimit) return
@@ -69,7 +69,7 @@ export class SseReader {
     return cut.includes('\r') ? cut.replace(/\r\n?/g, '\n') : cut
   }
 
-  /** Where the text begins behind a byte order mark; -1 while that cannot be told. */
+  /** Where the text begins after a byte order mark; -1 while that is not known. */
   #afterBom(text: string): number {
     if (!this.#atStart) return 0
     const bom = '\u00ef\u00bb\u00bf'
@@ -102,7 +102,7 @@ export class SseReader {
     return data === undefined || data === '' ? undefined : { event: name || undefined, data }
   }
 
-  /** What belongs to no event that was given out: after a throw, the event that was too large. */
+  /** Text that belongs to no event that was given out; after a throw, the event that was too large. */
   get rest(): string {
     return this.#rest
   }
@@ -118,7 +118,7 @@ export class SseReader {
   }
 }
 
-/** What stands behind the field's colon and one optional space. */
+/** The value after the field's colon and one optional space. */
 function valueOf(line: string, from: number): string {
   return line.slice(line[from] === ' ' ? from + 1 : from)
 }

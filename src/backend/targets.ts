@@ -21,7 +21,7 @@ export function chooseTarget(model: Model, random: () => number = Math.random): 
   return first
 }
 
-/** Drawn one after the other, each with its weight's share of what is left. A weight of 0 is drawn last. */
+/** Targets are drawn one after the other, each with a chance by its weight among those left. A weight of 0 is drawn last. */
 function shuffled(targets: readonly Target[], random: () => number): Target[] {
   const left = [...targets]
   const order: Target[] = []

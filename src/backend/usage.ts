@@ -1,6 +1,6 @@
-// The meter of one answer: is it finished, did it fail, what did it use. Fed each event of a stream, or a whole JSON
-// answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and of them
-// only usage is parsed. Believes no backend blindly: counts that cannot be are as good as none. Prices nothing.
+// The meter of one answer: is it finished, did it fail, what did it use. Gets each event of a stream, or a whole JSON
+// answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and only
+// their usage is parsed. Believes no backend blindly: an impossible count is ignored. Knows no prices.
 
 import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
@@ -16,7 +16,7 @@ export interface MeterOptions {
   /** How many choices were asked for; 0 where the endpoint generates nothing. */
   readonly choices: number
   readonly count: Count
-  /** What all choices together may generate; a backend that runs past it is found out. 0: no bound. */
+  /** What all choices together may generate; a backend that generates far more is detected. 0: no bound. */
   readonly maxTokens?: number
   /** The backend was asked to report with every chunk what it has used so far. */
   readonly isContinuous?: boolean
@@ -33,12 +33,12 @@ export interface Used {
   readonly basis: 'reported' | 'counted'
 }
 
-/** Of an answer that is given to nobody, latin1: how it began and how it ended, and how much it was. */
+/** An answer that nobody gets, latin1: its beginning, its end and its size. */
 export interface Refused {
   readonly head: string
   readonly tail: string
   readonly bytes: number
-  /** It was one, and only too large. */
+  /** It was a proper answer, and only too large. */
   readonly isAnswer?: boolean
 }
 
@@ -59,11 +59,11 @@ export class Meter {
   #reported: Reported | undefined
   /** How many events had content when the last report came. */
   #reportedAt = 0
-  /** In an answer that was refused, the report came behind all that was generated. */
+  /** In an answer that was refused, the report came after all that was generated. */
   #isReportedLast = false
   #overran = false
   #nextCheck: number
-  /** How many times as large the answer is as the part of it that was counted. */
+  /** The size of the answer divided by the size of the part that was counted. */
   #scale = 1
   readonly #pattern = new Pattern()
 
@@ -94,7 +94,7 @@ export class Meter {
     return chunk.usage && chunk.hasChoices && chunk.choices.length === 0 ? 'usage' : 'other'
   }
 
-  /** A whole answer. False where it is no JSON, or an error. */
+  /** Reads a whole answer. Resolves with false when it is no JSON object, or an error. */
   async json(body: Buffer): Promise<boolean> {
     const data = body.toString('latin1')
     const answer = readAnswer(data)
@@ -118,7 +118,7 @@ export class Meter {
     return true
   }
 
-  /** What was read of an answer, or of an event, that nobody is given: too large, cut off, or no JSON. */
+  /** Reads what is there of an answer or an event that nobody gets, because it is too large, cut off, or no JSON. */
   refused({ head, tail, bytes, isAnswer = false }: Refused): void {
     const chunk = this.#read(head)
     if (this.#sawContentIn(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
@@ -136,7 +136,7 @@ export class Meter {
     return choices > 1 ? this.#ended.size >= choices : this.#finishes > 0
   }
 
-  /** After an end that looked clean: did each choice that came end by itself? Some backends ignore `n`. */
+  /** Whether each choice that came has finished, after an end that looked clean. Choices that never came are not missed, because some backends ignore `n`. */
   get complete(): boolean {
     if (this.finished) return true
     if (this.#sawError || this.#options.completeWhen === 'done') return false
@@ -180,15 +180,15 @@ export class Meter {
     return Array.from({ length: choices }, (_, i) => i).filter((i) => !this.#ended.has(i))
   }
 
-  /** The backend generated more than twice its bound and 64 tokens, by the tokenizer. To be stopped. */
+  /** By the tokenizer, the backend generated more than twice its bound and 64 tokens. It must be stopped. */
   get overran(): boolean {
     return this.#overran
   }
 
-  /** What is to be charged. `promptTokens` is the estimate, for a backend that does not say. A promise where text has to be counted. */
+  /** What is to be charged. `promptTokens` is the estimate, for a backend that reports no prompt. Returns a promise when text has to be counted. */
   used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
     const { choices } = this.#options
-    // With several choices some backends report one of them; in a stream that was cut the report may be an early one.
+    // With several choices some backends report only one of them; after a cut, the last report may be an early one.
     const isFinal = choices === 1 && this.#completion !== undefined && this.#isReportWhole
     if (choices === 0 || isFinal) return this.#usedWith(0, promptTokens)
     return this.#generated.tokens().then((counted) => {
@@ -196,19 +196,19 @@ export class Meter {
     })
   }
 
-  /** An event is a token at least, whatever the model's vocabulary; but some servers send letters. */
+  /** An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
   #byEvents(counted: number): number {
     const isByToken = this.#contentEvents <= 2 * counted
     return isByToken ? Math.max(counted, this.#contentEvents) : counted
   }
 
-  /** The last report is of all that came. */
+  /** Whether the last report covers all that came. */
   get #isReportWhole(): boolean {
     if (this.complete || this.#isReportedLast) return true
     return this.#options.isContinuous === true && this.#reportedAt === this.#contentEvents
   }
 
-  /** Some servers put zeros where they have not counted: a prompt has tokens, and so has content. */
+  /** Some servers report 0 when they have not counted. Content has tokens, so 0 then counts as no report. */
   get #completion(): number | undefined {
     const said = this.#reported?.completion
     return this.#contentEvents > 0 ? said || undefined : said
@@ -219,7 +219,7 @@ export class Meter {
     const cached = this.#reported?.cached ?? 0
     const prompt = this.#reported?.prompt || undefined
     const completion = this.#completion
-    // Another tokenizer than the model's: it may not say more than could be generated where the backend knows.
+    // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
     const bound = completion === undefined ? Infinity : this.#options.maxTokens || Infinity
     const most = Math.max(completion ?? 0, Math.min(counted, bound))
     const isUnknown = prompt === undefined || (completion === undefined && choices > 0)
@@ -233,7 +233,7 @@ export class Meter {
     }
   }
 
-  /** As nearly every chunk: like the one before, but for its one text. */
+  /** True for nearly every chunk: it equals the one before, except for its one text. */
   #isLikeBefore(data: string): boolean {
     const text = this.#pattern.textOf(data)
     if (text === undefined || text === '') return false
@@ -252,7 +252,7 @@ export class Meter {
     return chunk
   }
 
-  /** Text, a call or a finish. */
+  /** True when the chunk has text, a call or a finish. */
   #sawContentIn(chunk: Chunk): boolean {
     const { texts, ids, audioBytes, isCall } = chunk
     const content = texts > 0 || ids > 0 || audioBytes > 0 || isCall
@@ -264,7 +264,7 @@ export class Meter {
 
   readonly #keep = (piece: string): void => this.#generated.add(piece)
 
-  /** One character an event is rough's blind spot: a suspicion is checked with the tokenizer, and again a quarter later. */
+  /** `roughTokens` is far too high when each event has one character. So a suspicion is checked with the tokenizer, and again a quarter later. */
   #checkBound(): void {
     this.#nextCheck = Math.ceil(this.roughTokens * 1.25)
     void this.#generated.tokens().then((tokens) => {
@@ -272,7 +272,7 @@ export class Meter {
     })
   }
 
-  /** Which choices came, and which have ended. True where one has. */
+  /** Notes which choices came, and which have ended. True when one has ended. */
   #readChoices({ choices }: Chunk): boolean {
     let isFinish = false
     for (const { index, isFinished, reason } of choices) {
@@ -286,7 +286,7 @@ export class Meter {
     return isFinish
   }
 
-  /** True where it says something. */
+  /** True when the usage has a possible count. */
   #readUsage(usage: unknown): boolean {
     const reported = readReport(usage)
     this.#reported = reported ?? this.#reported

@@ -1,5 +1,5 @@
-// Which addresses a backend may be sent: data URLs, and https from hosts that the operator has listed. Whatever two parsers
-// might read in two ways (user names, odd case, spaces, numbers in another base) is no address at all.
+// Which addresses a backend may be sent: data URLs, and https from hosts that the operator has listed. A text that two
+// parsers might read differently (user names, odd case, spaces, numbers in another base) does not count as an address.
 
 /** Longer ones are refused: no host needs them. */
 const longestAddress = 8192
@@ -10,7 +10,7 @@ const dataHead = /^data:[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_.+="-]+)*,/
 const https =
   /^https:\/\/([a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?(?:[/?#][\x21-\x5b\x5d-\x7e]*)?$/
 
-/** A drawing names addresses of its own: a renderer would fetch them. */
+/** An SVG can name addresses of its own, and a renderer would fetch them. */
 const drawing = /^data:image\/svg/i
 
 export function isDataUrl(text: string): boolean {
@@ -19,11 +19,11 @@ export function isDataUrl(text: string): boolean {
   return dataHead.test(head) && !drawing.test(head)
 }
 
-/** MP3 begins with a slash or two in base64, but so short is none. */
+/** MP3 in base64 begins with a slash or two; a text of fewer than 60 characters that begins so does not count as base64. */
 const base64 = /^(?:[A-Za-z0-9+_-][A-Za-z0-9+/_=-]*|[A-Za-z0-9+/_=-]{60,})$/
 const looked = 2048
 
-/** Bytes as they are. An address has a colon or a point, and that early; or it is a short path. */
+/** Whether a text is bytes in base64. An address has a colon or a point near its beginning, or is a short path. */
 export function isBase64(text: string): boolean {
   return base64.test(text.slice(0, looked))
 }
@@ -39,7 +39,7 @@ export function hostOf(text: string): string | undefined {
   return isSame ? host : undefined
 }
 
-/** `listed` are hosts, with a port where it is not 443, or `*.` before one for all below it. */
+/** `listed` are hosts, with a port where it is not 443. `*.` before a host lists all hosts below it. */
 export function isListed(host: string, listed: readonly string[]): boolean {
   return listed.some((one) => {
     if (one === host) return true

@@ -1,5 +1,5 @@
-// What a backend's status means to the client (docs/errors.md): its own 4xx about the request pass through, masked; all
-// else becomes one of our errors, since a backend's 401 or 402 must not look like ours.
+// What a backend's status means to the client (docs/errors.md): a backend's 4xx about the request pass through, masked.
+// Any other status becomes a gateway error, because a backend's 401 or 402 must not look like the gateway's own.
 
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -14,7 +14,7 @@ export const errorBodyBytes = 256 * 1024
 const clientsFault = new Set([400, 404, 413, 422])
 const busy = new Set([503, 529])
 
-/** The answer to relay, or throws what the client is told instead. */
+/** Returns the answer to relay, or throws the error that the client gets instead. */
 export function relayedRefusal(
   status: number,
   headers: Readonly<Record<string, unknown>>,
@@ -27,14 +27,14 @@ export function relayedRefusal(
   throw errorFor(status, headers)
 }
 
-/** What an error that came behind 200 would have had for a status; 500 where it does not say. */
+/** The status that an error names which came after a 200; 500 when it names none. */
 export function statusOfError(data: string): number {
   const error = isErrorBody(data) ? field(parsed(data), 'error') : undefined
   const said = [field(error, 'code'), field(error, 'status')].map(Number)
   return said.find((status) => status >= 400 && status <= 599) ?? 500
 }
 
-/** Behind 200, where an answer or an event was expected. */
+/** Whether an error came after a 200, in place of an answer or an event. */
 export function isErrorBody(data: string): boolean {
   return data.length <= errorBodyBytes && isError(data)
 }
@@ -53,7 +53,7 @@ function errorFor(status: number, headers: Readonly<Record<string, unknown>>): G
   return new GatewayError('upstream_error', { source, cause })
 }
 
-/** Seconds or nothing; a date or nonsense counts as a second. At most an hour. */
+/** Milliseconds from a number of seconds, at most an hour. A date, nonsense or nothing counts as one second. */
 function retryAfter(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,6}$/.test(value) ? Number(value) : 1
   return Math.min(Math.max(1, seconds), 3600) * 1000

@@ -1,5 +1,5 @@
-// A stream whose 200 goes out before its backend has said anything: the client hears heartbeats while the backend queues,
-// and what would have been a status is the stream's last event. No other target is asked any more.
+// A stream whose 200 goes out before its backend has answered: the client gets heartbeats while the backend queues the
+// request, and an error that would have been a status is the stream's last event. No other target is asked any more.
 
 import { asGatewayError, errorBody } from '../errors.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'

@@ -1,6 +1,6 @@
-// The clocks of one backend request: first token, then silence, and the whole; of a generation that is not streamed the
-// whole alone, since to end it earlier would give away what nobody has counted yet. Each ends it by aborting `signal`;
-// so does whoever waits for the answer, by `parent`.
+// The clocks of one backend request: time to the first token, then silence, and the whole time. A generation that is
+// not streamed has only the last one, because to end it earlier would give away tokens that nobody has counted yet.
+// Each clock ends the request by aborting `signal`. Whoever waits for the answer can end the request, too, by `parent`.
 
 import { GatewayError } from '../errors.ts'
 import type { Model } from '../config/config.ts'
@@ -8,7 +8,7 @@ import type { Model } from '../config/config.ts'
 export interface DeadlineOptions {
   readonly timeouts: Model['timeouts']
   readonly parent: AbortSignal
-  /** Another try would be another generation, which somebody pays for. */
+  /** Whether it generates: then another try would be another generation, which somebody pays for. */
   readonly generates: boolean
   readonly stream: boolean
 }
@@ -22,7 +22,7 @@ export class Deadline {
   #silence: NodeJS.Timeout
   readonly #parent: AbortSignal
   readonly #onParent = () => this.depart(this.#parent.reason)
-  /** Reads what has come before it lets go. */
+  /** Reads what has already come, then calls `cancel`. */
   #onDepart: ((reason: unknown) => void) | undefined
 
   constructor({ timeouts, parent, generates, stream }: DeadlineOptions) {
@@ -36,7 +36,7 @@ export class Deadline {
     else parent.addEventListener('abort', this.#onParent, { once: true })
   }
 
-  /** Its reason is a GatewayError, or a ClientLeft. */
+  /** The signal's reason is a GatewayError, or a ClientLeft. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
@@ -48,22 +48,22 @@ export class Deadline {
     this.#silence = setTimeout(this.#expire, this.#idleMs)
   }
 
-  /** An event came. Comments are none: a server shutting down may send nothing else. Before the first content nothing counts. */
+  /** An event came. Comments are not events: a server that is shutting down may send nothing else. Before the first content, no event counts. */
   heard(): void {
     if (this.#hasStarted) this.#silence.refresh()
   }
 
-  /** Our client takes nothing: the backend's silence is not its fault. */
+  /** The client takes no data, so the backend's silence is not the backend's fault. */
   pause(): void {
     if (this.#hasStarted) clearTimeout(this.#silence)
   }
 
-  /** It takes more. */
+  /** The client takes data again. */
   resume(): void {
     if (this.#hasStarted) this.started()
   }
 
-  /** All is generated: to abort now saves nothing, and the usage is still to come. */
+  /** All is generated. From now on `parent` does not end the request: that would save nothing, and the usage is still to come. */
   finished(): void {
     this.#parent.removeEventListener('abort', this.#onParent)
   }
@@ -73,14 +73,14 @@ export class Deadline {
     this.#controller.abort(reason)
   }
 
-  /** Nobody waits for it any more, for this reason. */
+  /** Nobody waits for the answer any more, for this reason. */
   depart(reason: unknown): void {
     const isEnd = reason instanceof GatewayError && reason.code !== 'message_cancelled'
     if (isEnd || !this.#onDepart) this.cancel(reason)
     else this.#onDepart(reason)
   }
 
-  /** `listener` is told of a departure in place of an end; it must call `cancel`. */
+  /** When the client has left or cancelled its message, `listener` is called and the request goes on; the listener must then call `cancel`. */
   onDepart(listener: (reason: unknown) => void): void {
     this.#onDepart = listener
   }

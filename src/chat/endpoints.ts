@@ -5,7 +5,7 @@ import type { Endpoint } from '../config/config.ts'
 
 export interface EndpointRow {
   readonly endpoint: Endpoint
-  /** Behind the target's URL. */
+  /** Appended to the target's URL. */
   readonly path: string
   /** Public paths of POST. */
   readonly routes: readonly string[]

@@ -1,5 +1,5 @@
-// How events are written, one grammar a mount (sessions' is sessions/streams/frames.ts). Data values stay byte for byte as they came (latin1, one char a byte); one
-// of several lines stays so.
+// How events are written, one grammar for each mount (the sessions' grammar is in sessions/streams/frames.ts). Data
+// values stay byte for byte as they came (latin1, one char a byte); a value of several lines keeps its lines.
 
 import type { Endpoint } from '../config/config.ts'
 import type { SseEvent } from '../exchange.ts'
@@ -9,7 +9,7 @@ export interface Grammar {
   frame(event: SseEvent): string
 }
 
-/** Of `/v1`: nothing but what the backend said. */
+/** For `/v1`: nothing but what the backend sent. */
 export const plain: Grammar = {
   frame({ event, data }) {
     return event === undefined ? fields(data) : `event: ${event}\n${fields(data)}`
@@ -26,7 +26,7 @@ export interface LengthChunk {
   readonly id: string
   readonly model: string
   readonly endpoint: Endpoint
-  /** Of the choice that it ends. */
+  /** The index of the choice that the chunk ends. */
   readonly index: number
 }
 
@@ -40,7 +40,7 @@ export function lengthChunk({ id, model, endpoint, index }: LengthChunk): string
   return latin1(JSON.stringify({ id, object, created, model, choices }))
 }
 
-/** The body of a refusal as the data of an event: a CR would end its line. */
+/** The body of a refusal as the data of an event. CR becomes LF, because a CR would end the event's line. */
 export function linesOf(body: string | Buffer): string {
   const text = typeof body === 'string' ? latin1(body) : body.toString('latin1')
   return text.replaceAll(/\r\n?/g, '\n')

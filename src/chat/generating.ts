@@ -16,12 +16,12 @@ export interface GenerationOptions {
   readonly request: ChatRequest
   readonly limits: Limits
   readonly grammar: Grammar
-  /** A silent stream gets a comment this often; not given, its readers see to it. */
+  /** A silent stream gets a comment this often. Without it, the stream's readers get theirs elsewhere. */
   readonly heartbeatMs?: number
 }
 
 export interface Stoppable {
-  /** The ledger says so. */
+  /** Called when the ledger stops the work. */
   stop(reason: StopReason): void
 }
 
@@ -33,29 +33,29 @@ export interface Generation extends GenerationOptions {
   readonly deadline: Deadline
   /** `performance.now()` when the request had gone out whole; 0 before. */
   sentAtMs: number
-  /** The backend is read to its usage though nobody waits for the answer any more: to abort it would hide what it used. */
+  /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */
   readonly finishesAlone: boolean
   /** 200 went out before the backend had answered. */
   isCommitted: boolean
-  /** Of what streams: how it is stopped from then on. */
+  /** Stops the stream. Undefined until the backend's stream has begun. */
   relay: Stoppable | undefined
-  /** Nobody is to hear more of it; set where it finishes alone. */
+  /** Set when a generation that finishes alone was cancelled: nobody gets more of it. */
   cancelled: GatewayError | undefined
 }
 
-/** A model that says nothing of it: streams are counted as they come, of a whole answer nothing is known before its end. */
+/** When the model sets no `onLeave`, only an answer that is not streamed finishes alone: a stream is counted as it comes, but of a whole answer nothing is known before its end. */
 export function finishesAlone({ model, row, stream }: ChatRequest): boolean {
   return row.generates && (model.onLeave === undefined ? !stream : model.onLeave === 'finish')
 }
 
-/** Of a generation that has just ended. */
+/** The outcome of a generation that has just ended. */
 export function outcome({ x, sentAtMs, isCommitted }: Generation, said: number): Outcome {
   if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
   const status = isCommitted ? 200 : said
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
 
-/** Settles a generation that failed before it answered; what to tell the client. */
+/** Settles a generation that failed before it answered, and returns the error for the client. */
 export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
   const { deadline, run } = generation
   deadline.stop()
@@ -64,7 +64,7 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
   return error
 }
 
-/** Nothing of it had gone out to the client. */
+/** The outcome when nothing of the answer had gone out to the client. */
 function endedBy(generation: Generation, thrown: unknown): Outcome {
   const error = generation.cancelled ?? thrown
   const clientLeft = error instanceof ClientLeft || generation.x.left.aborted
@@ -77,7 +77,7 @@ function endedBy(generation: Generation, thrown: unknown): Outcome {
   }
 }
 
-/** The answer has begun, so no other target will be asked: an answer of half an hour must not hold the memory of its question. */
+/** The answer has begun, so no other target will be asked. The request's memory must not be kept for an answer that may take half an hour. */
 export function forgetBody(generation: Generation, { isSent }: BackendAnswer): void {
   const { x, request } = generation
   x.forgetBody()

@@ -1,5 +1,5 @@
-// One generation: asks a target, and hands its answer on, whole or as a stream. Owns the backend request and its clocks.
-// Every way in which it ends leads through `run.finish`, once, before the last byte goes out.
+// One generation: asks a target, and hands its answer on, whole or as a stream. Owns the backend request and its
+// clocks. However a generation ends, `run.finish` is called once, before the last byte goes out.
 
 import { forward } from '../backend/forward.ts'
 import type { BackendAnswer } from '../backend/sending.ts'
@@ -23,7 +23,7 @@ import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
 import { readWhole } from './whole-answer.ts'
 
-/** For the one client that asks, who gets what the backend says as it says it. */
+/** Generates for one client, who gets the backend's answer as it comes. */
 export async function generate(
   x: Exchange,
   { run, request, limits }: Pick<GenerationOptions, 'run' | 'request' | 'limits'>,
@@ -37,7 +37,7 @@ export async function generate(
   }
 }
 
-/** What the backend streams, ready to be pumped: its first content has come, or nobody waits for it any more. An error that comes before is a refusal. */
+/** Asks the backend, and resolves with its stream when the first content has come, or when `until` has resolved. Resolves with a refusal when an error came first. */
 export async function openRelay(
   generation: Generation,
   until: Promise<unknown>,
@@ -46,7 +46,7 @@ export async function openRelay(
   if (backend.status !== 200) return await refused(generation, backend)
   const relay = (generation.relay = new Relay(generation, backend))
   const opened = relay.opened()
-  // Not waited for any more, it may still fail: its pump will tell.
+  // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
   opened.catch(() => undefined)
   const first = await Promise.race([opened, until])
   return typeof first === 'string' ? await refusedIn(generation, first) : relay
@@ -114,7 +114,7 @@ function ask(generation: Generation): Promise<BackendAnswer> {
   return forward({ target, model: request.model, request: backendRequest, signal, onSent })
 }
 
-/** The backend's own refusal where it may be relayed; else throws. */
+/** Returns the backend's own refusal when it may be relayed; else throws. */
 async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
   const { target } = generation
   const { status, headers } = backend
@@ -122,7 +122,7 @@ async function refused(generation: Generation, backend: BackendAnswer): Promise<
   return await relayed(generation, relayedRefusal(status, headers, { body, target }))
 }
 
-/** The same for an error that came behind 200. */
+/** The same for an error that came after a 200. */
 async function refusedIn(generation: Generation, data: string): Promise<Answer> {
   const body = Buffer.from(data, 'latin1')
   const { target } = generation
@@ -151,7 +151,7 @@ async function streamed(generation: Generation): Promise<Answer> {
   }
 }
 
-/** No status before the whole answer is here: it can always say what went wrong. */
+/** The status goes out only when the whole answer is here, so it can always say what went wrong. */
 async function whole(generation: Generation): Promise<Answer> {
   const { run, deadline } = generation
   const backend = await ask(generation)
@@ -168,7 +168,7 @@ async function whole(generation: Generation): Promise<Answer> {
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
 }
 
-/** What was generated is charged, also where nobody gets it: to whom it was not given for its size, or who did not wait. */
+/** What was generated is charged even if nobody gets it, because the answer is too large or the client has left. */
 async function readAnswer(
   generation: Generation,
   backend: BackendAnswer,
@@ -188,11 +188,11 @@ async function readAnswer(
   meter.refused(answer.refused())
   const data = answer.body.toString('latin1', 0, errorBodyBytes + 1)
   if (!meter.sawContent && isErrorBody(data)) return await refusedIn(generation, data)
-  // What is charged would be charged again.
+  // No retry after content: the content is charged, and another try would be charged again.
   throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
 }
 
-/** An error's. */
+/** Reads the body of an error. */
 async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0

@@ -1,6 +1,6 @@
-// Media in what a prompt is made of: messages, inputs, documents. They are data URLs, or https from a host that the model's
-// `remote_media` lists; a backend that fetches anything else would be a port scanner inside the operator's network. Fetches
-// nothing, and looks at no image.
+// Checks the media of a prompt, in messages, inputs and documents. They must be data URLs, or https from a host that
+// the model's `remote_media` lists; a backend that fetches anything else would be a port scanner inside the operator's
+// network. Fetches nothing, and looks at no image.
 
 import { GatewayError } from '../errors.ts'
 import type { JsonScan, Member } from '../http/json/scan.ts'
@@ -9,13 +9,13 @@ import { refuseTwice } from '../http/json/twice.ts'
 import { field } from '../http/json/field.ts'
 import { hostOf, isBase64, isDataUrl } from './address.ts'
 
-/** What passes only where a model's `extra_parameters` lists it. */
+/** A name that passes only when a model's `extra_parameters` lists it. */
 export interface Unlisted {
-  /** As it would have to be listed. */
+  /** The name as the operator would have to list it. */
   readonly name: string
   /** Where it stands in the body. */
   readonly param: string
-  /** What the table says; undefined for what is not in it. */
+  /** What the table of parameters says; undefined for a name that is not in the table. */
   readonly why?: string
 }
 
@@ -28,7 +28,7 @@ export interface RemoteAddress {
 /** Each costs microseconds, and a body may name a hundred thousand. */
 const mostAddresses = 1024
 const mostUnlisted = 4096
-/** No name of ours is as long. */
+/** No known name is longer. */
 const longestName = 64
 
 interface MediaFound {
@@ -41,7 +41,7 @@ interface MediaReading extends MediaFound {
   readonly member: Member
 }
 
-/** Of one top-level member. Throws `invalid_parameter`, and `invalid_json` where a key stands twice. */
+/** Reads the media of one top-level member. Throws `invalid_parameter`, and `invalid_json` when a key stands twice. */
 export function readMedia(name: string, { scan, member, ...found }: MediaReading): void {
   const value = scan.value(name)
   refuseTwice(name, value, member)
@@ -106,9 +106,9 @@ const isOfType = (types: ReadonlySet<string>, type: unknown): boolean =>
 const isOfPart = (key: string): boolean =>
   plainKeys.has(key) || addressKeys.has(key) || key === 'file_id'
 
-/** Of a message. An unknown key may hold another customer's image by its name at the backend, or a price. */
+/** Reads a part of a message. An unknown key may name another customer's image at the backend, or something with a price. */
 function readPart(part: object, { at, found }: MediaSpot): void {
-  // A list of its entries would be megabytes, where only the first ones are looked at.
+  // `for in`, because Object.entries could build megabytes, and only the first entries are looked at.
   for (const key in part) {
     const value = (part as Readonly<Record<string, unknown>>)[key]
     const place = `${at}.${key}`
@@ -132,12 +132,12 @@ function addUnlisted(one: Unlisted, { unlisted }: MediaFound): void {
   unlisted.push(one)
 }
 
-/** Go backends match keys without case. */
+/** Refuses a key that differs from a known one only by case, because Go backends ignore case. */
 function refuseLookalike(
   key: string,
   { at, known }: { readonly at: string; readonly known: (key: string) => boolean },
 ): void {
-  // To fold megabytes of keys would take a tenth of a second.
+  // To change the case of megabytes of keys would take a tenth of a second.
   if (key.length > longestName) return
   const plain = key.toUpperCase().toLowerCase()
   if (plain === key || !known(plain)) return
@@ -153,7 +153,7 @@ function readAddresses(value: unknown, { at, found }: MediaSpot): void {
   for (let i = 0; i < value.length; i++) readAddresses(value[i], { at: `${at}[${i}]`, found })
 }
 
-/** Every text in it is an address. */
+/** Reads every text in the value as an address. */
 function readAll(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value === 'string') return readAddress(value, { at, found })
   if (typeof value !== 'object' || value === null) return
@@ -164,7 +164,7 @@ function readAll(value: unknown, { at, found }: MediaSpot): void {
 
 const namesAddress = /ur[il]s?$|^(?:input_)?(?:images?|videos?|audios?)$|href$|^src$/i
 
-/** Where keys are the sender's own, as in documents: what is called an address has to be one that may be sent. */
+/** For objects whose keys the sender chooses, such as documents: a value whose key sounds like an address must be one that may be sent. */
 function readLoose(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
@@ -198,5 +198,5 @@ function readAddress(text: string, { at, found }: MediaSpot): void {
   throw invalid(at, what)
 }
 
-/** Where base64 stands without `data:`. */
+/** The paths where base64 may stand without `data:`. */
 const takesBytes = /(?:\.data|\.file_data|\.(?:image|video|audio)s?(?:\[\d+\]|\.\d+)?)$/i

@@ -6,11 +6,11 @@ import { isObject } from '../http/refusals.ts'
 import { field } from '../http/json/field.ts'
 
 export type Fault =
-  /** Goes on after the value's path: 'must be a string'. */
+  /** `must` continues the message after the value's path: 'must be a string'. */
   | { readonly must: string; readonly at?: string }
-  /** `name` has to be in the model's `extra_parameters`. `at` is its path below the parameter. */
+  /** `word` has to be in the model's `extra_parameters`. `at` is its path below the parameter. */
   | { readonly word: string; readonly at: string }
-  /** No such member, whatever the model says. */
+  /** There is no such member, for any model. */
   | { readonly unknown: string }
 
 export type Check = (value: unknown, name: string, scan: JsonScan) => Fault | undefined
@@ -75,7 +75,7 @@ export const tools: Check = (value) => {
     const strange = Object.keys(tool).find((key) => !toolKeys.includes(key))
     if (strange?.toLowerCase() === 'type')
       return { must: 'must be spelt "type"', at: `${at}.${strange}` }
-    // Proxies know tools of their own by a key alone: `googleSearch`.
+    // Proxies recognise tools of their own by a key alone: `googleSearch`.
     if (strange !== undefined) return { word: strange, at: `${at}.${strange}` }
     const type = field(tool, 'type')
     if (toolTypes.includes(type)) continue
@@ -87,7 +87,7 @@ export const tools: Check = (value) => {
   return undefined
 }
 
-/** Keys by name, each with what its value may be; anything else takes the operator's word for the whole. */
+/** An object of the known keys, each with what its value may be; for anything else the operator must list the whole parameter. */
 function only(known: Readonly<Record<string, (value: unknown) => boolean>>): Check {
   return (value, name) => {
     if (!isObject(value)) return { must: 'must be an object' }
@@ -169,7 +169,7 @@ export const streamOptions: Check = (value) => {
   return undefined
 }
 
-/** `stream_options` as JSON text, written anew from what was checked; `own` wins. Undefined: it has no members. */
+/** `stream_options` as JSON text, written anew from what was checked; `own` wins. Returns undefined when it has no members. */
 export function writeStreamOptions(
   asked: unknown,
   own: Readonly<Record<string, boolean>>,

@@ -29,7 +29,7 @@ const rules: ReadonlyMap<Endpoint, Rules> = new Map(
   }),
 )
 
-/** By name. */
+/** The rows of the table for an endpoint, by name. */
 export function rulesOf(endpoint: Endpoint): Rules {
   return rules.get(endpoint) ?? new Map()
 }
@@ -60,7 +60,7 @@ interface Judging {
   readonly unlisted: Unlisted[]
 }
 
-/** Of one parameter that is in the table. Null is as good as absent, whatever it is. */
+/** Judges one parameter that is in the table. Null counts as absent, whatever the parameter is. */
 export function judge(name: string, { rule, scan, member, unlisted }: Judging): void {
   const { way, why, check } = rule
   if (way === 'passes' || (way === 'gateway' && !check)) return
@@ -68,7 +68,7 @@ export function judge(name: string, { rule, scan, member, unlisted }: Judging): 
   if (value === null) return
   if (way === 'never') throw never(name, why)
   if (way === 'word') {
-    // "Off" asks for nothing.
+    // `false` switches the parameter off, so it asks for nothing.
     if (value !== false) unlisted.push({ name, param: name, why })
     return
   }
@@ -88,7 +88,7 @@ function never(param: string, why: string): GatewayError {
   return new GatewayError('unknown_parameter', { param, message })
 }
 
-/** What this model does not take; undefined for nothing. */
+/** The refusal of what this model does not take; undefined when it takes everything. */
 export function refusalFor(
   { unlisted, addresses }: Judged,
   model: Pick<Model, 'extraParameters' | 'remoteMedia'>,

@@ -8,7 +8,7 @@ import type { Check } from './parameter-bounds.ts'
 
 /**
  * `passes`: goes to the backend byte for byte. `bounded`: the same, within bounds. `gateway`: the gateway reads it or
- * writes it. `word`: only where the model's `extra_parameters` says so. `never`: not even then.
+ * writes it. `word`: passes only when the model's `extra_parameters` lists it. `never`: does not pass even then.
  */
 export type Way = 'passes' | 'bounded' | 'gateway' | 'word' | 'never'
 
@@ -16,9 +16,9 @@ export interface ParameterRow {
   readonly names: readonly string[]
   readonly endpoints: readonly Endpoint[]
   readonly way: Way
-  /** Whole sentences, for the docs. Of `never` the client reads them, too. */
+  /** Whole sentences, for the docs. For `never` the client reads them, too. */
   readonly why: string
-  /** Not asked about null, which is as good as absent. */
+  /** Not called for null, which counts as absent. */
   readonly check?: Check
 }
 

@@ -1,9 +1,9 @@
-// Waits until a socket has given what it had: what a backend sent already was generated, also where nobody waits for it
-// any more.
+// Waits until a socket has delivered what the backend had already sent: that was generated, so it counts even if nobody
+// waits for it any more.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** What has come is read for so long, or until so many turns of the event loop brought nothing. */
+/** The wait lasts at most so long, and ends when so many turns of the event loop brought nothing. */
 const mostMs = 100
 const quietTurns = 3
 

@@ -1,5 +1,5 @@
-// The token path: a backend's events out to a client or a recording, each data value byte for byte. Waits for first content
-// before the answer begins; ends in exactly one terminal, and `[DONE]` only where every choice has finished.
+// The token path: passes a backend's events to a client or a recording, each data value byte for byte. The answer
+// begins with the first content, and ends in exactly one terminal: `[DONE]` only where every choice has finished.
 //
 // What can end it, each a call of #end:
 //   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
@@ -33,16 +33,16 @@ export type Ending =
 
 export interface End {
   readonly ending: Ending
-  /** Those not yet written, with the terminal. */
+  /** The frames that are not yet written, with the terminal. */
   readonly frames: string
 }
 
-/** After a finish, usage and [DONE] are waited for so long. */
+/** So long the relay waits for usage and [DONE] after a finish. */
 const afterFinishMs = 2000
-/** A backend may take so long to close its answer behind [DONE], for the connection's sake. */
+/** So long a backend may take to close its answer after [DONE], so that the connection can be used again. */
 const closingMs = 1000
 
-/** So much without content is waited for; more is given on, since nothing may grow without bound. */
+/** So much without content is held back. Then the answer begins all the same, because nothing may grow without bound. */
 const heldBytes = 1024 * 1024
 
 const incomplete = () => new GatewayError('upstream_incomplete', { source: 'backend' })
@@ -55,7 +55,7 @@ export class Relay {
   readonly #ended = Promise.withResolvers<Ending>()
   #isEnded = false
   #isDeparting = false
-  /** Of the backend's socket. */
+  /** How often the backend's socket brought data. */
   #reads = 0
   #isOpen = false
   /** Frames not yet written. */
@@ -78,7 +78,7 @@ export class Relay {
     void backend.ended.then((how) => this.#onBackendEnd(how))
   }
 
-  /** Resolves when 200 may be committed, since content has come. Resolves with the backend's error, or throws, where that came instead. */
+  /** Resolves with undefined when content has come, so that 200 may be sent. When an error came instead, resolves with the backend's error, or throws. */
   async opened(): Promise<string | undefined> {
     await Promise.race([this.#opened.promise, this.#ended.promise])
     if (this.#isOpen) return undefined
@@ -97,7 +97,7 @@ export class Relay {
     )
   }
 
-  /** Gives out frames to the end. The last ones are the caller's to write: by then the settlement is on its way, so that nobody sees the end and an old balance. */
+  /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end and an old balance. */
   async pump(out: StreamOut): Promise<End> {
     this.#out = out
     forgetBody(this.#generation, this.backend)
@@ -146,7 +146,7 @@ export class Relay {
     this.#end({ kind: 'relayed-error', event })
   }
 
-  /** Only metered: nobody is to hear of it. */
+  /** The event is only metered: nobody gets it. */
   #onUnheard(event: SseEvent, kind: EventKind): void {
     if (kind === 'error') return this.#onError(event)
     if (kind === 'content') this.#onContent()
@@ -165,7 +165,7 @@ export class Relay {
     this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
   }
 
-  /** One server says [DONE] after it was cut short: it means success only behind a finish. */
+  /** One server sends [DONE] even after a cut, so [DONE] means success only after a finish. */
   #onDone(): void {
     const { meter } = this.#generation
     this.#end(meter.complete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
@@ -189,13 +189,13 @@ export class Relay {
     else this.#end({ kind: 'failed', error: asGatewayError(reason) })
   }
 
-  /** What the backend has sent already is counted, though nobody gets it: it was generated. */
+  /** What the backend has already sent is counted even if nobody gets it, because it was generated. */
   readonly #onDepart = (reason: unknown) => {
     if (this.#isDeparting || this.#isEnded) return
     this.#isDeparting = true
     const { deadline, meter } = this.#generation
     this.backend.stream.resume()
-    // Behind a finish the usage is waited for as if nobody had left.
+    // After a finish, the relay waits for the usage as if nobody had left.
     const isOver = () => this.#isEnded || meter.finished
     void untilQuiet(() => this.#reads, isOver).then(() => isOver() || deadline.cancel(reason))
   }
@@ -215,7 +215,7 @@ export class Relay {
   readonly #flush = (): void => {
     this.#isFlushDue = false
     const out = this.#out
-    // With the end known, the rest is for `pump` to give back: a terminal among it must not be seen too early.
+    // Once the end is known, `pump` returns the rest: a terminal in it must not be seen too early.
     if (!out || this.#isEnded || this.#frames === '') return
     this.#heartbeat?.refresh()
     if (!out.write(this.#takeFrames())) void this.#waitForClient(out)
@@ -231,9 +231,9 @@ export class Relay {
     if (!this.#isEnded) this.#out?.write(heartbeat)
   }
 
-  /** Holds the backend back by its socket; its silence then is not its fault. */
+  /** Pauses the backend's socket; the backend's silence is then not its fault. */
   async #waitForClient(out: StreamOut): Promise<void> {
-    // What the backend still says is read to its end, for the connection's sake.
+    // After the end, the backend's answer is read without a pause, so that the connection can be used again.
     if (this.#isEnded) return
     const { deadline } = this.#generation
     this.backend.stream.pause()
@@ -249,7 +249,7 @@ export class Relay {
     this.#isEnded = true
     this.#ended.resolve(ending)
     if (ending.kind !== 'complete') return this.backend.abort()
-    // Read to its end, a connection can be used again.
+    // A connection can be used again when its answer is read to the end.
     const closing = setTimeout(() => this.backend.abort(), closingMs)
     void this.backend.ended.then(() => clearTimeout(closing))
     this.backend.stream.resume()

@@ -28,26 +28,26 @@ export interface ChatRequest {
   readonly promptTokens: number
   /** A backend that reports more is not believed. */
   readonly mostPrompt: number
-  /** By the tokenizer, for a backend that reports nothing. */
+  /** Counts by the tokenizer, for a backend that reports nothing. */
   countPrompt(): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
   readonly fields: WantedFields
-  /** What this model does not take of it. Told only to those with a good key: strangers learn nothing about models. */
+  /** The refusal of what this model does not take. Only callers with a good key get it: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
   /** The body for a target, in pieces, its output bounded to what was granted. */
   bodyFor(target: Target, granted: Grant): readonly Buffer[]
-  /** No target will be asked any more: what was parsed is let go of, and bytes by the megabyte, once their prompt is counted and if they are sent. Answers how many bytes are kept. */
+  /** To be called when no target will be asked any more. Releases the parsed values; and the bytes of a body of more than a megabyte, once its prompt is counted and if the body is sent. Returns how many bytes are kept. */
   forgetBody(backend: { readonly isSent: boolean }): number
 }
 
 export interface Grant {
   readonly outputPerChoice: number
-  /** Of the account that asks. */
+  /** The ref of the account that asks. */
   readonly ref: string
 }
 
-/** The bytes of smaller bodies are kept: to count their prompt ahead would cost more than they take. */
+/** The bytes of bodies up to here are kept: to count their prompts ahead would cost more than the memory is worth. */
 const keptBytes = 1024 * 1024
 
 const maximumFields = ['max_tokens', 'max_completion_tokens'] as const
@@ -72,9 +72,9 @@ export function parseChatRequest(
   const addresses = judged.addresses.length
   const estimate = estimatePrompt({ body, scan, addresses, media: row.media }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, maximum.most) : 0
-  // Nothing below may refer to them in another way: it would keep them.
+  // The code below must refer to body and scan only through `held`; any other reference would keep them in memory.
   let held: Held | undefined = { body, scan }
-  // A view of its own: what was parsed is kept for as long as the body's.
+  // A view of its own, because the parsed values are kept for as long as the original Buffer is (scan.ts).
   const { members } = scan
   let known: KnownPrompt | undefined = { body: body.subarray(), members, facts: estimate.facts }
   let counted: Promise<number> | undefined
@@ -103,7 +103,7 @@ export function parseChatRequest(
       const counting = known
       const done = () => (isSent ? free(counting.body) : undefined)
       counted = countPrompt(counting)
-      counted.then(done, done) // who asks hears of a failure
+      counted.then(done, done) // whoever awaits the count gets the failure
       known = undefined
       return isSent ? 0 : counting.body.length
     },
@@ -126,7 +126,7 @@ interface Maximum {
   readonly field?: string
 }
 
-/** The lower one of what the client set. */
+/** The lowest maximum that the client set. */
 export function readMaximum(scan: JsonScan): Maximum {
   let lowest: Maximum = { most: Infinity }
   for (const field of maximumFields) {
@@ -166,7 +166,7 @@ function wantsUsage(scan: JsonScan): boolean {
   return field(scan.value('stream_options'), 'include_usage') === true
 }
 
-/** Nobody knows how many prompts a body of another endpoint has. */
+/** Only on chat does the model's window bound a prompt: a body of another endpoint may hold any number of prompts. */
 function mostPrompt(most: number, { endpoint }: EndpointRow, { promptWindow }: Model): number {
   return endpoint === 'chat' ? Math.min(most, promptWindow) : most
 }

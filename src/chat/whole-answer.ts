@@ -1,19 +1,19 @@
-// A backend's answer that is no stream, read to its end. One that is too large is not kept, but read on for the usage that
-// stands at its end: what was generated is charged, whoever gets it.
+// Reads a backend's answer that is not a stream to its end. An answer that is too large is not kept, but is read on for
+// the usage at its end: what was generated is charged, even if nobody gets it.
 
 import type { BackendAnswer } from '../backend/sending.ts'
 import type { Refused } from '../backend/usage.ts'
 
 export interface WholeAnswer {
-  /** All of it, up to `maxBytes`; of more only how it began. */
+  /** The whole answer, up to `maxBytes`; of a larger answer only the beginning. */
   readonly body: Buffer
   readonly how: 'whole' | 'cut'
   readonly isTooLarge: boolean
-  /** For the meter, where nobody gets it. */
+  /** What the meter needs of an answer that nobody gets. */
   refused(): Refused
 }
 
-/** So many times the bound are read for the sake of the usage. */
+/** At most so many times `maxBytes` are read, to find the usage. */
 const readOn = 16
 const headBytes = 1024 * 1024
 const tailBytes = 64 * 1024

@@ -1,12 +1,12 @@
-// What a first `npm start` gives a person to try: an account with tokens and a key. Only with a Redis and a model of the
-// gateway's own and no account yet: beside a real Redis a fresh container must not hand out money.
+// Gives a person something to try after a first `npm start`: an account with tokens and a key. Only with the embedded
+// Redis, the demo model and no account yet: beside a real Redis a fresh container must not hand out money.
 
 import type { Gateway } from '../plugin.ts'
 import { newId } from '../ids.ts'
 
 const demoTokens = 1_000_000
 
-/** Undefined where nothing was made. */
+/** Resolves with undefined when nothing was made. */
 export async function ensureDemo(
   gateway: Gateway,
 ): Promise<{ key: string; model: string } | undefined> {

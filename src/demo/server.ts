@@ -1,6 +1,6 @@
-// The built-in model behind `targets: [demo]`: an OpenAI-compatible server of this process on a loopback port, so that it is
-// reached the way every backend is. It knows nothing and says so; its usage is counted, its limits are kept, its
-// embeddings depend on the text alone. Does not keep the process alive.
+// The built-in model behind `targets: [demo]`: an OpenAI-compatible server in this process on a loopback port, so that
+// the gateway reaches it like every backend. It knows nothing and says so; it counts its usage, keeps the limits of a
+// request, and its embeddings depend on the text alone. It does not keep the process alive.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -17,7 +17,7 @@ export interface Demo {
 
 /** Between two pieces: brisk to watch, slow enough to press stop. */
 const gapMs = 15
-/** More than the gateway's own limit never comes through it; nobody else may fill this process. */
+/** The gateway never sends more than its own limit, and no other client may fill this process. */
 const maxBodyBytes = 64 * 1024 * 1024
 
 export async function startDemo(): Promise<Demo> {
@@ -83,7 +83,7 @@ function embeddings(res: ServerResponse, { body }: DemoRequest): void {
   })
 }
 
-/** One generation: its words are known from the start, and only said slowly. */
+/** One generation: its words are known from the start, and only sent slowly. */
 class Talk {
   readonly #body: DemoRequest['body']
   readonly #isChat: boolean

@@ -1,12 +1,12 @@
-// What the demo model says, and how it counts: one token a word with the space before it, one a sign. Pure functions.
+// What the demo model says, and how it counts: a word with the space before it is a token, a sign too. Pure functions.
 
 import { createHash } from 'node:crypto'
 import { field } from '../http/json/field.ts'
 
-/** How much of a question is said back. */
+/** How much of the question the answer repeats. */
 const quotedChars = 200
 
-/** An answer that shows the way through: the last question, and what to do next. */
+/** An answer that repeats the last question, and says what to do next. */
 export function demoAnswer(prompt: unknown): string {
   const question = lastText(prompt).replace(/\s+/g, ' ').trim().slice(0, quotedChars).toWellFormed()
   const heard = question === '' ? 'You said nothing' : `You said: "${question}"`
@@ -17,12 +17,12 @@ export function demoAnswer(prompt: unknown): string {
   )
 }
 
-/** Joined they are the text. */
+/** The pieces joined are the text again. */
 export function pieces(text: string): string[] {
   return text.match(/\s*(?:[\p{L}\p{N}_']{1,12}|[^\s\p{L}\p{N}_'])|\s+$/gu) ?? []
 }
 
-/** Of unit length and of the text alone, so that equal texts are equal and others are not. */
+/** A vector of unit length that depends on the text alone, so that equal texts have equal vectors and others do not. */
 export function demoEmbedding(text: string, dimensions = 64): number[] {
   const bytes = createHash('shake256', { outputLength: dimensions * 2 })
     .update(text)
@@ -32,7 +32,7 @@ export function demoEmbedding(text: string, dimensions = 64): number[] {
   return raw.map((value) => Number((value / length).toFixed(6)))
 }
 
-/** Of the last user message, or of the prompt. */
+/** The text of the last user message, or of the prompt. */
 function lastText(prompt: unknown): string {
   if (typeof prompt === 'string') return prompt
   if (!Array.isArray(prompt)) return ''

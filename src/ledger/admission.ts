@@ -1,5 +1,6 @@
-// The two scripts that a request waits for, identify and admit, asked again until they have the plan and the reaping
-// they need. What they refuse is thrown as the error of that code; anything unclear is ledger_unavailable.
+// Calls the two scripts that a request waits for, identify and admit. A script is called again when it needs the limits
+// of another plan, or must reap more holds first. A script's refusal is thrown as the error of its code; any unclear
+// reply is thrown as ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError, errorTable } from '../errors.ts'
@@ -20,7 +21,7 @@ import type { Reply } from '../redis/scripts.ts'
 export interface IdentifyRequest {
   readonly ref: string
   readonly hmac: string
-  /** '' asks for none. */
+  /** '' requires no scope. */
   readonly scope: string
 }
 
@@ -49,9 +50,9 @@ export interface AdmitRequest extends IdentifyRequest {
   readonly min: number
   readonly promptTokens: number
   readonly outputTokens: number
-  /** So few do, where the limit of tokens a minute is lower than all; where not given, none fewer do. */
+  /** The fewest output tokens that suffice when the limit of tokens a minute is lower than what is wanted. Default: `outputTokens`. */
   readonly leastOutputTokens?: number
-  /** What the refusal of a request says that not even with these gets below that limit. */
+  /** What the refusal says when even the fewest tokens exceed that limit. */
   neverFits?(limit: number): Pick<ErrorDetails, 'param' | 'message'>
   /** Model id as configured. */
   readonly model: string
@@ -82,7 +83,7 @@ interface Question {
   readonly args: () => readonly string[]
 }
 
-/** Each `again` has reaped 100 holds. */
+/** Each round that ends in `again` has reaped 100 holds. */
 const maxRounds = 120
 
 export class Admission {
@@ -103,7 +104,7 @@ export class Admission {
     return this.#identify(request, '')
   }
 
-  /** Reaps, and answers what the account has then. For operators: no key is asked for. */
+  /** Reaps expired holds, then returns what the account has. For operators: no key is checked. */
   look(ref: string): Promise<AccountIdentity> {
     return this.#identify({ ref, hmac: '-', scope: '' }, '1')
   }
@@ -136,7 +137,7 @@ export class Admission {
     return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, reply)
   }
 
-  /** Answers false where the hold can't be opened again. */
+  /** Resolves with false when the hold cannot be opened again. */
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, ref, hmac, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0`
@@ -173,7 +174,7 @@ export class Admission {
     throw unavailable(new Error('A script asked for more too often'))
   }
 
-  /** Not there for a key that is unknown. */
+  /** The reply for an unknown key has no such value. */
   #noteOwing(ref: string, { values }: Reply, at: number): void {
     if (values.length > at && values[at] !== '0') this.#options.onOwing(ref)
   }
@@ -184,9 +185,9 @@ export class Admission {
 }
 
 /**
- * Was it refused for what a hold has taken? Redis reads one connection after the other: what another gateway wrote before
- * this request came, the settlement of the request before it for instance, may be read after its admission. It has been
- * read when a second question comes.
+ * Whether a request was refused because of what other holds take. Redis reads one connection after the other, so a
+ * write that another gateway sent earlier (such as the settlement of the previous request) may be read after this
+ * admission. By the time of a second call, Redis has read that write.
  */
 function mayBeLate({ word, values }: Reply): boolean {
   return (
@@ -195,12 +196,12 @@ function mayBeLate({ word, values }: Reply): boolean {
   )
 }
 
-/** Admit says how near the limits are also where it refuses; but for a key that it does not know. */
+/** Admit also reports the limits when it refuses, except for an unknown key. */
 function limitHeadersOf(reply: Reply): Headers {
   return reply.values.length > 6 ? limitHeaders(limitsOf(reply)) : {}
 }
 
-/** Not there for a key that is unknown. */
+/** Returns undefined for an unknown key, whose reply names neither account nor key. */
 function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
   const [accountId, keyId] = values.slice(at, at + 2)
   return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined
@@ -211,7 +212,7 @@ export function refusal({ word }: Reply, details: ErrorDetails = {}): GatewayErr
   return unavailable(new Error(`A script answered ${word}`))
 }
 
-/** Admit's refusal for want of money. While something is owed, nothing is available. */
+/** Admit's refusal for lack of money. While the account owes something, nothing is available. */
 function shortage(reply: Reply, needed: number): GatewayError {
   const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
   const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`

@@ -89,7 +89,7 @@ async function readObjects(
   return found.slice(0, count)
 }
 
-/** The object of a run that ended before it trimmed: its entries are exactly the journal's first. */
+/** Finds the object of a run that ended before it trimmed: the object's entries are exactly the journal's first ones. */
 async function findWritten(
   store: ObjectStore,
   ref: string,

@@ -82,7 +82,7 @@ interface Findings {
 
 type Expect = (what: string, expected: number, found: number) => void
 
-/** Undefined where the archive took entries away meanwhile. */
+/** Resolves with undefined when the archive removed entries meanwhile. */
 async function tryAudit(
   { redis, archive }: AuditOptions,
   ref: string,
@@ -117,7 +117,7 @@ async function addArchived(
   let cursor: string | undefined
   for (;;) {
     const entries = await archive.read(ref, { isUpwards: true, cursor, count: pageSize })
-    // An object may reach further than what was taken out of the journal.
+    // An object may hold more entries than were taken out of the journal.
     addAll(
       entries.filter(([id]) => compareIds(id, last) <= 0),
       sums,
@@ -183,7 +183,7 @@ interface Snapshot {
   readonly entries: readonly JournalEntry[]
 }
 
-/** All at one instant. */
+/** Reads all at one instant. */
 async function snapshot(redis: Redis, ref: string, after: string | undefined): Promise<Snapshot> {
   const replies = await redis
     .multi()
@@ -215,7 +215,7 @@ function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect
   expect('reserved', reserved, stored('reserved'))
   expect('leases', holds.length, leases)
   const available = stored('granted') - stored('spent') - stored('reserved')
-  // What is owed takes all that becomes available.
+  // While an account owes anything, whatever becomes available pays that first.
   if (available < 0 || stored('owed') > 0) expect('available', 0, available)
   const byKey = new Map<string, number>()
   for (const hold of holds) byKey.set(hold[5] ?? '', (byKey.get(hold[5] ?? '') ?? 0) + 1)

@@ -10,7 +10,7 @@ export interface Balance {
   readonly available: number
   readonly granted: number
   readonly spent: number
-  /** What was used and could not be paid: it is paid first from whatever becomes available. */
+  /** What was used and could not be paid. Tokens that become available pay this first. */
   readonly owed: number
   readonly updated_at: number
 }

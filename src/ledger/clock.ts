@@ -1,6 +1,6 @@
 // Two clocks: Redis' time as far as it is known here, and the time during which Redis was seen to answer.
 
-/** Redis' time: this machine's, corrected by what the replies say. */
+/** Redis' time: this machine's clock, corrected by the times in the replies. */
 export interface RedisClock {
   now(): number
   learn(nowMs: number): void
@@ -16,7 +16,7 @@ export function createRedisClock(now: () => number = Date.now): RedisClock {
   }
 }
 
-/** Grows only between good replies of one connection: what Redis had in hand for so long, it has kept. */
+/** Grows only between good replies on one connection. A write that is old enough by this clock is kept by Redis. */
 export interface ConnectedClock {
   readonly ageMs: number
   good(): void

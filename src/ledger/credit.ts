@@ -9,7 +9,7 @@ import type { Reply } from '../redis/scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string
-  /** Repeating it answers the same; with other content it is refused. */
+  /** A repeated id gets the same answer; with other content it is refused. */
   readonly idempotencyId: string
   /** Signed; a top-up is greater than 0. */
   readonly amount: number

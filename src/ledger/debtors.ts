@@ -1,6 +1,6 @@
 // What all accounts owe together, for a gauge. The set of debtors is a hint, written when a reply of a script says that
-// an account owes something; the amounts are read from the accounts, and who owes nothing any more leaves the set.
-// A debtor that was not written (a killed gateway, a Redis that forgot) is found when all accounts are looked at.
+// an account owes something. The amounts are read from the accounts, and an account that owes nothing leaves the set.
+// A debtor that is missing in the set (a killed gateway, a Redis that forgot) is found when all accounts are read.
 
 import type { Redis } from 'ioredis'
 import { keys } from '../redis/redis.ts'
@@ -16,7 +16,7 @@ export interface Debtors {
 }
 
 const chunk = 1000
-/** Of those noted since the last sum; the others are in Redis alone. */
+/** How many refs are remembered since the last sum; further ones are in Redis alone. */
 const maxNoted = 10_000
 
 export function createDebtors(redis: Redis): Debtors {
@@ -42,11 +42,11 @@ export function createDebtors(redis: Redis): Debtors {
     note(ref) {
       if (noted.has(ref)) return
       if (noted.size < maxNoted) noted.add(ref)
-      // Redis is away: the next sum writes it.
+      // If Redis is away, the next sum writes the ref.
       add([ref]).catch(() => undefined)
     },
     async sum() {
-      // Again: Redis may have forgotten what it was told a moment ago.
+      // Written again, because Redis may have forgotten the first write.
       const again = [...noted]
       await add(again)
       for (const ref of again) noted.delete(ref)

@@ -1,4 +1,4 @@
-// What metrics and the log are told of the ledger.
+// What the ledger reports to the metrics and the log.
 
 /** Called in the middle of requests: must be quick and must not throw. */
 export interface LedgerEvents {
@@ -7,7 +7,7 @@ export interface LedgerEvents {
   /** A backend reported so many balance tokens more than its request can have used. */
   implausible?(report: ImplausibleReport): void
   late?(): void
-  /** The disk takes no ledger writes: those that need it wait in memory. */
+  /** The disk refuses ledger writes: orders that need it wait in memory. */
   spoolFailed?(cause: unknown): void
   spoolWorks?(failedMs: number): void
   problem?(message: string, cause: unknown): void

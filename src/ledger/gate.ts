@@ -1,12 +1,12 @@
-// Shut from a lost connection until this process has renewed its holds and sent again what Redis may have forgotten:
-// the first identify or admit could reap them.
+// The gate is shut from a lost connection until this process has renewed its holds and sent again what Redis may have
+// forgotten. Otherwise the first identify or admit could reap those holds.
 
 import type { LedgerEvents } from './events.ts'
 import { unavailable } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
 
 export interface Gate {
-  /** Resolves when it is open for the first time, or Redis is away. */
+  /** Resolves when the gate is open for the first time, or Redis is away. */
   start(): Promise<void>
   stop(): void
   readonly isOpen: boolean
@@ -34,7 +34,7 @@ export function createGate(link: ScriptLink, { events, connected, recover }: Gat
         isOpen = mine === connection
         return
       } catch (error) {
-        // Once for each reason. That the connection is lost meanwhile is told by others.
+        // Reported once for each reason. A connection that is lost meanwhile is reported elsewhere.
         if (link.up && String(error) !== said) {
           said = String(error)
           events.problem?.('The ledger could not be taken up again', error)

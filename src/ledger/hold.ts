@@ -11,9 +11,9 @@ export interface Progress {
 }
 
 export interface Settled {
-  /** Balance tokens, all that was used; what was asked for where Redis could not be told yet. */
+  /** Balance tokens for all that was used; while Redis could not be told yet, what the settlement asks for. */
   readonly charge: number
-  /** What of it the account could not pay then. */
+  /** The part of `charge` that the account could not pay then. */
   readonly owed: number
   /** Redis is away: the settlement waits on disk. */
   readonly isWaiting: boolean
@@ -42,7 +42,7 @@ export interface HoldFields {
 
 export class Hold {
   readonly fields: HoldFields
-  /** For the ledger alone: set when its work has ended. */
+  /** For the ledger alone: set when the hold's work has ended. */
   settlement: Promise<Settled> | undefined
   readonly #progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
   #read: (() => Progress) | undefined
@@ -60,12 +60,12 @@ export class Hold {
     return this.fields.id
   }
 
-  /** What it has used and cost so far. */
+  /** What the request has used and cost so far. */
   get progress(): Progress {
     return this.#read?.() ?? this.#progress
   }
 
-  /** Asked at each checkpoint, so that nothing has to be added up per event. */
+  /** `read` is called at each checkpoint, so that nothing has to be added up per event. */
   watch(read: () => Progress): void {
     this.#read = read
   }
@@ -75,7 +75,7 @@ export class Hold {
     return this.#amount
   }
 
-  /** Told once, also of what happened before. It must stop the work; the settlement comes with its end. */
+  /** The listener is called once, also for a stop that came before. It must stop the work; the hold is settled when the work ends. */
   onStop(listener: (reason: StopReason) => void): void {
     this.#listener = listener
     if (this.#stopped) listener(this.#stopped)
@@ -95,7 +95,7 @@ export class Hold {
     this.stopIfSpent()
   }
 
-  /** For the ledger alone. A hold of its first size needs no watching: its output was bounded to fit. */
+  /** For the ledger alone. A hold of its original size needs no check, because its output was bounded to fit. */
   stopIfSpent(): void {
     if (this.#isLowered && this.progress.charge >= this.#amount) this.stop('insufficient_balance')
   }

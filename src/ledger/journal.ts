@@ -1,5 +1,5 @@
-// The journal as transactions: one entry a change of the balance, newest in Redis' stream, older ones in the archive.
-// A transaction's id is its stream id rewritten, so ids sort as the changes happened.
+// The journal as transactions: an entry for each change of the balance; old entries are in the archive, all others in
+// Redis' stream. A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -15,7 +15,7 @@ export interface Transaction {
   readonly object: 'billing.transaction'
   /** `repayment`: a debt was paid from what had become available. */
   readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment'
-  /** Of a charge what was paid; with `owed` it is what was used. */
+  /** Of a charge, what was paid (negative). What was paid and `owed` together are what was used. */
   readonly amount: number
   readonly balance_after: number
   readonly model?: string
@@ -43,12 +43,12 @@ export interface TransactionUsage {
 
 export type TransactionList = List<Transaction>
 
-/** An entry as Redis has it: its id, and fields and values by turns. */
+/** An entry as Redis has it: its id, then fields and values in turn. */
 export type JournalEntry = readonly [id: string, fields: readonly string[]]
 
 /** Entries that were taken out of the stream. */
 export interface OldEntries {
-  /** At most `count` beyond the cursor, which is excluded; upwards oldest first, else newest first. */
+  /** Reads at most `count` entries beyond the cursor, which is excluded; upwards the oldest first, else the newest first. */
   read(ref: string, options: ReadOptions): Promise<readonly JournalEntry[]>
 }
 
@@ -69,7 +69,7 @@ export async function readTransactions(
   ref: string,
   { limit, after, before, order }: Page,
 ): Promise<TransactionList> {
-  // What stands before a cursor is read from it outwards, then turned.
+  // A page before a cursor is read from the cursor backwards, then reversed.
   const isUpwards = (order === 'asc') === (before === undefined)
   const text = after ?? before
   const cursor = text === undefined ? undefined : streamId(text)
@@ -80,8 +80,8 @@ export async function readTransactions(
 }
 
 /**
- * Across the border of stream and archive. The stream is read first: what is archived in between is then seen twice,
- * not missed.
+ * Reads across the border of stream and archive. The stream is read first: an entry that is archived meanwhile is then
+ * seen twice, and not missed.
  */
 export async function readEntries(
   { redis, archive }: JournalPlace,
@@ -99,7 +99,7 @@ export async function readEntries(
   return [...old, ...rest].slice(0, count)
 }
 
-/** Stream ids as the numbers they are. */
+/** Compares stream ids as numbers, not as texts. */
 export function compareIds(a: string, b: string): number {
   const [aMs = 0, aSequence = 0] = a.split('-').map(Number)
   const [bMs = 0, bSequence = 0] = b.split('-').map(Number)
@@ -136,7 +136,7 @@ export function isTransactionId(text: string): boolean {
   return transactionPattern.test(text)
 }
 
-/** Redis refuses to read from beyond either end. */
+/** Redis refuses to read from beyond either end, so such an id becomes the lowest or the highest one. */
 function streamId(id: string): string {
   const match = transactionPattern.exec(id)
   if (!match || /^txn_0+$/.test(id)) return lowestId
@@ -196,7 +196,7 @@ function parseMeta(text: string | undefined): Meta {
   return JSON.parse(JSON.stringify({ request_id, session_id, message_id, note }))
 }
 
-/** The entry that a credit just made, without reading it. */
+/** The transaction of a credit that was just made, from its reply and without reading the journal. */
 export function creditTransaction({ type, meta }: CreditOrder, reply: Reply): Transaction {
   const [amount, balance] = [`${numberAt(reply, 3)}`, `${numberAt(reply, 4)}`]
   const fields = Object.entries({ type, amount, balance, meta }).flat()

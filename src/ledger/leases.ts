@@ -10,7 +10,7 @@ export interface LeasesOptions {
   readonly scripts: LedgerScripts
   readonly leaseMs: number
   readonly isUp: () => boolean
-  /** Opens the hold for what is left of it. */
+  /** Opens a lost hold again for what is left of it. */
   readonly openAgain: (hold: Hold) => Promise<void>
   /** After each round. */
   readonly onTick: () => Promise<void>
@@ -36,19 +36,19 @@ export class Leases {
     this.#holds.set(hold.id, hold)
   }
 
-  /** False where it was not there: it is settled already. */
+  /** Returns false when the hold was not there, because it is settled already. */
   remove(hold: Hold): boolean {
     return this.#holds.delete(hold.id)
   }
 
-  /** Renews all. Answers those that Redis does not know; rejects where Redis could not be asked. */
+  /** Renews all leases. Resolves with the holds that Redis does not know; rejects when Redis could not be asked. */
   async renew(): Promise<readonly Hold[]> {
     const byRef = Map.groupBy(this.#holds.values(), (hold) => hold.fields.ref)
     const calls: Promise<readonly Hold[]>[] = []
     for (const [ref, all] of byRef) {
       for (let i = 0; i < all.length; i += chunk) {
         const call = this.#renewSome(ref, all.slice(i, i + chunk))
-        // It is awaited below; until then a failure must not count as unhandled.
+        // The call is awaited below; until then its failure must not count as unhandled.
         call.catch(() => undefined)
         calls.push(call)
       }
@@ -87,7 +87,7 @@ export class Leases {
   }
 
   #schedule(): void {
-    // Holds ÷ 1000 in seconds, but thrice within a lease; jittered so that gateways don't march in step.
+    // A second for each 1000 holds, but three times within a lease; jittered so that gateways do not renew in step.
     const ms = Math.min(Math.max(1000, this.#holds.size), this.#options.leaseMs / 3)
     this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
   }
@@ -98,7 +98,7 @@ export class Leases {
 
   async #tick(): Promise<void> {
     const { isUp, onTick } = this.#options
-    // Redis is away, or refuses: the next round or the reconnect does it. The upkeep has more to do than that.
+    // If Redis is away or refuses, the next round or the reconnect renews. The upkeep runs all the same.
     if (isUp()) await this.#renewAll().catch(() => undefined)
     await onTick().catch(() => undefined)
     if (this.#isRunning) this.#schedule()
@@ -107,7 +107,7 @@ export class Leases {
 
 const maxTokens = 1e12
 
-/** Whole and within what every sum can take, whatever a backend reported. */
+/** A whole number that every sum can take, whatever a backend reported. */
 export function tokens(count: number): number {
   return Math.min(maxTokens, Math.max(0, Math.ceil(count) || 0))
 }

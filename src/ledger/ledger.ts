@@ -1,6 +1,7 @@
-// The prepaid balance: who may spend, what is held, what was charged. All sums live in Redis, changed by scripts alone;
-// this is their face, with the leases of this process' holds and the outbox of what Redis must not forget.
-// Promises: never negative, conserved, exactly once, nothing lost by a crash (docs: ledger). It sets no prices.
+// The prepaid balance: who may spend, what is held, what was charged. All sums live in Redis, and only scripts change
+// them; this class calls the scripts, and has the leases of this process' holds and the outbox of writes that Redis
+// must not lose. Promises: no balance is negative, no token appears or vanishes, each hold is charged exactly once, a
+// crash loses nothing (docs/money.md). The ledger sets no prices.
 
 import type { Plan } from '../config/config.ts'
 import type { Page } from '../http/page.ts'
@@ -46,11 +47,11 @@ export interface LedgerOptions {
   readonly link: ScriptLink
   readonly spoolDir: string
   readonly leaseMs: number
-  /** Asked at each admission: plans change with the configuration. */
+  /** Called at each admission, because plans change with the configuration. */
   readonly plans: () => ReadonlyMap<string, Plan>
   /** Where old journal entries go; without it they stay in Redis. */
   readonly archiveStore?: ObjectStore
-  /** 90 days where not given. */
+  /** Default: 90 days. */
   readonly journalKeepMs?: number
   readonly events?: LedgerEvents
   /** This machine's clock, ms. */
@@ -134,15 +135,16 @@ export class Ledger {
     this.#gate = createGate(link, { events, connected, recover: () => this.#recover() })
   }
 
-  /** Once, before anything else. */
+  /** Must be called once, before anything else. */
   async open(): Promise<void> {
     this.#leases.start()
-    // So that the first request finds it open; but a Redis that refuses must not keep the process from saying so.
+    // The first request then finds the gate open. The wait is bounded, so that the process can report a Redis that
+    // refuses.
     const bound = new Promise((go) => setTimeout(go, takeUpMs).unref())
     await Promise.race([this.#gate.start(), bound])
   }
 
-  /** Whether paid work is admitted: not while Redis is away, until this process has taken up its holds, or with a full spool. */
+  /** Whether paid work is admitted: not while Redis is away, not before this process has renewed its holds, and not while the spool is full. */
   get isOpen(): boolean {
     return this.#gate.isOpen && !this.#parts.spool.isFull
   }
@@ -155,7 +157,7 @@ export class Ledger {
     return this.#leases.size
   }
 
-  /** What waits on disk, or in memory while the disk refuses. */
+  /** The orders that wait on disk, or in memory while the disk refuses them. */
   get spool(): Pick<Spool, 'size' | 'unwritten' | 'isFailing'> {
     return this.#parts.spool
   }
@@ -189,7 +191,7 @@ export class Ledger {
     }
   }
 
-  /** Sends in this tick; needs not be awaited. Never rejects because Redis is away. The second call for a hold answers the same. */
+  /** Sends in this tick; the caller need not await the result. Never rejects because Redis is away. A second call for the same hold returns the same promise. */
   settle(hold: Hold, ending: Settlement): Promise<Settled> {
     if (hold.settlement) return hold.settlement
     this.#leases.remove(hold)
@@ -198,7 +200,7 @@ export class Ledger {
     return hold.settlement
   }
 
-  /** `isRepeated`: it had been made before, by a call with the same id. */
+  /** `isRepeated`: an earlier call with the same id had made this credit. */
   async credit(request: CreditRequest): Promise<Credited> {
     this.#gate.pass()
     const { clock, admission, outbox } = this.#parts
@@ -227,7 +229,7 @@ export class Ledger {
     return { ...(await audit(this.#journal, ref)), late: await this.#parts.spool.countLate() }
   }
 
-  /** Moves journal entries older than `journalKeepMs` to the store. Answers how many. Any gateway may, at any time. */
+  /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
   async archive(): Promise<number> {
     const { archive, link, clock, journalKeepMs } = this.#parts
     let count = 0
@@ -238,7 +240,7 @@ export class Ledger {
     return count
   }
 
-  /** Waits for what was sent, at most `boundMs`; the rest is in the spool for the next start. */
+  /** Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
   async close(boundMs = 5000): Promise<void> {
     const { outbox, spool } = this.#parts
     this.#leases.stop()
@@ -257,7 +259,7 @@ export class Ledger {
   async #recover(): Promise<void> {
     const { scripts, outbox } = this.#parts
     await scripts.load()
-    // Renewed first: others may reap. Replayed next: it may be the money that lost holds are opened with again.
+    // Leases first, because other gateways may reap. Then the replay: it may bring the money that lost holds need.
     const lost = await this.#leases.renew()
     await outbox.replay()
     await this.#leases.reopen(lost)
@@ -266,7 +268,7 @@ export class Ledger {
   async #upkeep(): Promise<void> {
     const { link, outbox, spool, connected } = this.#parts
     await spool.retry()
-    // An idle gateway gets no replies; without one nothing ages.
+    // An idle gateway gets no replies, and without replies the age of the outbox entries does not grow.
     if (link.up && outbox.size > 0) await link.client.ping().then(connected.good)
     await outbox.sweep()
     if (performance.now() - this.#lastUpkeep < 10_000) return
@@ -286,7 +288,7 @@ function report(reply: Reply, order: SettleOrder, { debtors, events }: Told): vo
   if (numberAt(reply, 3) > 0) debtors.note(ref)
   const isRepeated = reply.values[5] === 1
   if (tokens > 0 && !isRepeated) {
-    // A hold's id is its request's.
+    // A hold has the id of its request.
     events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
   }
 }

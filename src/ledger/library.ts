@@ -1,4 +1,4 @@
-// The Lua scripts that move money, as scripts.ts loads them.
+// The Lua scripts that move money, as redis/scripts.ts loads them.
 
 import { keys } from '../redis/redis.ts'
 import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
@@ -18,7 +18,7 @@ export const ledgerScripts = {
 export type LedgerScript = keyof typeof ledgerScripts.scripts
 export type LedgerScripts = Scripts<LedgerScript>
 
-/** What each of them declares first. The keys of an hour they derive: which one it is, only Redis knows. */
+/** The keys that every script declares first. A script derives the keys of an hour itself, because only Redis knows which hour it is. */
 export const accountKeys = (ref: string): readonly string[] => [
   keys.account(ref),
   keys.holds(ref),

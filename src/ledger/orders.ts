@@ -19,7 +19,7 @@ export interface SettleOrder {
   /** What the tokens-a-minute limit counted at admission, and in which minute. */
   readonly counted: number
   readonly minute: number
-  /** Balance tokens that were reported and not charged. Not there in spools of older versions. */
+  /** Balance tokens that were reported and not charged. Missing in spools of older versions. */
   readonly implausible?: number
   readonly keyId: string
   readonly model: string
@@ -41,7 +41,7 @@ export interface CreditOrder {
 }
 
 export type Order = (SettleOrder | CreditOrder) & {
-  /** Redis said yes once: only a Redis that forgot it needs it again. */
+  /** Redis has accepted the order once: only a Redis that forgot the order needs it again. */
   readonly wasAnswered?: boolean
 }
 

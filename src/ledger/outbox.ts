@@ -1,6 +1,6 @@
-// Every settlement and credit until Redis has surely kept it: sent at once, on disk where it could not be sent, sent
-// again in order at every reconnect, forgotten after 30 s of connected time since its reply.
-// Memory is bounded: of those that were answered, the newest 100,000 (about 60 MB) are kept.
+// Keeps every settlement and credit until Redis has surely kept it. An order is sent at once; on disk when it could not
+// be sent; sent again in order at every reconnect; forgotten after 30 s of connected time since its reply.
+// Memory is bounded: of the answered orders, the newest 100,000 (about 60 MB) are kept.
 
 import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
@@ -14,7 +14,7 @@ export interface OutboxOptions {
   readonly isUp: () => boolean
   readonly connected: ConnectedClock
   readonly spool: Spool
-  /** Also of a settlement that was sent again. */
+  /** Also called for a settlement that was sent again. */
   readonly onSettled: (reply: Reply, order: SettleOrder) => void
   readonly onLate: (order: Order) => void
   readonly onProblem: (message: string, cause: unknown) => void
@@ -39,11 +39,11 @@ const chunk = 200
 
 export class Outbox {
   readonly #options: OutboxOptions
-  /** Without an answer yet, by key. */
+  /** Orders without an answer yet, by key. */
   readonly #open = new Map<string, OutboxEntry>()
-  /** Those of the open ones that could not be sent. */
+  /** The open orders that could not be sent. */
   readonly #waiting = new Map<string, OutboxEntry>()
-  /** From `#oldest` on, by time of answer. A list and no map: it holds all of the last 30 s. */
+  /** Answered orders, from index `#oldest` on, by time of answer. A list and not a map, because it holds all of the last 30 s. */
   #answered: (OutboxEntry | undefined)[] = []
   #oldest = 0
   #sending = 0
@@ -64,7 +64,7 @@ export class Outbox {
     return this.#open.size + this.#answered.length - this.#oldest
   }
 
-  /** Sends in this tick. Undefined: Redis could not be told, the order waits on disk. Never rejects. */
+  /** Sends in this tick. Resolves with undefined when Redis could not be told; the order then waits on disk. Never rejects. */
   async settle(order: SettleOrder): Promise<Reply | undefined> {
     const key = orderKey(order)
     const entry = newEntry(order)
@@ -77,11 +77,11 @@ export class Outbox {
     return undefined
   }
 
-  /** Resolves with Redis' answer when a credit that was made is on disk. Rejects where Redis is away: then nothing is kept. */
+  /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, and then keeps nothing. */
   async credit(order: CreditOrder): Promise<Reply> {
     const { isUp, send, spool } = this.#options
     if (!isUp()) throw unavailable()
-    // Better not made than made and not said so.
+    // To refuse a credit is better than to make it and report a failure.
     if (spool.isFailing) throw unavailable(new Error('the spool can not be written'))
     const reply = await this.#counted(send(order))
     if (reply.word !== 'ok') return reply
@@ -93,7 +93,7 @@ export class Outbox {
     return reply
   }
 
-  /** Orders of dead processes. */
+  /** Takes the orders of dead processes. */
   adopt(orders: readonly Order[]): void {
     for (const order of orders) {
       const key = orderKey(order)
@@ -104,7 +104,7 @@ export class Outbox {
     }
   }
 
-  /** Sends all again: what Redis once took in that order, then the rest. Rejects where the connection is lost on the way. */
+  /** Sends all orders again: first the answered ones in the order of their answers, then the rest. Rejects when the connection is lost meanwhile. */
   async replay(): Promise<void> {
     await this.#sendAll([...this.#kept(), ...this.#open.values()])
   }
@@ -144,7 +144,7 @@ export class Outbox {
       const replies = await Promise.all(
         entries.slice(from, from + chunk).map((entry) => this.#send(orderKey(entry.order), entry)),
       )
-      // One that Redis refuses (out of memory, say) must not keep the gateway shut.
+      // An order that Redis refuses (out of memory, say) must not keep the gate shut.
       if (replies.includes('unreached')) throw unavailable()
     }
   }
@@ -181,13 +181,13 @@ export class Outbox {
     entry.isAnswered = false
     this.#open.set(key, entry)
     this.#waiting.set(key, entry)
-    this.#spool(entry).catch(() => undefined) // told by the spool itself, which keeps it in memory
+    this.#spool(entry).catch(() => undefined) // the spool reports it, and keeps the order in memory
   }
 
   #keepAnswered(entry: OutboxEntry): void {
     entry.answeredAtMs = this.#options.connected.ageMs
     entry.wasAnswered = true
-    // Sent again by a replay, it has its place already.
+    // An entry that a replay sent again has its place already.
     if (entry.isAnswered) return
     entry.isAnswered = true
     this.#answered.push(entry)
@@ -204,7 +204,7 @@ export class Outbox {
     if (entry?.isAnswered) this.#leaveDisk(entry)
   }
 
-  /** One that can't be carried out any more: a day late, or its account is gone. What was carried out once is no loss. */
+  /** For an order that can no longer be carried out: it is a day late, or its account is gone. If it was carried out before, nothing is lost. */
   async #giveUp(key: string, entry: OutboxEntry): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false

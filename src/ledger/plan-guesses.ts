@@ -1,5 +1,5 @@
-// Which plan an account was on when last seen: admit needs the plan's limits in the flight that reads the plan.
-// A wrong guess costs one more flight. Bounded: the longest unused go first.
+// Which plan an account was on when last seen: admit needs the plan's limits in the same call that reads the plan.
+// A wrong guess costs one more call. Bounded: the guesses that were unused for longest are dropped first.
 
 const maxAccounts = 10_000
 

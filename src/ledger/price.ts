@@ -5,7 +5,7 @@ import type { Price } from '../config/config.ts'
 
 export interface Tokens {
   readonly prompt: number
-  /** Those of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
+  /** Tokens of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
   readonly cached: number
   readonly completion: number
 }
@@ -13,7 +13,7 @@ export interface Tokens {
 const micro = 1_000_000n
 const most = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** Throws a RangeError for counts that are no integers ≥ 0: such never come out of the meter. */
+/** Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
 export function charge(price: Price, { prompt, cached, completion }: Tokens): number {
   const fromCache = BigInt(count(Math.min(cached, prompt)))
   const fresh = BigInt(count(prompt)) - fromCache

@@ -1,4 +1,4 @@
-// How a hold's work ended, as the order that charges it, and what came of that.
+// Turns the end of a hold's work into the order that charges it, and the reply into the result.
 
 import type { Hold, Progress, Settled } from './hold.ts'
 import { amount, tokens } from './leases.ts'
@@ -42,7 +42,7 @@ export function toSettled(order: SettleOrder, reply: Reply | undefined): Settled
   return { charge: numberAt(reply, 2), owed: numberAt(reply, 3), isWaiting: false }
 }
 
-/** Takes back an admission whose reply was lost: it may have been made. The mark refuses one that comes later still. */
+/** Undoes an admission whose reply was lost, because Redis may have made it. The mark that this leaves refuses an admission that arrives even later. */
 export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder {
   const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0, counted: 0, minute: 0 }
   const nobody = { keyId: '-', model: '-', flags: '', meta: '{}' }

@@ -1,23 +1,23 @@
-// One append-only ndjson file: lines by key, and what is done, until only what is live is written anew. One write and one
-// fsync for all that waits. While the disk takes nothing, lines stay in memory, and are written when it has room again.
-// Knows nothing of orders, nor of other processes' files.
+// One append-only ndjson file: a line for each key, and a `done` line for each removed key. A rewrite keeps only the
+// live lines. One write and one fsync take all that waits. While the disk refuses writes, lines stay in memory, and are
+// written when the disk has room again. Knows nothing of orders, nor of other processes' files.
 
 import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import type { LedgerEvents } from './events.ts'
 
 const compactAboveBytes = 4 * 1024 * 1024
-/** So much has to fit before the disk counts as having room again: it would be full after the next line. */
+/** This much must fit before the disk counts as having room again; with less room, the next line could fill it. */
 const probe = Buffer.alloc(64 * 1024, ' ')
 
-/** Told once when the disk begins to refuse, and once when it is over. */
+/** Called once when the disk begins to refuse, and once when that is over. */
 export type SpoolEvents = Pick<LedgerEvents, 'spoolFailed' | 'spoolWorks'>
 
 interface Waiting {
   readonly text: string
-  /** Of a line. */
+  /** Given where `text` is a live line. */
   readonly key?: string
-  /** Whether a disk that refused is to be tried. */
+  /** Whether to try a disk that refused. */
   readonly isRetry?: boolean
   done(): void
   failed(error: unknown): void
@@ -32,14 +32,14 @@ export class SpoolFile {
   readonly path: string
   readonly #events: SpoolEvents
   readonly #live = new Map<string, string>()
-  /** Keys of those that are in memory alone, since the disk refused them. */
+  /** Keys of lines that are in memory alone, because the disk refused them. */
   readonly #unwritten = new Set<string>()
   #file: FileHandle
   #waiting: Waiting[] = []
   #flushing: Promise<void> | undefined
   #bytes = 0
   #compactAtBytes = compactAboveBytes
-  /** Another process has it: what is live goes to a new one. */
+  /** Another process has taken the file: the live lines go to a new one. */
   #isTaken = false
   /** A write failed: the file may end in half a line, which would spoil the next one. */
   #fault: DiskFault | undefined
@@ -54,17 +54,17 @@ export class SpoolFile {
     this.#events = events
   }
 
-  /** Lines that are live. */
+  /** How many lines are live. */
   get size(): number {
     return this.#live.size
   }
 
-  /** Those of them that are not on the disk, since it refused them. */
+  /** How many live lines are not on the disk, because the disk refused them. */
   get unwritten(): number {
     return this.#unwritten.size
   }
 
-  /** The disk refuses; it is tried again by `retry` alone. */
+  /** The disk refuses writes; only `retry` tries it again. */
   get isFailing(): boolean {
     return this.#fault !== undefined
   }
@@ -77,13 +77,13 @@ export class SpoolFile {
 
   remove(key: string): void {
     this.#unwritten.delete(key)
-    // Losing this line costs a replay, no more.
+    // If this line is lost, a replay repeats the removed line, no more.
     if (this.#live.delete(key)) {
       this.#push({ text: `${JSON.stringify({ done: key })}\n` }).catch(() => undefined)
     }
   }
 
-  /** Says that its process lives. */
+  /** Shows other processes that this process lives. */
   async touch(): Promise<void> {
     const now = new Date()
     await this.#file.utimes(now, now)
@@ -92,12 +92,13 @@ export class SpoolFile {
       stat(this.path).catch(() => undefined),
     ])
     if (found?.ino === own.ino) return
-    // Taken although we live, after a long freeze: go on in a file of the same name.
+    // Another process took the file although this process lives, after a long freeze: go on in a new file of the same
+    // name.
     this.#isTaken = true
     await this.#push({ text: '' })
   }
 
-  /** Tries a disk that refused. Never rejects: what comes of it is told by the events. */
+  /** Tries a disk that refused. Never rejects: the events report the result. */
   async retry(): Promise<void> {
     if (this.#fault) await this.#push({ text: '', isRetry: true }).catch(() => undefined)
   }
@@ -160,7 +161,7 @@ export class SpoolFile {
     await this.#file.datasync()
   }
 
-  /** Only what is live; the new file is whole before it takes the old one's place. */
+  /** Writes only the live lines. The new file is complete before it takes the old one's place. */
   async #rewrite(): Promise<void> {
     const text = [...this.#live.values()].map((line) => `${line}\n`).join('')
     const path = `${this.path}.new`
@@ -171,8 +172,8 @@ export class SpoolFile {
       await fresh.datasync()
       await rename(path, this.path)
     } catch (error) {
-      await fresh.close().catch(() => undefined) // its disk has told already
-      await rm(path, { force: true }).catch(() => undefined) // it is written anew in any case
+      await fresh.close().catch(() => undefined) // the error of its disk is thrown below
+      await rm(path, { force: true }).catch(() => undefined) // the next rewrite truncates it in any case
       throw error
     }
     const old = this.#file

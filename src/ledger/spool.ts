@@ -1,6 +1,6 @@
-// Ledger writes on disk: what Redis could not be told yet, and credits until Redis has surely kept them.
-// One append-only ndjson file a process; what a dead process left is taken over by an exclusive rename.
-// A file that is taken although its process lives does no harm: every order is idempotent by its id.
+// Ledger writes on disk: orders that Redis could not be told yet, and credits until Redis has surely kept them. Each
+// process has one append-only ndjson file; a live process takes over the file of a dead one by an exclusive rename. A
+// file that is taken although its process lives does no harm: every order is idempotent by its id.
 
 import { mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -15,11 +15,11 @@ import type { SpoolEvents } from './spool-file.ts'
 export interface Spool {
   /** Orders that are not done. */
   readonly size: number
-  /** Those of them that wait in memory, since the disk refuses. */
+  /** How many of these orders wait in memory, because the disk refuses writes. */
   readonly unwritten: number
   /** The disk refuses what is appended. */
   readonly isFailing: boolean
-  /** So many wait in memory that no more should come. */
+  /** So many orders wait in memory that no more should come. */
   readonly isFull: boolean
   /** Resolves when the order is on the disk; where it rejects, the order waits in memory until the disk has room. */
   append(order: Order): Promise<void>
@@ -27,20 +27,20 @@ export interface Spool {
   remove(key: string): void
   /** Tries a disk that refused. */
   retry(): Promise<void>
-  /** Orders of dead processes; they are in this process' file before theirs is gone. */
+  /** Takes over the orders of dead processes. This process' file has them before the dead process' file is removed. */
   takeOver(): Promise<readonly Order[]>
   /** A settlement that came too late to be charged, for the operator to look at. */
   late(order: Order): Promise<void>
-  /** How many of these there are. */
+  /** How many late orders there are. */
   countLate(): Promise<number>
-  /** Says that this process lives. */
+  /** Shows other processes that this process lives. */
   touch(): Promise<void>
   close(): Promise<void>
 }
 
-/** A live process touches its file every 10 s. Where its pid can't be asked for, this long a silence means death. */
+/** A live process touches its file every 10 s. Where its pid does not prove its death, a file untouched for so long does. */
 const staleMs = 60_000
-/** A few MB. Work that runs may add as many as it has holds. */
+/** A few MB. Running work may still add one order for each of its holds. */
 const mostUnwritten = 10_000
 const lateName = 'late.ndjson'
 
@@ -48,14 +48,14 @@ export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const own = await SpoolFile.create(newPath(dir), events)
   const append = (order: Order) => own.write(orderKey(order), JSON.stringify(order))
-  /** Taken from the dead while the disk refused: to be removed when this process' file has what is in them. */
+  /** Files taken from dead processes while the disk refused writes. They are removed when this process' file has their orders. */
   const taken = new Set<string>()
   const removeTaken = async () => {
     if (own.isFailing) return
     for (const path of taken) {
       await rm(path, { force: true }).then(
         () => taken.delete(path),
-        () => undefined, // tried again
+        () => undefined, // the next retry tries again
       )
     }
   }
@@ -87,7 +87,7 @@ export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<
         const path = await take(dir, name)
         if (path === undefined) continue
         const orders = parseSpool(await readFile(path, 'utf8'))
-        // What the disk refuses stays in the file that was taken.
+        // Orders that the disk refuses stay in the file that was taken.
         const written = Promise.all(orders.map(append))
         await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))
         found.push(...orders)
@@ -128,7 +128,7 @@ async function isAbandoned(dir: string, name: string): Promise<boolean> {
   return found !== undefined && Date.now() - found.mtimeMs > staleMs
 }
 
-/** By its pid alone where the system says no more. */
+/** Judges by the pid alone where the system does not tell when the process started. */
 function isAlive(pid: number, start = ''): boolean {
   if (!isRunning(pid)) return false
   const found = startOf(pid)
@@ -145,7 +145,7 @@ async function take(dir: string, name: string): Promise<string | undefined> {
   )
 }
 
-/** What is not done, in order. A torn last line was never promised to anybody. */
+/** The orders that are not done, in order. A torn last line is skipped: nobody was told that it was written. */
 function parseSpool(text: string): readonly Order[] {
   const live = new Map<string, Order>()
   for (const line of text.split('\n')) {
@@ -160,7 +160,7 @@ function parseSpool(text: string): readonly Order[] {
   return [...live.values()]
 }
 
-/** All of it or nothing: half a line would spoil the next one. */
+/** Appends the whole line or nothing, because half a line would spoil the next one. */
 async function appendWhole(path: string, line: string): Promise<void> {
   const file = await open(path, 'a', 0o600)
   try {

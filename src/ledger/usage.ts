@@ -1,4 +1,4 @@
-// Sums for charts, an hour or a day each, by model or by key: what settle.lua and the reaping counted.
+// Usage sums for charts, for each hour or day, by model or by key, as settle.lua and the reaping counted them.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -26,7 +26,7 @@ export interface UsageRow {
   readonly cost: number
 }
 
-/** Whole: its rows have no ids to go on from. */
+/** Always the whole list: its rows have no ids to use as a cursor. */
 export type UsageList = List<UsageRow>
 
 const secondsOf = { hour: 3600, day: 86_400 } as const

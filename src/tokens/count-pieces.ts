@@ -1,17 +1,18 @@
-// The tokens of JSON text in a body: all of it where it is short, samples of it where it is long. Samples lie at random, so
-// that nobody can know what will be counted, and more of them where more can hide; what they may have missed is added.
+// Counts the tokens of JSON text in a body: all of a short text, samples of a long one. Samples lie at random, so that
+// nobody can know what will be counted, and denser where more tokens can hide; a margin is added for what they may have
+// missed.
 
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Span } from '../http/json/tokens.ts'
 import { countTokens } from './count.ts'
 
-/** Longer ones are sampled: the tokenizer takes 0.05 s for these, 0.3 s at the worst. */
+/** Longer texts are sampled. The tokenizer takes 0.05 s for a text of this length, 0.3 s at the worst. */
 export const countedBytes = 128 * 1024
 
 const sampleBytes = 1024
 const samples = 192
-/** A token can be dozens of one of these in a row, but at most 8 of any other character. */
+/** One token can hold dozens of one of these in a row, but at most 8 of any other character. */
 const cheapInRuns = new Uint8Array(256)
 for (const char of ' \n\t=-*#_.~/') cheapInRuns[char.charCodeAt(0)] = 1
 const weightInRun = 1 / 32
@@ -23,7 +24,7 @@ export async function countPieces(body: Buffer, pieces: readonly Span[]): Promis
   return countTokens(plainText(texts.join('\n')))
 }
 
-/** Of text that is no JSON. */
+/** Counts a text that is not JSON. */
 export function countText(text: string): Promise<number> {
   if (text.length <= countedBytes) return countTokens(text)
   const body = Buffer.from(text)
@@ -31,9 +32,10 @@ export function countText(text: string): Promise<number> {
 }
 
 /**
- * Blocks are drawn at random, in proportion to their weights. A weight is close to the most tokens that its block can have,
- * so tokens ÷ weight is a number from 0 to 1, whose mean a few draws tell, and a part that is dear is drawn however small
- * it is. Three standard errors are added, and three draws' worth of what no draw may have met.
+ * Blocks are drawn at random, in proportion to their weights. A weight is close to the most tokens that its block can
+ * have. So tokens ÷ weight is a number from 0 to 1, and a few draws are enough to know its mean; and a part that can
+ * have many tokens is likely to be drawn, even if it has few bytes. The result adds three standard errors, and three
+ * draws' worth of tokens for parts that no draw may have met.
  */
 async function sampled(
   body: Buffer,
@@ -68,7 +70,7 @@ function blocksOf(piece: Span): readonly Span[] {
   })
 }
 
-/** The sum of the weights up to and with each block. */
+/** For each block, the sum of the weights up to and including it. */
 async function weigh(body: Buffer, blocks: readonly Span[]): Promise<Float64Array> {
   const ends = new Float64Array(blocks.length)
   let sum = 0
@@ -90,7 +92,7 @@ function weightOf(body: Buffer, { start, end }: Span): number {
   return end - start - inRuns + inRuns * weightInRun
 }
 
-/** The index of the first end behind `at`. */
+/** The index of the first end that is greater than `at`. */
 function placeOf(ends: Float64Array, at: number): number {
   let low = 0
   let high = ends.length - 1
@@ -117,7 +119,7 @@ const escaped = /\\(u[0-9a-fA-F]{4}|[^u])/g
 const messageHead = /\{\s*"role"\s*:\s*"(\w{1,16})"\s*,\s*"content"\s*:\s*"/g
 const partHead = /\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*"/g
 
-/** As a chat template may write it: without the JSON around plain messages, and without escapes. */
+/** The text as a chat template may write it: without the JSON around plain messages, and without escapes. */
 function plainText(json: string): string {
   const said = json.includes('"role"')
     ? json.replace(messageHead, '$1\n').replace(partHead, '')

@@ -1,5 +1,5 @@
-// Counts a prompt for a charge that no backend reported: all of the body, keys too, by the tokenizer; images, sound and
-// token ids as the estimate counts them. Asked after the answer, never before.
+// Counts a prompt for a charge when the backend reported none: all of the body, keys too, by the tokenizer; images,
+// sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
 
 import type { Member } from '../http/json/scan.ts'
 import type { Span } from '../http/json/tokens.ts'
@@ -12,7 +12,7 @@ const messageTokens = 4
 /** What a reranker writes between query and document. */
 const documentTokens = 4
 
-/** A body that was looked at. Its values may be gone. */
+/** A body that was scanned. Its parsed values may be gone. */
 export interface KnownPrompt {
   readonly body: Buffer
   readonly members: ReadonlyMap<string, Member>
@@ -29,9 +29,9 @@ export async function countPrompt(prompt: KnownPrompt): Promise<number> {
   return Math.max(1, counted + ids + mediaTokens + frames)
 }
 
-/** Written by the gateway itself. All other texts, lists and objects are read by some backend; numbers and words aren't. */
+/** Fields that the gateway writes itself. Some backend reads every other text, list or object; none reads numbers and words. */
 const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
-/** Whose names no backend shows to a model. */
+/** Fields whose names no backend shows to a model. */
 const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
 
 function textsOf({ body, members, facts }: KnownPrompt): readonly Span[] {
@@ -46,7 +46,7 @@ function textsOf({ body, members, facts }: KnownPrompt): readonly Span[] {
   return texts
 }
 
-/** A number or a word. */
+/** A number, true, false or null. */
 function isPlain(body: Buffer, { valueStart }: Member): boolean {
   const c = body[valueStart]
   return c !== 0x22 && c !== 0x5b && c !== 0x7b

@@ -1,5 +1,5 @@
 // Counts the tokens of a text with a real tokenizer, for answers whose backend reported no usage. The tokenizer is
-// loaded when first needed, and no text holds the event loop: small slices, one a turn of it, whoever asks.
+// loaded when first needed. No text blocks the event loop: a text is counted in small slices, one slice a turn.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { loadTokenizer } from './tokenizer.ts'
@@ -8,7 +8,7 @@ import { loadTokenizer } from './tokenizer.ts'
 const sliceChars = 1000
 
 let loading: ReturnType<typeof loadTokenizer> | undefined
-/** Of those that have more than one slice: each in its turn, so that many of them take no longer turns. */
+/** The queue of texts that have more than one slice: they take turns, so that many of them do not make a turn longer. */
 let line: Promise<void> = Promise.resolve()
 
 /** An estimate for models with another vocabulary; exact up to a token a slice for those with o200k_base. */
@@ -25,7 +25,7 @@ export async function countTokens(text: string): Promise<number> {
   return tokens
 }
 
-/** Tried again where it failed: a process may be short of file descriptors for a moment. */
+/** A load that failed is tried again: a process may be short of file descriptors for a moment. */
 async function load(): ReturnType<typeof loadTokenizer> {
   try {
     return await loadTokenizer()
@@ -35,7 +35,7 @@ async function load(): ReturnType<typeof loadTokenizer> {
   }
 }
 
-/** Before a space where one is near, so that no word is cut; never inside a surrogate pair. */
+/** Ends the slice before a space when one is near, so that no word is cut; never inside a surrogate pair. */
 function sliceEnd(text: string, from: number): number {
   const most = from + sliceChars
   if (most >= text.length) return text.length

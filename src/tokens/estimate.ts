@@ -1,6 +1,7 @@
-// How many prompt tokens a request may cost, guessed before it is sent, by the bytes of its body and a few facts: all of it
-// counts, but for images and sound, which count as such, and token ids. Guesses high on purpose, since what is held and
-// not used goes back. Looks at the bytes, since parsed values hide how they were written.
+// Estimates how many prompt tokens a request may cost, before it is sent, from the bytes of its body and a few facts.
+// All bytes count, except those of images, sound and token ids, which are counted as what they are. The estimate is
+// high on purpose, because what is held and not used goes back. Looks at the bytes, because parsed values hide how they
+// were written.
 
 import type { JsonScan, Member } from '../http/json/scan.ts'
 import { field } from '../http/json/field.ts'
@@ -26,36 +27,36 @@ export interface PromptPrices {
   readonly imageTokens: number
 }
 
-/** All that has to be known of the values in a body, so that they need not be kept. */
+/** All that has to be known of the values in a body, so that the values need not be kept. */
 export interface PromptFacts {
   readonly media: readonly Media[]
-  /** What stands at https addresses. */
+  /** The cost of all media at https addresses. */
   readonly addressed: { readonly tokens: number; readonly most: number }
   readonly messages: number
   /** Token ids in place of text, and their bytes. */
   readonly ids: number
   readonly idBytes: number
-  /** Texts that are read each with all of `repeated`, such as the query of a rerank; else 1. */
+  /** How many texts a backend reads, each together with all of `repeated`, such as the query of a rerank; else 1. */
   readonly documents: number
-  /** Without the media in it, which count so many times already. */
+  /** Where the repeated texts lie, without their media: the cost of that media is multiplied already. */
   readonly repeated: readonly Span[]
 }
 
 export interface PromptEstimate {
   readonly facts: PromptFacts
   readonly tokens: number
-  /** A report of more is not believed. */
+  /** A backend that reports more is not believed. */
   readonly most: number
 }
 
 export const messageTokens = 8
 /** What a backend's own template and instructions may add to a prompt. */
 const templateTokens = 4096
-/** And to each further document: rerankers have templates of a hundred tokens. */
+/** What a template may add to each further document: rerankers have templates of a hundred tokens. */
 const documentTemplateTokens = 256
-/** No vocabulary is larger: such integers are text to us. */
+/** No vocabulary has ids of more digits: longer integers count as text. */
 const maxIdDigits = 7
-/** A list of more values is estimated by its bytes from there on. */
+/** So many values of a list are looked at; the rest of the list is estimated by its bytes. */
 const lookedAt = 200_000
 
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {
@@ -87,7 +88,7 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
 const bytesOf = (spans: readonly Span[]): number =>
   spans.reduce((sum, { start, end }) => sum + end - start, 0)
 
-/** With each document of a rerank, or each input of an embedding. */
+/** The fields that a backend reads again with each document of a rerank, or each input of an embedding. */
 const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
 
 function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
@@ -120,7 +121,7 @@ function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
 }
 
 function mediaIn({ body, scan, media }: PromptBody, prices: PromptPrices): readonly Media[] {
-  // Fields that are named there are read as text.
+  // A backend reads the fields that `rank_fields` names as text.
   if (scan.members.has('rank_fields')) return []
   return media.flatMap((name) => {
     const place = scan.members.get(name)
@@ -131,7 +132,7 @@ function mediaIn({ body, scan, media }: PromptBody, prices: PromptPrices): reado
   })
 }
 
-/** What of a span is no media. */
+/** The parts of a span that are not media. */
 export function around({ start, end }: Span, media: readonly Media[]): readonly Span[] {
   const spans: Span[] = []
   let from = start
@@ -188,7 +189,7 @@ function idsIn(body: Buffer, place: Member | undefined): { count: number; bytes:
 
 const openBracket = 0x5b
 
-/** Digits alone: what is written `1e5` counts by its bytes as well. */
+/** Only digits make an id: a number written `1e5` counts by its bytes, like text. */
 function isId(body: Buffer, start: number, end: number): boolean {
   if (end - start > maxIdDigits) return false
   for (let i = start; i < end; i++) {

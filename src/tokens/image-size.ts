@@ -1,15 +1,15 @@
-// How many pixels an image in a data URL has, by its first bytes: PNG, JPEG, GIF and WebP, told by what they are and not
-// by what they are called. Decodes only the bytes it looks at. What it does not know has undefined pixels.
+// How many pixels an image in a data URL has, from its first bytes: PNG, JPEG, GIF and WebP, recognised by their bytes
+// and not by their declared type. Decodes only the bytes it looks at. Returns undefined for any other image.
 
 /** Segments before the size of a JPEG, blocks before the first frame of a GIF. */
 const maxSegments = 64
 
-/** Of base64 in a text. */
+/** Reads an image in base64 that lies in a text. */
 export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
   const at: Bytes = (place, length) => {
     const start = from + Math.floor(place / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
-    // White space or an escape within base64 shifts all behind it: then nothing is recognised.
+    // White space or an escape within base64 shifts all bytes after it: then nothing is recognised.
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
     return bytes.subarray(place % 3, (place % 3) + length)
   }
@@ -42,7 +42,7 @@ function jpegPixels(at: Bytes): number | undefined {
   return undefined
 }
 
-/** SOF0 to SOF15, but for tables and restarts among them. */
+/** SOF0 to SOF15, except the three codes among them that begin no frame: DHT, JPG and DAC. */
 function isFrame(marker: number): boolean {
   const others = marker === 0xc4 || marker === 0xc8 || marker === 0xcc
   return marker >= 0xc0 && marker <= 0xcf && !others

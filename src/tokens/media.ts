@@ -1,28 +1,28 @@
-// Images, sound and documents in a body: where they lie, and what they cost in place of their text. In messages only where
-// Chat Completions has them, `messages[].content[]`; in inputs, queries and documents in any object, since servers differ.
-// Anywhere else such a value is text like all text.
+// Finds images, sound and documents in a body: where they lie, and what they cost in place of their text. In messages
+// they are found only where Chat Completions has them, `messages[].content[]`; in inputs, queries and documents in any
+// object, because servers differ. Anywhere else such a value counts as text.
 
 import { JsonTokens, decoded } from '../http/json/tokens.ts'
 import type { Span } from '../http/json/tokens.ts'
 import { imagePixels } from './image-size.ts'
 
-/** Bytes of the body that count as this and not as text; none where they count as both. */
+/** The bytes of the body that count as media and not as text; an empty span when they count as both. */
 export interface Media extends Span {
   readonly tokens: number
-  /** In tokens: no model needs more. */
+  /** The most tokens that any model needs for it. */
   readonly most: number
 }
 
-/** Of base64. Models take 10 tokens a second and more, and a second may be written in 750 bytes: headers can lie, bytes cannot. */
+/** Bytes of base64. Models take 10 tokens or more a second, and a second may be written in 750 bytes. A header could lie about the length, so bytes are counted. */
 export const audioBytesPerToken = 100
 
 /** `image_tokens` are for an image of so many pixels or fewer; larger ones cost in proportion. */
 const imagePixelsPerPrice = 1024 * 1024
-/** Times `image_tokens`: no image costs more. */
+/** No image costs more than so many times `image_tokens`. */
 const mostImage = 64
-/** No picture is written in fewer bytes of base64: what can't be measured is taken for so large. */
+/** No image has more pixels for each character of base64. An image that cannot be measured counts as if it had so many. */
 const pixelsPerChar = 32_768
-/** Times `image_tokens`: a picture of 12 megapixels has room in it. Nobody looks before the backend fetches it. */
+/** An image behind an address costs so many times `image_tokens`, enough for 12 megapixels: nobody can measure it before the backend fetches it. */
 const addressedImage = 16
 
 /** For what an https address leads to, be it an image, sound or a film. */
@@ -33,11 +33,11 @@ export function addressedPrice(imageTokens: number): {
   return { tokens: addressedImage * imageTokens, most: mostImage * imageTokens }
 }
 
-/** So many JSON tokens are looked at; images behind them count as text, which is dearer. */
+/** So many JSON tokens are looked at; images after them count as text, which costs more. */
 const lookedAt = 100_000
-/** Of a long data URL: enough for what stands before the size. */
+/** So much of a long data URL is read: enough for what stands before the size of the image. */
 const headBytes = 128 * 1024
-/** Some clients escape each slash. To undo it for more than this would hold the event loop. */
+/** Some clients escape each slash. To undo that in more bytes would block the event loop. */
 const mostEscapedBytes = 8 * 1024 * 1024
 
 export function imagePrice(pixels: number, imageTokens: number): number {
@@ -62,7 +62,7 @@ export interface MediaOptions {
   readonly bytesPerToken: number
 }
 
-/** In one member of the body, in their order. */
+/** The media in one member of the body, in their order. */
 export function findMedia(body: Buffer, options: MediaOptions): readonly Media[] {
   const found: Media[] = []
   const tokens = new JsonTokens(body, options)
@@ -91,11 +91,11 @@ export function findMedia(body: Buffer, options: MediaOptions): readonly Media[]
 
 interface Looking extends MediaOptions {
   readonly body: Buffer
-  /** Looked at so far. */
+  /** How many bytes with escapes were read so far. */
   escapedBytes: number
 }
 
-/** A content part as it is read. Of a key that stands twice both values count: parsers differ in which they take. */
+/** A content part while it is read. If a key stands twice, both values count, because parsers differ in which one they take. */
 class MediaPart {
   readonly #looking: Looking
   #types = new Set<string>()
@@ -134,7 +134,7 @@ class MediaPart {
     return media
   }
 
-  /** Some servers tell an image by its key, and need no type: then one in a message counts both as text and as an image. */
+  /** Some servers recognise an image by its key, without a type. Such an image in a message counts both as text and as an image. */
   #imagesOfType(): readonly Media[] {
     if (this.#types.has('image_url')) return this.#images
     if (this.#types.has('text')) return []
@@ -146,7 +146,7 @@ class MediaPart {
     const price = this.#looking.imageTokens
     const most = mostImage * price
     const pixels = this.#pixels(start, end) ?? (end - start) * pixelsPerChar
-    // What is written in words is no picture to a server that reads it as text.
+    // A data URL that is not base64 counts both as text and as an image, because a server may read it as text.
     const isBase64 = /^[^,]*;base64,/i.test(this.#headOf(start, end))
     return { start, end: isBase64 ? end : start, tokens: imagePrice(pixels, price), most }
   }
@@ -165,7 +165,7 @@ class MediaPart {
     return /^data:/i.test(this.#headOf(start, end))
   }
 
-  /** Of a data URL, with what stands before its comma. */
+  /** The beginning of a data URL, with all that stands before its comma. */
   #headOf(start: number, end: number): string {
     return decoded(this.#looking.body, start, Math.min(end, start + 256))
   }
@@ -184,7 +184,7 @@ function pixelsOf(text: Buffer, from: number, to: number): number | undefined {
 
 const backslash = 0x5c
 
-/** By hand: a search and replacement takes fifteen times as long where half of the bytes are such. */
+/** A loop, because a search and replacement takes fifteen times as long where half of the bytes are backslashes. */
 function withoutBackslashes(text: Buffer): Buffer {
   const plain = Buffer.allocUnsafe(text.length)
   let length = 0
@@ -195,7 +195,7 @@ function withoutBackslashes(text: Buffer): Buffer {
   return plain.subarray(0, length)
 }
 
-/** A key or a word as it is meant; '' for long ones, which are none of ours. */
+/** A key or a word without its escapes; '' for a long one, which is not one of the known names. */
 function nameIn(body: Buffer, start: number, end: number): string {
   // Each character may be written as an escape of six bytes.
   return end - start <= longestName * 6 ? decoded(body, start, end) : ''

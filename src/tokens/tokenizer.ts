@@ -1,5 +1,6 @@
-// How many tokens of o200k_base a text has. Pattern and ranks are gpt-tokenizer's; its own tables of them (200,000 strings,
-// twice) take 60 MB more, and 0.4 s in one piece; these take 4 MB, in slices. Splits no long texts: count.ts does.
+// Counts the tokens of o200k_base in a text. Pattern and ranks are those of gpt-tokenizer. The package's own tables
+// (200,000 strings, twice) take 60 MB more, and 0.4 s in one piece; the tables here take 4 MB, and load in slices.
+// Splits no long texts: count.ts does.
 
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -27,13 +28,13 @@ export async function loadTokenizer(): Promise<(text: string) => number> {
 /** The package's own counting. */
 async function loadPackage(): Promise<(text: string) => number> {
   const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
-  // What stands for a control token is text like any other.
+  // Text that looks like a control token counts like any other text.
   const options = { disallowedSpecial: new Set<string>() }
   return (text) => countTokens(text, options)
 }
 
 interface Ranks {
-  /** Of all tokens, in the order of their ranks. */
+  /** The bytes of all tokens, in the order of their ranks. */
   readonly bytes: Uint8Array
   /** Where the token of a rank ends; it begins where the one before ends. */
   readonly ends: Uint32Array
@@ -53,7 +54,7 @@ async function readRanks(file: Buffer): Promise<Ranks> {
   return { bytes: Buffer.copyBytesFrom(bytes, 0, end), ends: Uint32Array.from(ends) }
 }
 
-/** A hash table with open addressing: two thirds of it are empty, so that what is not there is soon known. */
+/** A hash table with open addressing. About two thirds of it are empty, so that the search for a missing token ends soon. */
 function indexOf({ bytes, ends }: Ranks): RankOf {
   const mask = 2 ** Math.ceil(Math.log2(ends.length * 2)) - 1
   const slots = new Int32Array(mask + 1).fill(-1)
@@ -84,11 +85,11 @@ function hash(bytes: Uint8Array, from: number, to: number): number {
   return sum ^ (sum >>> 15)
 }
 
-/** Byte pair encoding: of all neighbours that make a token together, those of the lowest rank become one, until none do. */
+/** Byte pair encoding: of all neighbouring parts that together make a token, the pair of the lowest rank is joined, until no pair makes a token. */
 function mergedCount(bytes: Uint8Array, rankOf: RankOf): number {
   /** Where each part begins, and where the last one ends. */
   const starts = Array.from({ length: bytes.length + 1 }, (_, i) => i)
-  /** Of each part with the next one. */
+  /** The rank of each part joined with the next one. */
   const ranks = starts.slice(2).map((to, i) => rankOf(bytes, i, to))
   const rankAt = (i: number) => rankOf(bytes, starts[i] ?? 0, starts[i + 2] ?? 0)
   for (;;) {
@@ -101,7 +102,7 @@ function mergedCount(bytes: Uint8Array, rankOf: RankOf): number {
   }
 }
 
-/** The first of the lowest that is none of -1. */
+/** The index of the first lowest rank that is not -1; -1 when there is none. */
 function lowest(ranks: readonly number[]): number {
   let best = -1
   let least = Infinity

@@ -1,4 +1,4 @@
--- Purpose: gives back what sessions counted that have expired, and forgets their ids.
+-- Purpose: gives back the storage that expired sessions counted, and forgets their ids.
 -- KEYS: storage, sessions, session of each id in ARGV…
 -- ARGV: 1… their ids
 -- Reply: ok, now, how many

@@ -1,27 +1,28 @@
--- Purpose: what an account has stored, kept in one row, and whether more fits; stands before the scripts that store.
--- The row has `used` (bytes of files), `rows` (the sum of `row` of all its files), `reserved` (what uploads need, their rows
--- with it), `sessions` (the sum of `counted` of all its sessions), and three windows, `frames`, `claims` and `told`: what
--- Redis removes by itself, at a time that nobody is told of.
+-- Purpose: keeps in one row what an account has stored, and says whether more fits. Stands before the scripts that
+-- store. The row has `used` (bytes of files), `rows` (the sum of `row` of all its files), `reserved` (what uploads
+-- need, with their rows), `sessions` (the sum of `counted` of all its sessions), and three windows, `frames`, `claims`
+-- and `told`, for data that Redis removes by itself, without telling anybody when.
 
 local SESSION_BYTES = 1024
 local MESSAGE_BYTES = 512
 local STREAM_BYTES = 1024
--- An answer in progress counts this much before its frames come, and grows by as much.
+-- An answer in progress counts this much before its first frame, and grows in steps of this much.
 local RUNNING_BYTES = 65536
 local CLAIM_BYTES = 320
--- With the longest name.
+-- A file's row with the longest name.
 local FILE_BYTES = 2048
--- That a file has expired.
+-- The note that a file has expired.
 local TOLD_BYTES = 320
 local CLAIM_MS = 86400000
 
--- What Redis takes for texts of so many bytes: its allocator wastes up to a quarter.
+-- The memory that Redis takes for texts of so many bytes: its allocator wastes up to a quarter.
 local function weight(bytes)
   return bytes + math.ceil(bytes / 4)
 end
 
--- A window is `<turn, ms> <kept, ms> <since> <before>`: bytes added since the last turn, and in the period before it.
--- What is added counts until it is gone, and at most for twice as long as it is kept.
+-- A window is `<turn, ms> <kept, ms> <since> <before>`: its period ends at `turn`, `since` are the bytes added in it,
+-- and `before` those of the period before. Added bytes count until Redis has removed them, and at most twice as long as
+-- they are kept.
 local function read_window(text, now)
   local turn, kept, since, before = match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   turn, kept, since, before = number(turn), number(kept), number(since), number(before)
@@ -47,7 +48,7 @@ local function read_storage(storage, now)
   return { sessions = sessions, frames = frames, claims = claims, told = told, bytes = bytes }
 end
 
--- Whether an account may have so many bytes: `quota` while there is money, `unpaid` without.
+-- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either.
 local function fits(account, bytes, quota, unpaid)
   if bytes <= math.min(quota, unpaid) then return true end
   if bytes > quota then return false end
@@ -55,7 +56,7 @@ local function fits(account, bytes, quota, unpaid)
   return number(granted) > number(spent)
 end
 
--- Of a session that may expire, the row says what it counts.
+-- Notes in the row what a session counts. Only a session that may expire has a field there.
 local function recount(session, storage)
   local id, counted = unpack(call('HMGET', session, 'id', 'counted'))
   if id and call('HEXISTS', storage, id) == 1 then call('HSET', storage, id, counted or '0') end

@@ -1,5 +1,5 @@
--- Purpose: who asks, and the expired holds met on the way: what stands before identify and admit.
--- What is named find_ or book_ writes nothing: all checks precede all writes.
+-- Purpose: reads and checks the key, and reaps expired holds. Stands before identify and admit.
+-- A function named find_ or book_ writes nothing: all checks precede all writes.
 
 local REAP_AT_ONCE = 100
 
@@ -52,8 +52,9 @@ local function book_reaping(account, id, value, mark)
   return charge
 end
 
--- Expired holds, at most 100, already booked in `account` and in the usage, with what their rest repays.
--- A Redis that was just started reaps nobody: its gateways had no chance to renew.
+-- Returns at most 100 expired holds. They are already booked in `account` and in the usage; `repaid` is what the freed
+-- rest of them pays of the account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway
+-- had no chance to renew the lease.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
   local reap = { charges = {}, by_key = {}, more = false, repaid = 0 }

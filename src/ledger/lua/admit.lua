@@ -1,18 +1,18 @@
--- Purpose: one flight from a key to a hold: identify, the model, the limits, the money. A refusal counts nothing.
+-- Purpose: one round trip from a key to a hold: the key, the model, the limits, the money. A refusal is not counted.
 -- KEYS: account, holds, open, journal, key
 -- ARGV: 1 lease ms; 2 scope;
---       3 `<hold id> <want> <min> <tokens for the limit> <fewest of them that do>`; while something is owed, only a want
---         of 0 is granted;
+--       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice>`; while the account owes something,
+--         only a want of 0 is granted;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them;
---       7 key id of a hold to be opened again: no limits, no min, no key to check; else ''
+--       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else ''
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id, what the account owes,
---          the lower limit of tokens of account and key (-1 = none): more than that was not counted
+--          the lower token limit of account and key (-1 = none): no more than this was counted
 --      | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
---          account id, key id, what the account owes, the lower limit of tokens; but for an unknown key
---          <error code>, now, reaped. invalid_parameter: even the fewest tokens are more than that limit
+--          account id, key id, what the account owes, the lower token limit; for an unknown key only
+--          <error code>, now, reaped. invalid_parameter: even the fewest tokens exceed the lower token limit
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
@@ -33,7 +33,7 @@ local minute = math.floor(now / MINUTE_MS)
 if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
 if key.minute ~= minute then key.requests, key.tokens = 0, 0 end
 
--- The tighter of account and key: limit and what is left of it.
+-- Returns the tighter limit of account and key, and what is left of it.
 local function tighter(of_account, used_by_account, of_key, used_by_key)
   local a = of_account and of_account - used_by_account
   local k = of_key and of_key - used_by_key
@@ -53,14 +53,15 @@ local function over(used, limit)
   return limit ~= nil and used > limit
 end
 
--- A request that is over the limit itself would be refused in every minute.
+-- A request that alone exceeds the limit would be refused in every minute. So at most the limit is counted for it, if
+-- its fewest tokens fit.
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
 tokens = math.min(tokens, math.max(fewest, most_tokens))
 local shown_most = most_tokens < math.huge and most_tokens or -1
 
 local available = available_of(account)
 
--- The code of the first limit that is hit and its name, or nil.
+-- Returns the error code and the name of the first limit that is reached, or nil.
 local function find_limit()
   if over(account.requests + 1, tonumber(rpm)) or over(key.requests + 1, key.rpm) then
     return 'rate_limit_exceeded', 'requests'

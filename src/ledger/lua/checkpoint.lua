@@ -1,4 +1,4 @@
--- Purpose: what holds have used so far, and a new lease for each: should their gateway die, this is what they cost.
+-- Purpose: stores what holds have used so far, and renews their leases. If a gateway dies, its holds cost this much.
 -- KEYS: account, holds, open, journal
 -- ARGV: 1 lease ms; 2… (at most 100) `<hold id> <charge> <prompt> <cached> <completion>`
 -- Reply: ok, now, status of the account, then ok | gone for each hold

@@ -1,10 +1,10 @@
--- Purpose: is this key good, and what does its account have? Reaps expired holds on the way.
+-- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
 -- KEYS: account, holds, open, journal, key
 -- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none)
---      | again, now, reaped | <error code>, now, reaped, account id, key id (both not for an unknown key)
+--      | again, now, reaped | <error code>, now, reaped, account id, key id (an unknown key has neither)
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, is_operator = ARGV[2], ARGV[3] == '1'

@@ -1,5 +1,5 @@
 -- Purpose: what the scripts that move money share.
--- What is named read_, find_ or book_ writes nothing: all checks precede all writes.
+-- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
 -- Amounts are integers up to 2^53-1: doubles hold them exactly.
 
 local HOUR_MS = 3600000
@@ -11,9 +11,10 @@ local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
 local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- Only the script knows Redis' hour, so it derives the keys of an hour from the account's key: with the same tag they lie
--- in the same slot. A Cluster that moves this slot can refuse a derived key at any call. So each of them is read before the
--- first write: what is refused then has changed nothing. See docs/decisions/0024-keys-derived-in-lua.md.
+-- Only the script knows Redis' hour, so the script derives the keys of an hour from the account's key: with the same
+-- tag, all these keys lie in the same slot. While a Cluster moves this slot, it can refuse a derived key at any call.
+-- So the script reads each derived key before the first write: a refusal has then changed nothing. See
+-- docs/decisions/0024-keys-derived-in-lua.md.
 local tag = match(account_key, '^(.*)account$')
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
@@ -21,7 +22,7 @@ local function made_at(hold_id)
   return tonumber(string.sub(hold_id, 1, 12), 16)
 end
 
--- Where the mark of a hold is kept, by the hour of its id.
+-- The key of the hash that keeps a hold's mark: one hash for each hour of hold ids.
 local function settled_of(hold_id)
   return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))
 end
@@ -42,9 +43,9 @@ local function available_of(account)
   return account.granted - account.spent - account.reserved
 end
 
--- Puts a charge into the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used and not
--- charged before: what the account has available is paid, the rest is owed.
--- What follows a reaping's charge is an adjustment, so a request has one charge whatever happens.
+-- Adds a charge to the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used
+-- and not charged before: the account pays what it has available, and owes the rest. A booking that follows a reaping's
+-- charge is an adjustment, so each request has exactly one charge.
 local function book_charge(account, charge, due)
   local paid = math.min(due, available_of(account))
   charge.paid = paid
@@ -60,8 +61,8 @@ local function book_charge(account, charge, due)
   charge.balance = account.granted - account.spent
 end
 
--- To be called whenever something may have become available: what is owed takes it first. So while anything is owed,
--- nothing is available. Answers what was paid, for write_repayment.
+-- Must be called whenever tokens may have become available: they first pay what the account owes. So while an account
+-- owes anything, it has nothing available. Returns what was paid, for write_repayment.
 local function book_repayment(account)
   if account.owed == 0 then return 0 end
   local paid = math.min(account.owed, available_of(account))
@@ -75,7 +76,7 @@ local function was_used(amount, prompt, completion)
   return 0
 end
 
--- The difference to what a reaping counted before.
+-- Counts only the difference to what a reaping of the same hold counted before.
 local function count_usage(charge, total, prompt, cached, completion, before)
   charge.requests = was_used(total, prompt, completion)
     - was_used(before.charge, before.prompt, before.completion)
@@ -85,7 +86,7 @@ local function count_usage(charge, total, prompt, cached, completion, before)
   charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
 end
 
--- The sums of Redis' hour and of its day. `fields` has those that were read, with what was booked since.
+-- The usage sums of Redis' current hour and day. `fields` has the sums that were read, with what was booked since.
 local function usage_of(now)
   local hour, day = int(math.floor(now / HOUR_MS)), int(math.floor(now / DAY_MS))
   return {
@@ -94,7 +95,8 @@ local function usage_of(now)
   }
 end
 
--- One field a model and key: `<requests> <prompt> <cached> <completion> <cost>`. One field and not five: half the calls.
+-- One field for each model and key: `<requests> <prompt> <cached> <completion> <cost>`. Five fields would take twice
+-- the calls.
 local function read_usage(key, field)
   local found = call('HGET', key, field)
   local requests, prompt, cached, completion, cost =
@@ -130,7 +132,7 @@ local function write_usage(usage)
   end
 end
 
--- An entry of amount 0 only where something is owed or implausible: that must not vanish.
+-- An entry of amount 0 is written only where something is owed or implausible, because that must stay on record.
 local function write_charge(charge)
   if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
     local more = {}
@@ -152,7 +154,7 @@ local function write_repayment(account, paid)
     'balance', int(account.granted - account.spent), 'meta', '{}')
 end
 
--- Further fields and their values may follow.
+-- The caller may add further fields with their values.
 local function write_sums(account, ...)
   call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
     'reserved', int(account.reserved), ...)

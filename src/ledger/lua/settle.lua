@@ -1,5 +1,5 @@
--- Purpose: exactly one charge a hold, whatever is repeated, lost or reaped before; and the hold's rest goes back, first
--- to what the account owes. What was used is charged in full: what can't be paid now is owed.
+-- Purpose: charges a hold exactly once, even if the call is repeated, lost, or follows a reaping. The rest of the hold
+-- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now.
 -- KEYS: account, holds, open, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
 --       <their minute> <implausible>`;
@@ -56,7 +56,7 @@ write_charge(charge)
 write_usage(usage)
 write_repayment(account, repaid)
 
--- The limit counted an estimate; while its minute lasts, the truth takes its place.
+-- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
 local correction = prompt + completion - counted
 if account.minute == minute and correction ~= 0 then
   write_sums(account, 'tokens', int(math.max(0, account.tokens + correction)))

@@ -1,4 +1,4 @@
--- Purpose: takes entries out of the journal that the archive has, and keeps their sums, so that an audit stays exact.
+-- Purpose: removes from the journal the entries that the archive has, and keeps their sums, so that audits stay exact.
 -- KEYS: account, holds, open, journal
 -- ARGV: 1 first id, 2 last id, 3 count of the entries that were archived
 -- Reply: ok, now, how many were taken out | mismatch, now, how many there are
@@ -33,7 +33,7 @@ end
 call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
   'archived_spent', int(spent), 'archived_owed', int(owed), 'archived_balance', balance,
   'archived_last', last)
--- Nothing lies between the last entry and its id with the next sequence.
+-- No entry can lie between the last one and the id with the next sequence number.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
 return { 'ok', now, count }
