@@ -1,5 +1,5 @@
 // Deletes a session with everything that belongs to it. The caller must name all keys of a script, so the ids in these
-// keys are read first; when the ids have changed before the script runs, the script does nothing, and this starts again.
+// keys are read first; when the ids have changed meanwhile, the script does nothing, and the ids are read again.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
