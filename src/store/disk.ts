@@ -156,7 +156,7 @@ function writerTo(file: FileHandle): Writable {
   return new Writable({
     highWaterMark: writeAheadBytes,
     write: (chunk: Uint8Array, _encoding, done) => write([chunk], done),
-    // Writes all that came while the disk was busy at once: 1.7 ms of CPU a MiB; chunk by chunk, 2.1.
+    // Writes together all chunks that came while the disk was busy: 1.7 ms of CPU a MiB; one by one, 2.1.
     writev: (items: readonly { readonly chunk: Uint8Array }[], done) => {
       const chunks = items.map(({ chunk }) => chunk)
       write(chunks, done)
