@@ -157,8 +157,8 @@ async function commit(
       ...fieldsOf(row),
     ])
   const dueMs = Math.max(Date.now(), (expiresAt ?? 0) * 1000)
-  // Only an expiry needs an announcement here: other due things are covered by that of the upload, or of the last
-  // sweeper.
+  // Only an expiry needs an announcement here: other due things
+  // are covered by that of the upload, or of the last sweeper.
   const runOnce = () => (expiresAt === null ? run('0') : announced(redis, { ref, dueMs, run }))
   const reply = await room.within(ref, () => persistently(redis, runOnce))
   accept(reply)

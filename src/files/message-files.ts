@@ -1,6 +1,6 @@
-// The files of messages, by their rows and bytes: files that a client names are looked up, files that a model is to see
-// are loaded, images that came within a message are stored. A few at a time; a failure is thrown when all work has
-// ended.
+// The files of messages, by their rows and bytes: files that a client names are
+// looked up, files that a model is to see are loaded, images that came within a
+// message are stored. A few at a time; a failure is thrown when all work has ended.
 
 import { GatewayError, asGatewayError, hasCode } from '../errors.ts'
 import { sha256InTurns } from '../http/digest.ts'

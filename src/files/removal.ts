@@ -1,6 +1,6 @@
-// Removes files: the row at once, with the bytes that it counted; the object now if the store can, else by a sweeper.
-// The script that removes the row also queues the object, so neither a killed gateway nor a hanging store leaves the
-// object behind.
+// Removes files: the row at once, with the bytes that it counted; the object now if
+// the store can, else by a sweeper. The script that removes the row also queues the
+// object, so neither a killed gateway nor a hanging store leaves the object behind.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'

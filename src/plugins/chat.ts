@@ -1,5 +1,5 @@
-// Stateless chat and the other metered endpoints of OpenAI's API: parses the request before the hold, then starts a
-// generation.
+// Stateless chat and the other metered endpoints of OpenAI's API:
+// parses the request before the hold, then starts a generation.
 
 import type { Exchange, Route } from '../exchange.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,6 +1,6 @@
-// Whether a file system has room for more files. The append-only file of Redis is mostly on the same one: a full file
-// system would stop all accounts. The check is made once a second, so bytes of one second may use up some of the
-// reserve.
+// Whether a file system has room for more files. The append-only file of Redis is
+// mostly on the same one: a full file system would stop all accounts. The check
+// is made once a second, so bytes of one second may use up some of the reserve.
 
 import { statfs } from 'node:fs/promises'
 import { GatewayError } from '../errors.ts'

@@ -1,6 +1,6 @@
-// Objects as files below one folder: names with slashes are paths. An object is there as a whole or not at all, even
-// after a power cut, and an object that `put` has acknowledged stays. The one limit: no object `a` beside an object
-// `a/b`.
+// Objects as files below one folder: names with slashes are paths. An object is
+// there as a whole or not at all, even after a power cut, and an object that `put`
+// has acknowledged stays. The one limit: no object `a` beside an object `a/b`.
 
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'

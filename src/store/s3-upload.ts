@@ -1,7 +1,7 @@
-// Puts a stream of unknown length into an S3 store: a small one as one object, a larger one in parts. Memory is bounded
-// by the parts, which are reused; the stream is read as fast as parts go out. Not by lib-storage, which allocates every
-// part anew outside the heap, and only collections of the whole heap free that: 6 ms of CPU a MiB, not 3, and 100 MiB
-// more.
+// Puts a stream of unknown length into an S3 store: a small one as one object, a larger one
+// in parts. Memory is bounded by the parts, which are reused; the stream is read as fast as
+// parts go out. Not by lib-storage, which allocates every part anew outside the heap, and
+// only collections of the whole heap free that: 6 ms of CPU a MiB, not 3, and 100 MiB more.
 
 import type { CompletedPart } from '@aws-sdk/client-s3'
 import type { Readable } from 'node:stream'
@@ -129,7 +129,7 @@ interface PartQueue {
   /** Begins to send; `sent` gets the part when it may be filled again. */
   send(part: UploadPart, sent: (part: UploadPart) => void): Promise<void>
   oneSent(): Promise<unknown>
-  /** And makes the object. */
+  /** Sends the last part, and makes the object. */
   sendLast(part: UploadPart): Promise<void>
 }
 

@@ -1,6 +1,6 @@
-// Content-Disposition (RFC 6266) for a name that may hold any character. The header is visible ASCII, and the name in
-// it can neither end its parameter nor begin another one. It has two forms of the name, so that every client
-// understands one.
+// Content-Disposition (RFC 6266) for a name that may hold any character. The header
+// is visible ASCII, and the name in it can neither end its parameter nor begin
+// another one. It has two forms of the name, so that every client understands one.
 
 import { encodeExtended } from 'content-disposition'
 

@@ -23,8 +23,8 @@ export function outflow(put: (content: Readable) => Promise<void>, stop: AbortCo
       done(error)
     },
   })
-  // A store that has not begun to read, or has stopped, has no error listener; without one, an error would end the
-  // process.
+  // A store that has not begun to read, or has stopped, has no
+  // error listener; without one, an error would end the process.
   content.on('error', () => {})
   // Added before `put` is called, because `put` itself may abort `stop`.
   stop.signal.addEventListener('abort', () => content.destroy(asError(stop.signal.reason)))

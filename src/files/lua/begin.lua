@@ -1,5 +1,5 @@
--- Purpose: writes an upload's record before anything is stored, so that a sweeper finds what a dead upload leaves
--- behind.
+-- Purpose: writes an upload's record before anything is stored,
+-- so that a sweeper finds what a dead upload leaves behind.
 -- KEYS: session, storage, due
 -- ARGV: 1 file id; 2 lease, ms; 3 minute that is announced
 -- Reply: ok, now | session_not_found, now | lost, now: repeated after its lease had ended | announce, now, minute

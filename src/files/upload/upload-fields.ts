@@ -1,5 +1,5 @@
-// Checks the text fields of an upload: known, at most once, valid. upload.ts says which fields must come before the
-// file.
+// Checks the text fields of an upload: known, at most once,
+// valid. upload.ts says which fields must come before the file.
 
 import { isId } from '../../ids.ts'
 import { GatewayError } from '../../errors.ts'

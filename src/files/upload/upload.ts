@@ -63,7 +63,7 @@ export interface UploadOptions {
 
 /**
  * Rejects only after `put` has settled, with the first cause: a refusal of the form, `request_timeout`, ClientLeft,
- * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is then left paused, for reply.ts to end.
+ * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is left paused, for http/reply.ts to end.
  */
 export async function receiveUpload(
   req: IncomingMessage,

@@ -1,5 +1,5 @@
-// Files: /api/files, uploaded to the store and served from it. The routes are in this folder, the work is done in
-// src/files.
+// Files: /api/files, uploaded to the store and served from it.
+// The routes are in this folder, the work is done in src/files.
 
 import type { Config } from '../../config/config.ts'
 import { bytes, duration, z } from '../../config/schema.ts'

@@ -1,6 +1,6 @@
-// POST …/messages: stores the client's messages together with the hold that pays for the answer, reads their files,
-// stores their images, and generates the answer, for any number of readers. With Last-Event-ID, the request only reads
-// on.
+// POST …/messages: stores the client's messages together with the hold that pays
+// for the answer, reads their files, stores their images, and generates the answer,
+// for any number of readers. With Last-Event-ID, the request only reads on.
 
 import type { Redis } from 'ioredis'
 import type { ChatRequest } from '../../chat/request.ts'
@@ -177,8 +177,8 @@ async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promi
       throw new GatewayError('session_busy', { messageId: begun.message })
     case 'changed':
     case 'older':
-      // With a claim, the history was read before the wait for the claim: a repeated send reads the session as it is
-      // now.
+      // With a claim, the history was read before the wait for the
+      // claim: a repeated send reads the session as it is now.
       if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
       throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
     case 'claim_lost':

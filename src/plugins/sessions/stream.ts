@@ -1,5 +1,5 @@
-// Routes for the stream of a message, which any number of clients can read from any place, on any instance; and for
-// cancel.
+// Routes for the stream of a message, which any number of clients
+// can read from any place, on any instance; and for cancel.
 
 import { GatewayError } from '../../errors.ts'
 import { answering, refOf } from '../../exchange.ts'

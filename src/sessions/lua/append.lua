@@ -1,5 +1,5 @@
--- Purpose: appends frames to the stream of a message, in order; only the owner may. The reply tells the owner of a
--- cancel.
+-- Purpose: appends frames to the stream of a message, in order;
+-- only the owner may. The reply tells the owner of a cancel.
 -- KEYS: stream, frames, session, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <most bytes to keep> <1 = replaces the frames in Redis>`;
 --       2 the frames; 3 snapshot of what all frames so far have said, or ''; 4 message id

@@ -1,8 +1,8 @@
 -- Purpose: what finish and lost share: writes the final row and frees the session. A deleted session stays deleted.
 
--- `stream` has the bytes of its frames (`bytes`), what the session counted for the frames (`counted`) and how long they
--- are kept (`kept_ms`). From now on the frames count in a window of the account's storage, and no longer in the
--- session.
+-- `stream` has the bytes of its frames (`bytes`), what the session counted for the
+-- frames (`counted`) and how long they are kept (`kept_ms`). From now on the
+-- frames count in a window of the account's storage, and no longer in the session.
 local function end_message(session, ids, messages, storage, message, row, seconds, retention, now, stream)
   local stored = read_storage(storage, now)
   local taken = STREAM_BYTES + weight(stream.bytes)

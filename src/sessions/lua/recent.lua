@@ -1,5 +1,5 @@
--- Purpose: reads what a send needs of its session in one flight: the settings, and the newest messages or those before
--- an id.
+-- Purpose: reads what a send needs of its session in one flight:
+-- the settings, and the newest messages or those before an id.
 -- KEYS: session, message ids, messages
 -- ARGV: 1 message id before which they stand, '' for the newest; 2 how many at most; 3 bytes after which no more are
 --       given

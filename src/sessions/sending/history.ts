@@ -1,7 +1,7 @@
-// Chooses what a backend gets to see of a session: the instructions, the newest whole turns that fit into the model's
-// context window less the output's budget, and the new turns. A turn is the questions before an answer and all that
-// follows up to the next question. An empty answer drops out with its questions, a tool call without a result drops out
-// alone.
+// Chooses what a backend gets to see of a session: the instructions, the newest whole turns
+// that fit into the model's context window less the output's budget, and the new turns. A
+// turn is the questions before an answer and all that follows up to the next question. An
+// empty answer drops out with its questions, a tool call without a result drops out alone.
 //
 // A message with files is a draft with references until prepare.ts fills in the contents. Here, words already replace a
 // file for which the request has no room, or which the model does not take.

@@ -1,6 +1,6 @@
-// Follows a message that another process generates, through the copy in Redis: one poll for all readers here, as long
-// as there are any. When the owner is silent for a second, the follower checks it, and ends the message of a dead
-// owner.
+// Follows a message that another process generates, through the copy in Redis: one
+// poll for all readers here, as long as there are any. When the owner is silent
+// for a second, the follower checks it, and ends the message of a dead owner.
 
 import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'

@@ -107,8 +107,8 @@ export class Generations {
       else deadline.depart(error)
     }
     const opened = Promise.withResolvers<Answer | undefined>()
-    // The send that awaits `opened` gets the error; without this line, an error that nobody awaits would end the
-    // process.
+    // The send that awaits `opened` gets the error; without this
+    // line, an error that nobody awaits would end the process.
     opened.promise.catch(() => undefined)
     const timer = setTimeout(() => {
       generation.isCommitted = true

@@ -1,6 +1,6 @@
-// One client that reads a message's stream: from its last place, through what Redis keeps, to what is generated now. A
-// reader has a place and no frames: a slow client falls behind and reads from Redis; its own response disconnects a
-// stuck client.
+// One client that reads a message's stream: from its last place, through what Redis
+// keeps, to what is generated now. A reader has a place and no frames: a slow client
+// falls behind and reads from Redis; its own response disconnects a stuck client.
 //
 // What ends it: the terminal was written · the client left · its place is no longer kept · the log broke
 

@@ -66,8 +66,8 @@ export class Streams {
     const { generations, messages } = this.#options
     await messages.check(place)
     const local = generations.recordingOf(place.message)
-    // When the first try is refused before its answer begins, nothing can be replayed: the repetition gets this
-    // refusal.
+    // When the first try is refused before its answer begins,
+    // nothing can be replayed: the repetition gets this refusal.
     const refusal = isReplay && (await generations.find(place.message)?.opened)
     if (refusal) return refusal
     if (local?.log.isEnded && seq >= local.log.next) return behindTheEnd(seq, local.log)
