@@ -1,7 +1,7 @@
 -- Purpose: writes a file's row in place of its upload's record. Calling it again has no further effect.
 -- KEYS: session, files, session's files, file, storage, due, account
--- ARGV: 1 `<file id> <session id> <bytes> <quota> <quota without money>`; 2 when it expires, s, or ''; 3 minute that is
---       announced for it; 4… the row: fields and values
+-- ARGV: 1 `<file id> <session id> <bytes> <quota> <quota without money>`; 2 when it expires, s, or ''; 3 minute
+--       that is announced for it; 4… the row: fields and values
 -- Reply: ok, now | session_not_found, now | storage_quota_exceeded, now | lost, now: its lease has ended
 --      | announce, now, minute
 

@@ -1,8 +1,8 @@
--- Purpose: counts all that an upload needs before its bytes come, so that parallel uploads never exceed the quota;
+-- Purpose: counts all that an upload needs before its bytes are stored, so that parallel uploads never exceed the quota;
 -- renews its lease.
 -- KEYS: storage, due, account
--- ARGV: 1 file id; 2 bytes of the file in all (fewer than before change nothing); 3 `<quota> <quota without money>`; 4
---       lease, ms
+-- ARGV: 1 file id; 2 bytes of the file in all (fewer than before change nothing); 3 `<quota> <quota without money>`;
+--       4 lease, ms
 -- Reply: ok, now | storage_quota_exceeded, now | lost, now: its lease has ended
 
 local storage, due, account = KEYS[1], KEYS[2], KEYS[3]

@@ -41,7 +41,7 @@ export function readParameters(scan: JsonScan): Parameters {
   const unlisted: Unlisted[] = []
   for (const [key, member] of scan.members) {
     if (sendFields.has(key)) continue
-    const value = scan.value(key) // above 1 MiB this is what checks its JSON
+    const value = scan.value(key)
     if (Object.hasOwn(refused, key) && value !== null) throw invalid(key, refused[key] ?? '')
     checkOwn(key, value)
     if (dropped.has(key) || Object.hasOwn(refused, key)) continue
