@@ -1,4 +1,4 @@
--- Purpose: counts all that an upload needs before its bytes are stored, so that parallel uploads never exceed the quota;
+-- Purpose: counts all that an upload needs before its bytes are stored, so parallel uploads never exceed the quota;
 -- renews its lease.
 -- KEYS: storage, due, account
 -- ARGV: 1 file id; 2 bytes of the file in all (fewer than before change nothing); 3 `<quota> <quota without money>`;
