@@ -1,5 +1,6 @@
-// What has to be looked at later, and how a sweeper finds the account: `due` of an account says what and when, `due-accounts` which
-// accounts. The latter is on another slot of a Cluster, so no script writes both: an account is announced before anything is due.
+// What a sweeper must look at later, and how it finds the account: an account's `due` says what and when,
+// `due-accounts` says which accounts. `due-accounts` is on another slot of a Cluster, so no script writes both: an
+// account is announced before anything is due.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
@@ -10,7 +11,7 @@ import type { Reply } from '../redis/scripts.ts'
 
 const minuteMs = 60_000
 
-/** After an upload that was cut its object is looked for once more: its store may have gone on with it. */
+/** After an upload was cut, its object is looked for once more: the store may have completed it all the same. */
 export const lookAgainAfterMs = 3_600_000
 
 export interface Announcement {
@@ -27,7 +28,7 @@ export function minuteOf(ms: number): number {
   return Math.floor(ms / minuteMs)
 }
 
-/** Of a member of `due-accounts`; undefined where it is none of ours. */
+/** Reads a member of `due-accounts`; returns undefined when the member is none of ours. */
 export function parseAnnouncement(member: string): Announcement | undefined {
   const [, minute, ref] = /^(\d{1,12}):([0-9A-Za-z]{1,64})$/.exec(member) ?? []
   return minute && ref ? { minute: Number(minute), ref } : undefined
@@ -53,7 +54,7 @@ const mostAnnouncements = 5
 
 export interface Announcing {
   readonly ref: string
-  /** When something will be due, by our clock; the script corrects it by its own. */
+  /** When something will be due, by this machine's clock; the script corrects the minute by the clock of Redis. */
   readonly dueMs: number
   /** Sends a script in this tick that may answer `announce`. */
   run(minute: string): Promise<Reply>
@@ -75,7 +76,8 @@ const endingMs = 20
 const reconnectMs = 2000
 
 /**
- * Asks again where no reply came, as soon as Redis is there: only for what may run twice. `isRepeated`: an earlier one may have run.
+ * Asks again when no reply came, as soon as Redis is back: only for scripts that may run twice. `isRepeated`: an
+ * earlier try may have run.
  */
 export async function persistently<T>(
   redis: Redis,
@@ -91,7 +93,7 @@ export async function persistently<T>(
   }
 }
 
-/** Or does not come back soon. */
+/** Waits until the connection is ready, for `reconnectMs` at most. */
 async function ready(redis: Redis): Promise<void> {
   // For a moment after its end a connection still counts as ready.
   await wait(endingMs)
@@ -101,7 +103,7 @@ async function ready(redis: Redis): Promise<void> {
   await coming
 }
 
-/** One listener a connection, however many wait. */
+/** One listener for each connection, however many callers wait. */
 const comings = new WeakMap<Redis, Promise<void>>()
 
 function nextReady(redis: Redis): Promise<void> {

@@ -1,5 +1,5 @@
-// What a file is to a model: its kind by its type, what it costs and what room it takes in a request, and the part of a
-// message that it becomes there. A reference has all that later turns need without another look. Reads nothing.
+// What a file is to a model: its kind by its type, its cost and its room in a request, and the part of a message that
+// the file becomes there. A reference has all that later turns need, so they need not read the file's row. Does no I/O.
 
 import type { PromptPrices } from '../tokens/estimate.ts'
 import { audioBytesPerToken, imagePrice } from '../tokens/media.ts'
@@ -15,7 +15,7 @@ export interface FileReference {
   readonly bytes: number
   readonly content_type: string
   readonly filename: string
-  /** Of an image: as its sender wished it to be seen. */
+  /** Only of an image: the resolution that the client asked for. */
   readonly detail?: string
 }
 
@@ -41,23 +41,23 @@ function typeOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** The most that it takes in a request: as base64, or as text with each character escaped. */
+/** The most bytes that a file takes in a request: as base64, or as text with each character escaped. */
 export function inlineBytes({ kind, bytes }: Pick<FileReference, 'kind' | 'bytes'>): number {
   return kind === 'text' ? 2 * bytes : Math.ceil(bytes / 3) * 4
 }
 
-/** Of documents, pictures and fonts are the most: they hold less text than bytes. */
+/** Most bytes of a document are pictures and fonts, so it has more bytes a token than text. */
 const documentBytesPerToken = 10
 
-/** Of JSON that stands around a content and not around its stand-in. */
+/** Bytes of JSON around a content that are not there around its stand-in. */
 const aroundBytes = 80
 
-/** As tokens/estimate.ts would guess it where it is inlined, but for documents; less the words in its place. */
+/** What tokens/estimate.ts would estimate for the file in the request, except for documents; less the words in its place. */
 export function tokensOf(file: FileReference, prices: PromptPrices): number {
   return Math.ceil(aroundBytes / prices.bytesPerToken) + contentTokens(file, prices)
 }
 
-/** Nobody looks into a file for its size before the request is made: photographs have so many, or fewer. */
+/** An image is not opened for its size before the request is made: photographs have so many pixels a byte, or fewer. */
 const pixelsPerByte = 4
 
 function contentTokens(file: FileReference, { bytesPerToken, imageTokens }: PromptPrices): number {
@@ -73,20 +73,20 @@ function contentTokens(file: FileReference, { bytesPerToken, imageTokens }: Prom
   }
 }
 
-/** What is written in a text, whatever it is called, is text to the model too. */
+/** Documents in a text format, such as JSON or CSV, cost as much as text. */
 function documentTokens({ bytes, content_type }: FileReference, bytesPerToken: number): number {
   const isText = /^text\/|json|xml|yaml|csv|javascript/.test(typeOf(content_type))
   return Math.ceil(bytes / (isText ? bytesPerToken : documentBytesPerToken))
 }
 
-/** How much more tokens/count-prompt.ts takes a document for, which knows only its base64. */
+/** Tokens that tokens/count-prompt.ts counts too many for a document, because it sees only base64. */
 export function overcounted(file: FileReference, prices: PromptPrices): number {
   if (file.kind !== 'file') return 0
   const counted = Math.ceil(inlineBytes(file) / prices.bytesPerToken)
   return Math.max(0, counted - tokensOf(file, prices))
 }
 
-/** In place of one that can't be shown. */
+/** Words in place of a file that the model can't get. */
 export function standIn({ kind, filename }: Pick<FileReference, 'kind' | 'filename'>): {
   readonly type: 'text'
   readonly text: string
@@ -118,7 +118,7 @@ export function partOf(file: FileReference, content: Buffer): BackendPart {
 /** Where `partOf` puts base64. */
 const base64Fields = new Set(['url', 'data', 'file_data'])
 
-/** As JSON, of a part that was made here: JSON.stringify takes 48 ms to find nothing to escape in 20 MiB of base64. */
+/** A part from `partOf` as JSON. JSON.stringify would take 48 ms to search 20 MiB of base64 for characters to escape. */
 export function partText(part: BackendPart): string {
   let field = ''
   let base64 = ''
@@ -129,7 +129,7 @@ export function partText(part: BackendPart): string {
     return ''
   }
   const text = JSON.stringify(part, aside)
-  // No text has this in it: its quotes would be escaped.
+  // No other place can match: within a text, the quotes would be escaped.
   return field === '' ? text : text.replace(`"${field}":""`, () => `"${field}":"${base64}"`)
 }
 
@@ -137,7 +137,7 @@ function dataUrl(type: string, content: Buffer): string {
   return `data:${type};base64,${content.toString('base64')}`
 }
 
-/** Without the byte order mark. */
+/** Decodes UTF-8, without the byte order mark. */
 function textOf(content: Buffer): string {
   return new TextDecoder().decode(content)
 }

@@ -1,5 +1,5 @@
-// One stored file as Redis has it and as the API shows it (docs/api.md#file). What is read back is checked: a row that none of ours can
-// have written is no row.
+// One stored file as Redis has it and as the API shows it (docs/api.md#file). A row is checked when it is read: a row
+// that no gateway can have written counts as missing.
 
 import { isId } from '../ids.ts'
 
@@ -12,7 +12,7 @@ export interface FileRow {
   readonly filename: string
   readonly purpose: string
   readonly session: string
-  /** The sniffed one. */
+  /** The type that was sniffed from the content. */
   readonly contentType: string
   /** Hex. */
   readonly sha256: string
@@ -49,7 +49,7 @@ export function toFileObject(row: FileRow): FileObject {
   }
 }
 
-/** Of a file's content in the store. */
+/** Name of the object in the store that has the file's content. */
 export function objectName(ref: string, id: string): string {
   return `files/${ref}/${id}`
 }
@@ -69,14 +69,14 @@ export function fieldsOf(row: FileRow): readonly string[] {
   }).flat()
 }
 
-/** What has expired, and was swept: the session alone is still told. */
+/** A file that has expired and was swept: Redis still knows its session, so that clients get `file_expired`. */
 export interface Tombstone {
   readonly id: string
   readonly session: string
   readonly isExpired: true
 }
 
-/** Of a file's hash; undefined where it has none, or a broken one. */
+/** Reads a file's hash; returns undefined when the hash is empty or broken. */
 export function parseRow(
   id: string,
   hash: Readonly<Record<string, string>>,

@@ -1,5 +1,6 @@
-// The files of accounts: what an upload reserves and leaves behind, found, listed, deleted. Nothing is cached. The bytes are in the
-// store; a row is there only while they are, and what has no row any more is queued (due) until the store has let it go.
+// The files of accounts: reserve and commit an upload, read, list, delete. Nothing is cached. The bytes are in the
+// store; a file has a row only while the store has its object. An object without a row is queued in `due` until the
+// store has removed it.
 
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
@@ -26,38 +27,39 @@ export interface Upload {
 
 export interface Reservation extends Quota {
   readonly id: string
-  /** That it needs in all: asked for again, it counts once. */
+  /** Bytes that the upload needs in all, with earlier reservations: asking again counts only the difference. */
   readonly bytes: number
 }
 
 /**
- * All throw `ledger_unavailable` where Redis can't be asked; a lost reply is asked for again first. Uploads: begin, reserve and
- * renew as it goes on, then the object is put, then commit. One that does not go on in a lease is given up by the sweeper, and
- * reserve, renew and commit throw `storage_unavailable`.
+ * Every method throws `ledger_unavailable` when Redis can't be asked; after a lost reply it asks again first. An upload
+ * calls `begin`, then `reserve` and `renew` while the object is put, then `commit`. The sweeper gives up an upload that
+ * is silent for a lease; from then on `reserve`, `renew` and `commit` throw `storage_unavailable`.
  */
 export interface FileBook {
-  /** An object of this id may come to be. Throws `session_not_found`. */
+  /** Records the upload, before its object can exist. Throws `session_not_found`. */
   begin(ref: string, upload: Upload): Promise<void>
   /** Renews the lease, too. Throws `storage_quota_exceeded`. */
   reserve(ref: string, reservation: Reservation): Promise<void>
-  /** Well within a lease (2 min) where nothing is reserved for long. */
+  /** To be called well within a lease (2 min) when nothing is reserved for long. */
   renew(ref: string, id: string): Promise<void>
   /**
-   * The row, in place of what was reserved. Throws `session_not_found`, `storage_quota_exceeded`; then the object is the caller's to
-   * take away, and `abandon` after it. After `ledger_unavailable` nobody knows: the object has to stay, the sweeper finds out.
+   * Writes the row in place of the reservation. Throws `session_not_found`, `storage_quota_exceeded`; then the caller
+   * must remove the object and call `abandon`. After `ledger_unavailable` the row may be there: the object has to stay,
+   * the sweeper decides.
    */
   commit(ref: string, row: FileRow, quota: Quota): Promise<void>
-  /** After the object is gone, or was never there. `mayCome`: a put of it was cut, and the store may yet end it. */
+  /** To be called once the object is gone, or when it never was there. `mayCome`: a put was cut, and the store may yet complete it. */
   abandon(ref: string, id: string, mayCome?: boolean): Promise<void>
   /** Throws `file_not_found`, also once its session is gone; `file_expired`. */
   read(ref: string, id: string): Promise<FileRow>
-  /** Undefined for those that `read` throws for. */
+  /** Undefined for a file for which `read` would throw. */
   readMany(ref: string, ids: readonly string[]): Promise<readonly (FileRow | undefined)[]>
   /** Throws `session_not_found`. */
   list(ref: string, page: Page, session?: string): Promise<List<FileObject>>
-  /** Done when the row is away; the object goes now, or as soon as the store can. Throws as `read` does. */
+  /** Resolves when the row is gone; the object is removed now, or as soon as the store can. Throws as `read` does. */
   remove(ref: string, id: string): Promise<void>
-  /** All files of a session that has gone. */
+  /** Removes all files of a session that was deleted. */
   removeSession(ref: string, session: string): Promise<void>
 }
 
@@ -72,7 +74,7 @@ export interface FileBookOptions {
   readonly retryMs?: number
 }
 
-/** An upload that does not renew it is taken for dead. */
+/** An upload that does not renew its lease is taken for dead. */
 export const uploadLeaseMs = 120_000
 const firstRetryMs = 30_000
 
@@ -155,7 +157,8 @@ async function commit(
       ...fieldsOf(row),
     ])
   const dueMs = Math.max(Date.now(), (expiresAt ?? 0) * 1000)
-  // What else gets due is announced with the upload, or by the sweeper that saw it last.
+  // Only an expiry needs an announcement here: other due things
+  // are covered by that of the upload, or of the last sweeper.
   const runOnce = () => (expiresAt === null ? run('0') : announced(redis, { ref, dueMs, run }))
   const reply = await room.within(ref, () => persistently(redis, runOnce))
   accept(reply)

@@ -1,7 +1,7 @@
-// What an image is by its first bytes. Only the four types that models take, and that are served inline: whatever claims to
-// be one and is something else would be opened by a browser as what it claims.
+// Tells an image's type by its first bytes, for the four types that models take and that are served inline. The type
+// that a client claims does not count: a browser would open other content as that type.
 
-/** So much is enough. */
+/** Bytes that suffice to tell the type. */
 export const imageHeadBytes = 12
 
 export function imageTypeOf(head: Buffer): string | undefined {

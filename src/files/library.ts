@@ -1,4 +1,4 @@
-// The Lua scripts that keep files, as scripts.ts loads them. Each touches the keys of one account alone.
+// The Lua scripts that keep files, as redis/scripts.ts loads them. Each script touches the keys of one account only.
 
 import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
 

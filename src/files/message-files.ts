@@ -1,5 +1,6 @@
-// The files of messages, by their rows and bytes: those that a client names are looked up, those that a model is to see are
-// loaded, those that came within a message are kept. A few at a time; whatever fails, all have ended when it is told.
+// The files of messages, by their rows and bytes: files that a client names are
+// looked up, files that a model is to see are loaded, images that came within a
+// message are stored. A few at a time; a failure is thrown when all work has ended.
 
 import { GatewayError, asGatewayError, hasCode } from '../errors.ts'
 import { sha256InTurns } from '../http/digest.ts'
@@ -10,7 +11,7 @@ import type { FileBook } from './files.ts'
 import { unlessAborted } from './upload/patience.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
 
-/** What of a shelf messages need. */
+/** The part of a shelf that messages need. */
 export type MessageShelf = Pick<Shelf, 'keep' | 'load'> & {
   readonly book: Pick<FileBook, 'read' | 'readMany' | 'remove'>
 }
@@ -40,7 +41,7 @@ export async function readNamed(
   return found
 }
 
-/** Says why there was no row. */
+/** Reads a file that has no row, to throw the reason. */
 async function readOne(
   book: MessageShelf['book'],
   ref: string,
@@ -63,18 +64,18 @@ function notHere(id: string, param: string): GatewayError {
 }
 
 export interface WantedFiles {
-  /** Said now: without them the message is not what was sent. */
+  /** Files of the new turns: without them, the message would not be what the client sent. */
   readonly fresh: readonly FileReference[]
-  /** Of earlier turns: they may have been deleted since. */
+  /** Files of earlier turns: a client may have deleted them since. */
   readonly older: readonly FileReference[]
 }
 
 export interface Loading extends WantedFiles {
-  /** Its reason is thrown; what is under way then is waited for no more. */
+  /** When the signal aborts, its reason is thrown, and reads under way are no longer waited for. */
   readonly signal: AbortSignal
 }
 
-/** Contents by file id, without those of earlier turns that are there no more. Throws `file_not_found`, `storage_unavailable`. */
+/** Contents by file id, without missing files of earlier turns. Throws `file_not_found`, `storage_unavailable`. */
 export async function loadWanted(
   { book, load }: MessageShelf,
   ref: string,
@@ -106,14 +107,14 @@ async function loaded(loading: Promise<Buffer>): Promise<Buffer | undefined> {
   }
 }
 
-/** An image that came within a message; its id was made for it. */
+/** An image that came within a message, with a new file id. */
 export interface NewImage extends Pick<FileRow, 'id' | 'filename' | 'contentType'> {
   readonly base64: string
 }
 
 export type Keeping = Omit<KeptFile, 'id' | 'filename' | 'contentType' | 'sha256'>
 
-/** Their contents by id. Throws `storage_unavailable`, `storage_quota_exceeded`; some of them may be there then. */
+/** Stores images; returns their contents by id. Throws `storage_unavailable`, `storage_quota_exceeded`; some images may be stored then. */
 export async function keepImages(
   { keep }: MessageShelf,
   images: readonly NewImage[],
@@ -129,7 +130,7 @@ export async function keepImages(
   return contents
 }
 
-/** Whether they were kept or not. What can't be removed now stays until the session goes. */
+/** Removes images, whether they were stored or not. An image that can't be removed now stays until its session is deleted. */
 export async function dropImages(
   { book }: MessageShelf,
   ref: string,
@@ -138,7 +139,7 @@ export async function dropImages(
   await each(images, ({ id }) => book.remove(ref, id).catch(() => undefined))
 }
 
-/** The first failure is told when all that had begun have ended; no other is begun after it. */
+/** After the first failure no further item is begun; the failure is thrown when all items under way have ended. */
 async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const rest = items.values()
   let isOver = false

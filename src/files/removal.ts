@@ -1,5 +1,6 @@
-// Files go: the row at once, and with it the bytes that it counted; the object now if the store can, else by a sweeper. It is queued
-// in the step that takes the row away, so no death and no hanging store leaves it behind.
+// Removes files: the row at once, with the bytes that it counted; the object now if
+// the store can, else by a sweeper. The script that removes the row also queues the
+// object, so neither a killed gateway nor a hanging store leaves the object behind.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -34,11 +35,11 @@ const patienceMs = 2000
 export async function removeFile(options: RemovalOptions, ref: string, id: string): Promise<void> {
   const { session } = await readRow(options.redis, ref, id)
   if (!(await drop(options, { ref, id, session }))) throw new GatewayError('file_not_found')
-  // What it does not manage is queued, or found by a sweeper.
+  // When this fails or takes too long, a sweeper removes the object: it is queued already.
   await soon(removeObject(options, ref, id), patienceMs)
 }
 
-/** False where there was no row. */
+/** Removes the row and queues the object. False when there was no row. */
 function drop(
   { redis, scripts, retryMs }: Omit<RemovalOptions, 'store'>,
   place: FilePlace,
@@ -76,7 +77,7 @@ async function removeObject(
 const aFlight = 100
 const storeAtOnce = 4
 
-/** Of a session that has gone: nothing can be added any more. Answers the first of those whose objects are queued. */
+/** For a session that is gone, which gets no new files. Returns the first batch of files whose objects are queued. */
 export async function dropFilesOf(
   options: Omit<RemovalOptions, 'store'>,
   ref: string,
@@ -94,7 +95,7 @@ export async function dropFilesOf(
   return dropped
 }
 
-/** More objects than a flight are left to a sweeper. */
+/** Removes the first batch of objects here; a sweeper removes the rest. */
 export async function removeFilesOf(
   options: RemovalOptions,
   ref: string,

@@ -1,5 +1,5 @@
-// Files as they are read: their rows, and whether their sessions are still there. A session that has gone takes its files with
-// it at once, long before a sweeper comes.
+// Reads the rows of files, and whether their sessions still exist. A file is gone as soon as its session is gone, long
+// before a sweeper comes.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -32,7 +32,7 @@ export async function readRows(
   return rows.map((row) => (typeof row === 'string' ? undefined : row))
 }
 
-/** Two flights: which session is asked for is told by the row. */
+/** Takes two flights, because only the row names the session. */
 async function findRows(
   redis: Redis,
   ref: string,
@@ -60,7 +60,7 @@ function isEmpty(hash: Readonly<Record<string, string>> | undefined): boolean {
   return hash !== undefined && Object.keys(hash).length === 0
 }
 
-/** Undefined where something else has the key. What can be no id is nobody's, and Redis is not asked for it. */
+/** Undefined when the key has another type, and for a malformed id, for which Redis is not asked. */
 async function readHash(redis: Redis, ref: string, id: string) {
   if (!isId('file', id)) return undefined
   try {
@@ -92,7 +92,7 @@ export async function listRows(
   return await asked(readPage(redis, rows, page))
 }
 
-/** What has expired stands in the list until it is swept. */
+/** A file that has expired has its id in the zset until it is swept; the list skips it. */
 function toListed(found: FileLookup): Row<FileObject> {
   if (found === 'gone') return 'gone'
   if (typeof found === 'string') return 'unreadable'

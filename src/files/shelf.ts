@@ -1,5 +1,6 @@
-// Files as the rest of the gateway has them: their rows (files.ts) and their bytes (the store) kept in step. The record in
-// Redis comes first, then the object, then the row in the record's place: whatever is cut short, the sweeper finds it.
+// Files for the rest of the gateway: keeps their rows (files.ts) and their bytes (the store) in step. The upload's
+// record in Redis comes first, then the object, then the row in the record's place: so the sweeper finds every upload
+// that was cut.
 
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -15,18 +16,18 @@ import type { Quota } from '../accounts/quota.ts'
 import { receiveUpload } from './upload/upload.ts'
 import type { UploadOptions } from './upload/upload.ts'
 
-/** Below it, by id. */
+/** A file is at this path plus its id. */
 export const filesPath = '/api/files'
 
 export interface Shelf {
   readonly book: FileBook
-  /** A file from a form. Throws what receiveUpload and the book refuse; then nothing of it is left, or the sweeper's. */
+  /** Stores a file from a form. Throws what receiveUpload and the book throw; then nothing is left, or the sweeper removes it. */
   receive(req: IncomingMessage, options: ReceiveOptions): Promise<FileRow>
-  /** A file that is in memory. */
+  /** Stores a file that is in memory. */
   keep(content: Buffer, file: KeptFile): Promise<FileRow>
   /** Throws `file_not_found` where the object is not there. */
   open(ref: string, id: string, range?: ByteRange): Promise<Readable>
-  /** The whole of a small one. */
+  /** Reads a small file as a whole. */
   load(ref: string, id: string): Promise<Buffer>
 }
 
@@ -59,7 +60,7 @@ export function createShelf(
   }
 }
 
-/** How long who is refused waits for a store that hangs: no longer than a drain does. */
+/** How long a refused client waits for a hanging store to clean up: no longer than a drain takes. */
 const patienceMs = 5000
 
 interface Parts {
@@ -121,7 +122,7 @@ interface Stored {
   readonly quota: Quota
 }
 
-/** Puts the object there, its record `begin`s before it. `going` ends when the record is lost. */
+/** Calls `begin` for the record, then puts the object. `going` aborts when the record is lost. */
 type Put = (begin: (session: string) => Promise<void>, going: AbortSignal) => Promise<Stored>
 
 /** Puts the row in the record's place, or takes both back. */
@@ -135,7 +136,7 @@ async function recorded(
   let renewing: NodeJS.Timeout | undefined
   const renew = () => void book.renew(ref, id).catch((error: unknown) => loseBy(error, lost))
   const begin = (session: string) => {
-    // Where the reply to it is lost, it may be there, too.
+    // Set before the call: when its reply is lost, the record may still be there.
     renewing = setInterval(renew, renewEveryMs).unref()
     return book.begin(ref, { id, session })
   }
@@ -145,7 +146,7 @@ async function recorded(
     await book.commit(ref, row, quota)
     return row
   } catch (error) {
-    // The row may be there: the sweeper finds out.
+    // The row may have been written: the sweeper decides.
     const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')
     if (renewing && !isUnclear) {
       await soon(giveUp({ book, store }, { ref, id, mayCome: isCut(error) }), patienceMs)
@@ -156,17 +157,17 @@ async function recorded(
   }
 }
 
-/** A sweeper has taken it for dead. Where Redis could not be asked, the next one tells. */
+/** Aborts when a sweeper has taken the upload for dead. When Redis could not be asked, the next renewal tells. */
 function loseBy(error: unknown, lost: AbortController): void {
   if (hasCode(error, 'storage_unavailable')) lost.abort(error)
 }
 
-/** By time, by the network or by our own end: a store that has all of an object may make it after it was taken away. */
+/** Cut by a time-out, the network or our own drain: a store that has all bytes may complete the object after its removal. */
 function isCut(error: unknown): boolean {
   return hasCode(error, 'storage_unavailable') || hasCode(error, 'server_draining')
 }
 
-/** What fails here is the sweeper's when the lease has ended. */
+/** When this fails, the sweeper does it after the lease. */
 async function giveUp(
   { book, store }: Omit<Parts, 'renewEveryMs'>,
   { ref, id, mayCome }: ObjectOwner & { readonly mayCome: boolean },
@@ -175,7 +176,7 @@ async function giveUp(
   await book.abandon(ref, id, mayCome)
 }
 
-/** It was deleted between the look at its row and now. */
+/** Throws `file_not_found` when the object was removed after the caller had read the row. */
 async function asFile<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading

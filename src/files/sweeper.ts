@@ -1,5 +1,6 @@
-// Does what nobody waits for: uploads that died, files that expired, objects whose deletion failed, files of sessions that have gone.
-// Every gateway has one; what is due is claimed, so that one does it, and comes again where that one fails or dies.
+// Cleans up in the background: uploads that died, files that expired, objects whose deletion failed, files of deleted
+// sessions. Every gateway has a sweeper. It claims what is due for a time, so that one gateway does the work; when that
+// gateway fails or dies, the work becomes due again.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -14,7 +15,7 @@ import type { TaskProblem } from './tasks.ts'
 export interface Sweeper {
   /** One round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
   sweep(): Promise<number>
-  /** No further round; one under way ends soon, and what it had claimed comes again. */
+  /** Begins no further round; a round under way ends soon, and what it has claimed becomes due again. */
   close(): Promise<void>
 }
 
@@ -22,9 +23,9 @@ export interface SweeperOptions {
   readonly redis: Redis
   readonly scripts: FileScripts
   readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
-  /** 0: no rounds but those that are asked for. */
+  /** 0: rounds only by `sweep()`. */
   readonly everyMs?: number
-  /** Others leave alone what is claimed for so long; deletions that fail wait twice as long each time. */
+  /** How long a claim keeps other sweepers away; a deletion that fails waits twice as long each time. */
   readonly takenMs?: number
   /** A deletion that takes longer has failed. */
   readonly storeMs?: number
@@ -52,7 +53,7 @@ export function createSweeper({
 
   const sweep = async () => {
     const sweeping = sweepAccounts(round)
-    running = sweeping.catch(() => undefined) // whoever asked for it hears of it
+    running = sweeping.catch(() => undefined) // the caller gets the error
     return await sweeping
   }
   const schedule = () => {
@@ -101,7 +102,7 @@ interface Announced {
   readonly minutes: readonly number[]
 }
 
-/** In an order of chance, so that several sweepers are not at the same one. */
+/** In random order, so that several sweepers do not work on the same account. */
 async function announcedAccounts(redis: Redis): Promise<Announced[]> {
   const [seconds] = await asked(redis.time())
   const until = Number(seconds) * 1000
@@ -119,7 +120,7 @@ async function announcedAccounts(redis: Redis): Promise<Announced[]> {
     .toSorted(() => Math.random() - 0.5)
 }
 
-/** Batches, for as long as something of them is done: an expiry makes an object due. */
+/** Takes batches as long as something is done, because an expiry makes an object due. */
 async function sweepAccount(
   round: Round,
   { ref, minutes }: Announced,
@@ -145,7 +146,7 @@ async function claim({ scripts, takenMs }: Round, ref: string): Promise<readonly
 
 const mostLooks = 5
 
-/** Takes the announcements away that nothing needs any more, and makes the next. */
+/** Removes announcements that are no longer needed, and makes the next one. */
 async function withdraw({ redis, scripts }: Round, { ref, minutes }: Announced): Promise<void> {
   const latest = Math.max(...minutes)
   const names = [keys.storage(ref), keys.due(ref)]

@@ -1,4 +1,5 @@
-// What a sweeper does about each thing that it has claimed. Each may be done again, and by two at once: who is late changes nothing.
+// What a sweeper does about each thing that it has claimed. Each task may run again, and on two gateways at once: the
+// later one changes nothing.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -40,7 +41,7 @@ type Task = (options: TaskOptions, thing: Thing) => Promise<unknown>
 /** A store that failed so often without a success is left alone for the rest of the round. */
 const mostFailures = 16
 
-/** False where it was not done: it comes again, since it was claimed for a time only. */
+/** The task returns false when it failed: the thing becomes due again, because a claim lasts only for a time. */
 export function createTasks(
   options: TaskOptions,
 ): (ref: string, member: string) => Promise<boolean> {
@@ -70,7 +71,7 @@ const tasks: ReadonlyMap<string, Task> = new Map<DueKind, Task>([
   ['session', followSession],
 ])
 
-/** A process that was frozen can still put the object afterwards, and end before it takes it back: hence the other look. */
+/** A frozen process may still put the object later, and end before removing it: so the object is looked for once more. */
 async function abandon(options: TaskOptions, thing: Thing) {
   const { scripts, store, lookAgainMs } = options
   const { ref, id, member } = thing
@@ -85,20 +86,20 @@ async function removeObject(options: TaskOptions, thing: Thing) {
   await forget(options, thing)
 }
 
-/** An object without a row is all that a sweeper may take. */
+/** A sweeper must remove only objects without a row. */
 async function hasRow({ redis }: TaskOptions, { ref, id }: Thing): Promise<boolean> {
   return (await asked(redis.hexists(keys.file(ref, id), 'bytes'))) === 1
 }
 
 const toldS = 7 * 86_400
 
-/** Its object is due then. */
+/** Replaces the row by a tombstone; after that, the object is due. */
 async function expire({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
   const session = (await asked(redis.hget(keys.file(ref, id), 'session'))) ?? ''
   await scripts.run('expire', rowKeys({ ref, id, session }), [id, `${toldS}`])
 }
 
-/** Their objects are due then. */
+/** Removes the rows of a session that is gone; after that, their objects are due. */
 async function followSession({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
   const names = [keys.session(ref, id), keys.sessionFiles(ref, id), keys.due(ref)]
   const { word } = await scripts.run('outlive', names, [id])
@@ -109,7 +110,7 @@ async function forget({ redis }: TaskOptions, { ref, member }: Thing) {
   await asked(redis.zrem(keys.due(ref), member))
 }
 
-/** What hangs, or is in the way of the end, has failed. */
+/** A call fails when it takes longer than `storeMs`, or when the sweeper closes. */
 function limited({ store, storeMs, signal }: TaskOptions): TaskOptions['store'] {
   const within = (work: Promise<void>) =>
     unlessAborted(work, AbortSignal.any([signal, AbortSignal.timeout(storeMs)]))

@@ -1,6 +1,7 @@
-// Who calls: reads the Bearer key, refuses what can't be one without asking Redis, and has the ledger identify the rest.
-// Guesses are counted by address, and only failing requests are ever told 429: many customers share one address. Refusals
-// of a known key are counted by key: who is refused without end is refused before a body is read.
+// Identifies the caller: reads the Bearer key, refuses a malformed key without asking Redis, and lets the ledger
+// identify the others. Failed keys are counted by address, and only failing requests get 429, because many customers
+// share one address. Refusals of a known key are counted by key: after too many, its requests are refused before the
+// body is read.
 
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
@@ -53,7 +54,7 @@ interface AuthParts {
   readonly gateway: Gateway
   readonly pepper: string
   readonly guard: Guard
-  /** By hash of a key that Redis knew. */
+  /** By the hash of a key that Redis knows. */
   readonly refusals: Allowance
 }
 
@@ -77,13 +78,13 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
       x.caller = { ref: parsed.ref, hmac }
     },
     vouch: identify,
-    // A metered route is identified by the script that holds: one flight less.
+    // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
     refuse: (error) => (isShutOut ? undefined : counted(error, x, parts)),
   }
 }
 
-/** Not where an earlier try's answer may be replayed: it never comes to the hold. */
+/** Not for routes that create: they may replay an earlier answer, and then make no hold. */
 function isLeftToMetering(route: Route, { config }: Gateway): boolean {
   const { metered, creates } = route
   return metered === true && !creates && config.plugins.has('metering')
@@ -100,7 +101,7 @@ function bearerToken(header: string | undefined): string {
   return match[1]
 }
 
-/** What is answered in the error's place, where the address of a guess has failed too often. */
+/** Counts a refusal. Returns the error to answer instead, when the address has failed too often. */
 function counted(error: GatewayError, x: Exchange, parts: AuthParts): GatewayError | undefined {
   const { caller } = x
   if (caller && (x.identity ?? error.caller)?.keyId) {
@@ -114,7 +115,7 @@ function counted(error: GatewayError, x: Exchange, parts: AuthParts): GatewayErr
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
-/** Which refusals count, and how much: what was read and parsed for one, or asked of Redis, is more than a line in a log. */
+/** How much a refusal counts; 0: not at all. More when a large body was read; a 400 counts only if it cost work. */
 function weightOf({ status, caller }: GatewayError, { body }: Exchange): number {
   const isDear = status === 400 && (body.length > smallBytes || caller !== undefined)
   if (!refusing.has(status) && !isDear) return 0

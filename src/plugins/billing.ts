@@ -1,4 +1,4 @@
-// What an account has and where it went: balance, transactions and usage, read straight from the ledger.
+// An account's balance, transactions and usage, read straight from the ledger.
 
 import { z } from '../config/schema.ts'
 import { answering, refOf } from '../exchange.ts'

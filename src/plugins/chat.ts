@@ -1,5 +1,5 @@
-// Stateless chat and the other metered endpoints of OpenAI's API: parses what is asked before anything is held, then
-// hands over to a generation.
+// Stateless chat and the other metered endpoints of OpenAI's API:
+// parses the request before the hold, then starts a generation.
 
 import type { Exchange, Route } from '../exchange.ts'
 import { GatewayError } from '../errors.ts'
@@ -32,7 +32,7 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
     access: 'chat',
     body: 'json',
     maxBytes: limits.jsonV1Bytes,
-    // What goes to a backend are the body's own bytes: data URLs are judged by how they begin.
+    // The backend gets the bytes of the body itself; here, only the beginning of a data URL is needed.
     keptChars: 16 * 1024,
     metered: true,
     abortOnLeave: true,
@@ -44,7 +44,7 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
           if (request && !request.refusal) expect(x, request)
         },
         serve(run) {
-          // Told only now: strangers learn nothing about models.
+          // Thrown only here, after identification: so a client without a valid key learns nothing about models.
           if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
           if (request.refusal) throw request.refusal
           return generate(x, { run, request, limits })

@@ -1,6 +1,7 @@
-// Idempotency-Key on routes that create something: a repetition is answered what the first try was, for a day, and never
-// creates again. The claim is taken in the tick in which the key is looked up; a refusal by auth goes before any replay.
-// What is kept, the creating route writes itself (x.claim); what it did not keep is let go, so refusals are not kept.
+// Idempotency-Key on routes that create something: for a day, a repeated request gets the answer of the first try, and
+// never creates again. The claim is taken in the tick in which the API key is looked up; a refusal by auth goes before
+// any replay. The creating route itself stores what a repetition needs (x.claim); otherwise the claim is released, as
+// after a refusal.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { claimLeaseMs, createClaims } from '../redis/claims.ts'
@@ -31,7 +32,7 @@ export const idempotency: Plugin<z.infer<typeof schema>> = {
   },
 }
 
-/** Hashed at once: 0.3 ms. */
+/** A body up to this size is hashed at once, in 0.3 ms. */
 const largeBytes = 256 * 1024
 
 function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
@@ -40,12 +41,12 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
     check() {
       key = idempotencyKey(x.headers) ?? ''
     },
-    // No caller: a route that needs no key has no account to keep a claim for.
+    // Without a caller (a route that needs no key), no account could have the claim.
     async identify() {
       if (!x.caller) return undefined
       const { ref } = x.caller
       const { id, method, path, body } = x
-      // The key of a large body is known to be good: it need not go out in this tick.
+      // Before a large body was read, its API key was checked: so the claim may be taken in a later tick.
       const isLarge = body.length > largeBytes
       const bodyHash = isLarge
         ? await sha256InTurns(body, { ref, encoding: 'base64url' })
@@ -60,16 +61,16 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
   }
 }
 
-/** A repetition that goes on reading never creates, so it must not hold its key either, for as long as it reads. */
+/** A repetition with Last-Event-ID only reads on and never creates, so it must not take the claim for as long as it reads. */
 function resumes({ route, headers }: Exchange): boolean {
   return route.awaitsFirst === true && Boolean(headers['last-event-id'])
 }
 
 const pollMs = 40
-/** A first try that died is taken over when its lease ends. */
+/** Longer than the lease of a claim, so that a repetition can take over from a first try that died. */
 const patienceMs = claimLeaseMs + 1000
 
-/** Where there is a stream to read along, the first try is waited for: until its stream exists, or it let go. */
+/** On a route with a stream, a repetition waits until the first try has its stream, or releases the claim. */
 async function decided(x: Exchange, place: KeyPlace): Promise<ClaimState> {
   const ask = () => (resumes(x) ? place.look() : place.take())
   const until = performance.now() + patienceMs

@@ -1,6 +1,6 @@
-// Requests a minute on routes without a hold. Routes with one are counted by the script that holds, where a refusal
-// counts nothing; here a refused request counts too, but only where its key is good: with somebody else's account in an
-// invented key, nobody uses up that account's requests.
+// Limits requests a minute on routes without a hold. For a route with a hold, the script that makes it counts, and a
+// refused request does not count. Here a refused request counts too, but only with a valid key: so a client with an
+// invented key cannot use up the requests of another account.
 
 import { z } from '../config/schema.ts'
 import { limitHeaders } from '../http/limit-headers.ts'

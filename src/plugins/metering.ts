@@ -1,5 +1,5 @@
-// Hold before, settle after: turns what a request wants into balance tokens, and what it used into a charge
-// (docs/money.md, promise 5). Limits of plan and key are counted by the script that holds.
+// Makes a hold before a request and settles it after: turns what the request wants into balance tokens, and what it
+// used into a charge (docs/money.md, promise 5). The script that makes the hold also counts the limits of plan and key.
 
 import { duration, z } from '../config/schema.ts'
 import type { Config } from '../config/config.ts'
@@ -52,13 +52,14 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
       const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: scopeOf(x.route) }
-      // A model that does not exist is said only to those with a good key.
+      // No hold for an unknown model, or for a request that only reads on; but the key must be valid, so that a client
+      // without one learns nothing about models.
       if (!x.want) {
         x.identity = await ledger.identify(caller)
         return
       }
       const amounts = price(x.want, config.min_output_tokens)
-      // A request has one hold at most: one id finds both.
+      // A request has at most one hold, so one id finds the request and its hold.
       const holdId = x.id.slice('req_'.length)
       const { model, promptTokens, outputTokens, choices } = x.want
       const { sessionId, messageId } = x.want
@@ -80,12 +81,12 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const held = hold
       const settle = (used: Used | undefined) => {
-        // Its reply is not waited for: what it costs is known.
+        // The reply is not awaited, because the cost is known already.
         void ledger.settle(held, endingOf(x, want, { used, outcome }))
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
-        // Whatever went wrong: a hold that nobody settles would be renewed for ever.
+        // Settles after any error, because an unsettled hold would be renewed for ever.
         void ledger.settle(held, held.progress)
         throw error
       }
@@ -108,7 +109,7 @@ interface Ended {
   readonly outcome: Outcome
 }
 
-/** What the request costs, noted for log and metrics. */
+/** The settlement of a request. Also notes the cost for log and metrics. */
 function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Settlement {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
@@ -127,7 +128,7 @@ function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Settlement
   return { charge: cost, prompt, cached, completion, estimated, implausible, cut }
 }
 
-/** A backend that lies, or counts in another unit, ruins nobody (docs/money.md, what can be). */
+/** Lowers usage that cannot be, so that a backend with wrong counts ruins nobody (docs/money.md, what can be). */
 function plausible<T extends Tokens>(x: Exchange, want: Want, used: T): T {
   const { choices } = want
   const mostPrompt = want.mostPrompt()
@@ -145,7 +146,7 @@ function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTo
   return { want: costOf(outputTokens), min: costOf(least) }
 }
 
-/** What the limit of tokens a minute counts, and may lower where the client set no bound. */
+/** The tokens that the limit of tokens a minute counts; it may lower the output when the client has set no bound. */
 function tokensFor(want: Want, minOutputTokens: number) {
   const { promptTokens, outputTokens, choices, fields } = want
   const isLowered = fields.bound === undefined
@@ -165,7 +166,7 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
     return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
   }
   if (choices > 1 && promptTokens < limit) {
-    // Several prompts are as many choices.
+    // A request with several prompts has as many choices.
     const param = prompt === 'messages' ? 'n' : prompt
     return { param, message: `${asked} Ask for fewer than ${choices} choices.` }
   }
@@ -173,7 +174,7 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   return { param: prompt, message: `${asked} ${counts}` }
 }
 
-/** By a checkpoint: what a killed gateway is charged for. */
+/** The usage so far, for a checkpoint: if the gateway is killed, the account is charged for it. */
 function progressOf(x: Exchange, want: Want): Progress {
   const { model, promptTokens } = want
   const { meter } = x
@@ -186,7 +187,7 @@ function progressOf(x: Exchange, want: Want): Progress {
 
 const nothingYet: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
 
-/** What is to be paid for; undefined for nothing. A promise only where something has to be counted. */
+/** The usage to charge; undefined for none. A promise only when tokens have to be counted. */
 function usedBy(
   x: Exchange,
   want: Want,

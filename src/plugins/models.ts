@@ -1,4 +1,4 @@
-// GET /v1/models: the configured models, in OpenAI's list shape, as far as the asking key and its plan may use them.
+// GET /v1/models: the configured models that the caller's key and plan may use, in OpenAI's list shape.
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,5 +1,5 @@
-// The operator's eyes: /metrics, /healthz and /readyz on the admin listener, and for every exchange its metrics and one
-// log line. First in the list, so that its `done` runs last and knows all.
+// For the operator: /metrics, /healthz and /readyz on the admin listener, and metrics and one log line for every
+// exchange. First in the list of plugins, so that its `done` runs last, when all facts are known.
 
 import { z } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
@@ -60,7 +60,7 @@ function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): strin
   return isFailing ? `the disk takes nothing, ${unwritten} wait in memory` : 'ok'
 }
 
-/** Echoed and logged; visible ASCII only, since it goes out as a header. */
+/** Echoes the client's request id; only visible ASCII, because it goes out as a header. */
 function continueClientId(x: Exchange): void {
   const id = clientId(x)
   if (id) x.replyHeaders['X-Client-Request-Id'] = id
@@ -79,7 +79,7 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
   if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
   if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
-  // What asks every few seconds would bury the rest.
+  // Probes ask every few seconds: their log lines would bury the others.
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
   gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, { gateway, seconds }), 'request')
@@ -118,14 +118,14 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   metrics.charged.inc({ model }, cost)
 }
 
-/** What we ended ourselves is no failure of the backend. */
+/** A request that the gateway or its client ended is no failure of the backend. */
 function resultOf(outcome: Outcome): 'complete' | 'aborted' | 'failed' {
   if (outcome.complete) return 'complete'
   const isOurs = outcome.error !== undefined && outcome.error.source !== 'backend'
   return isOurs || isGivenUp(outcome) ? 'aborted' : 'failed'
 }
 
-/** By whom it was for. */
+/** Whether the client left or cancelled. */
 function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }
@@ -167,12 +167,12 @@ function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object
   }
 }
 
-/** While Redis is away every request is refused for the same reason, which the log has said once. */
+/** While Redis is away, every request is refused for the same reason, which is in the log once already. */
 function isSurprise(error: GatewayError, { redis }: Gateway): boolean {
   return error.status >= 500 && !isOutage(error, redis)
 }
 
-/** To the microsecond. */
+/** Rounds to the microsecond. */
 function rounded(ms: number | undefined): number | undefined {
   return ms && Math.round(ms * 1000) / 1000
 }

@@ -1,4 +1,5 @@
-// The Lua scripts that keep sessions and their messages, as scripts.ts loads them, and the keys that most of them take.
+// The Lua scripts that keep sessions and their messages, as
+// redis/scripts.ts loads them, and the keys that most scripts take.
 
 import { keys } from '../redis/redis.ts'
 import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'

@@ -1,5 +1,5 @@
 // A message of a session: as it is kept in Redis, and as it is shown (`chat.message`).
-// A row is read as if anybody could have written it: what is no message is undefined, never an exception.
+// A row is checked as if anybody could have written it: a row that is no message gives undefined, never an exception.
 
 import { fileKinds } from '../files/file-reference.ts'
 import type { FileReference } from '../files/file-reference.ts'
@@ -19,7 +19,7 @@ export interface ImagePart {
   readonly image_url: { readonly url: string; readonly detail?: string }
 }
 
-/** A reference, so that a history of many files has no bytes of them. */
+/** Only a reference: a history with many files must not hold their bytes. */
 export interface FilePart {
   readonly type: 'file'
   readonly file: FileReference
@@ -29,7 +29,7 @@ export interface FilePart {
 export interface NamedFile {
   readonly type: 'file'
   readonly file: { readonly file_id: string }
-  /** The path of the name in the body. */
+  /** Path of the `file_id` in the request body, for refusals. */
   readonly at: string
 }
 
@@ -44,7 +44,7 @@ export type PublicPart = TextPart | ImagePart | ShownFile
 
 export type MessageContent<P = Part> = string | readonly P[] | null
 
-/** What is text alone, or nothing, has none. */
+/** Content that is only text, or null, has no parts. */
 export function partsOf<P>(content: MessageContent<P>): readonly P[] {
   return content === null || typeof content === 'string' ? [] : content
 }
@@ -82,7 +82,7 @@ export interface NewMessage<P = Part> {
   readonly role: Role
   readonly content: MessageContent<P>
   readonly tool_calls?: readonly ToolCall[]
-  /** Of role `tool`: the call that this is the result of. */
+  /** Only with role `tool`: id of the call whose result this message is. */
   readonly tool_call_id?: string
   readonly name?: string
 }
@@ -92,7 +92,7 @@ export interface StoredMessage extends NewMessage {
   readonly reasoning?: string
   readonly status: MessageStatus
   readonly finish_reason: string | null
-  /** The model's id; null on what the client said. */
+  /** The model's id; null in the client's messages. */
   readonly model: string | null
   readonly usage: MessageUsage | null
   /** Balance tokens. */
@@ -101,13 +101,13 @@ export interface StoredMessage extends NewMessage {
   /** Unix seconds. */
   readonly created_at: number
   readonly completed_at: number | null
-  /** The ledger's hold of who generates it; never shown. */
+  /** Id of the hold that pays for the answer; never shown to clients. */
   readonly hold?: string
-  /** Prompt tokens as they were guessed before it was asked for; never shown. */
+  /** The estimate of prompt tokens before the backend was asked; never shown to clients. */
   readonly guessed?: number
 }
 
-/** As the API shows it (docs/api.md#message): every field is there, null where there is nothing to say. */
+/** As the API shows it (docs/api.md#message): fields without a value are null, except `tool_call_id` and `name`. */
 export interface PublicMessage extends Omit<
   StoredMessage,
   'content' | 'tool_calls' | 'reasoning' | 'hold' | 'guessed'
@@ -159,7 +159,7 @@ const statuses: ReadonlySet<unknown> = new Set<MessageStatus>([
   'incomplete',
 ])
 
-/** A row of the messages hash; undefined where it is none. */
+/** Reads a row of the messages hash; returns undefined when the row is missing or no message. */
 export function parseStored(row: string | null | undefined): StoredMessage | undefined {
   if (!row) return undefined
   const value = parsed(row)

@@ -1,4 +1,5 @@
-// The messages of a session as they are kept: one, or a page of them. Whose session it is is known by where it lies.
+// Reads the stored messages of a session: one, or a page. The account is part of every Redis key, so a session of
+// another account is never found.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -21,7 +22,7 @@ export interface MessageBook {
   list(place: SessionPlace, page: Page): Promise<List<PublicMessage>>
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
   read(place: MessagePlace): Promise<StoredMessage>
-  /** Throws as `read` does, and leaves megabytes where they are. */
+  /** Throws as `read` does, but does not load the message, which may have megabytes. */
   check(place: MessagePlace): Promise<void>
 }
 
@@ -34,7 +35,7 @@ export interface MessageBookOptions {
 
 export function createMessageBook(options: MessageBookOptions): MessageBook {
   const { redis } = options
-  // Each may take and parse a megabyte.
+  // Each list may read and parse a megabyte.
   const lists = new FairTurns(listsAtOnce)
   return {
     list: (place, page) => lists.run(place.ref, () => asked(list(options, place, page))),
@@ -86,7 +87,7 @@ async function check(redis: Redis, place: MessagePlace): Promise<void> {
   if (!isThere) throw new GatewayError('message_not_found')
 }
 
-/** What `ask` finds among the messages; undefined for what is no message's id. */
+/** Returns what `ask` finds among the messages; undefined when `message` is a malformed id. */
 async function inSession<T>(
   redis: Redis,
   { ref, session, message }: MessagePlace,

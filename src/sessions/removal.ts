@@ -1,5 +1,5 @@
-// A session goes with everything that belongs to it. What a script can't name beforehand is read before it runs, and the
-// script does nothing where that has changed since.
+// Deletes a session with everything that belongs to it. The caller must name all keys of a script, so the ids in these
+// keys are read first; when the ids have changed meanwhile, the script does nothing, and the ids are read again.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -15,7 +15,7 @@ interface RemovalOptions {
   readonly replayKeepMs: number
 }
 
-/** A running generation is told to stop; its stream stays for as long as a cancelled one's. Throws `session_not_found`. */
+/** Tells a running generation to stop; its stream is kept as long as a cancelled one. Throws `session_not_found`. */
 export async function removeSession(
   { redis, scripts, replayKeepMs }: RemovalOptions,
   ref: string,
@@ -52,7 +52,7 @@ async function lookAt(redis: Redis, ref: string, id: string) {
 
 const forgottenAtOnce = 500
 
-/** The streams of ended messages expire anyway, so a failure is nobody's to hear. */
+/** The streams of ended messages expire anyway, so a failure here is ignored. */
 async function forget(redis: Redis, ref: string, ended: readonly string[]): Promise<void> {
   for (let at = 0; at < ended.length; at += forgottenAtOnce) {
     const some = ended.slice(at, at + forgottenAtOnce)

@@ -1,5 +1,5 @@
-// The sessions of accounts: made, found, listed, changed, deleted. Nothing is cached, so what one gateway changes holds for
-// the next request on every other. What is generated into a session is not this file's.
+// The sessions of accounts: create, read, list, change, delete. Nothing is cached, so a change by one gateway holds for
+// the next request on every other gateway. Generation is in streams/.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
@@ -33,10 +33,10 @@ export interface Session {
   readonly active_message_id: string | null
 }
 
-/** In lists: the instructions of a hundred sessions are megabytes. */
+/** In a list, sessions come without instructions: those of a hundred sessions may be megabytes. */
 export type ListedSession = Omit<Session, 'instructions'>
 
-/** Absent stays as it is, null is nothing. `metadata` is replaced whole. */
+/** An absent field stays as it is, null clears it. `metadata` is replaced as a whole. */
 export interface SessionFields {
   readonly title?: string | null | undefined
   readonly model?: string | null | undefined
@@ -45,7 +45,7 @@ export interface SessionFields {
 }
 
 export interface Creating extends Quota {
-  /** Of an Idempotency-Key: the session's id is kept for it in the step that creates. */
+  /** Of an Idempotency-Key: the script that creates the session also stores its id for this claim. */
   readonly claim?: Claim | undefined
 }
 
@@ -54,7 +54,7 @@ const noQuota: Quota = { quotaBytes: Number.MAX_SAFE_INTEGER }
 export interface SessionBook {
   /** Throws `storage_quota_exceeded`; `idempotency_in_progress` where another try has taken the claim over. */
   create(ref: string, fields: SessionFields, creating?: Creating): Promise<Session>
-  /** Throws `session_not_found`, as all that take an id do, whatever the id is. */
+  /** Throws `session_not_found`, also for a malformed id; so does every other method that takes an id. */
   read(ref: string, id: string): Promise<Session>
   /** An id whose row has expired is skipped. */
   list(ref: string, page: Page): Promise<List<ListedSession>>
@@ -68,7 +68,7 @@ export interface SessionBookOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
   readonly room: Room
-  /** After the last change; 0 is for ever. */
+  /** How long a session is kept after its last change; 0 keeps it for ever. */
   readonly retentionMs: number
   /** How long the frames of a message are kept after its end. */
   readonly replayKeepMs: number
@@ -88,7 +88,7 @@ export function createSessionBook(options: SessionBookOptions): SessionBook {
   }
 }
 
-/** Of a session's hash; undefined where it has none. */
+/** Makes a session of its hash; returns undefined when the hash is empty. */
 export function sessionOf(row: Readonly<Record<string, string | undefined>>): Session | undefined {
   const { id, created_at, updated_at, title, model, instructions, metadata, messages, active } = row
   if (id === undefined) return undefined
@@ -117,7 +117,7 @@ const listedFields = [
   'active',
 ] as const
 
-/** What a later configuration has is what counts: it is renewed at every change. */
+/** In seconds. Sent with every change, so a session follows a new configuration from its next change on. */
 export function retentionS({ retentionMs }: Pick<SessionBookOptions, 'retentionMs'>): string {
   return String(Math.ceil(retentionMs / 1000))
 }
@@ -157,7 +157,7 @@ function claimLost(): GatewayError {
   return new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
 }
 
-/** As the hash has them: an empty text is nothing. */
+/** Fields as the hash has them: an empty text stands for null. */
 function textsOf({ title, model, instructions, metadata }: SessionFields): Record<string, string> {
   return {
     ...(title !== undefined && { title: title ?? '' }),
@@ -172,7 +172,7 @@ function found(session: Session | undefined): Session {
   return session
 }
 
-/** What can be no id is nobody's, and Redis is not asked for it. */
+/** Refuses a malformed id without asking Redis. */
 function checkId(id: string): void {
   if (!isId('sess', id)) throw new GatewayError('session_not_found')
 }
@@ -217,7 +217,7 @@ async function patch(
   return found(sessionOf(rowIn(reply)))
 }
 
-/** HGETALL's answer inside a script's: fields and values in turn. */
+/** Reads HGETALL's answer within the reply of a script: fields and values in turn. */
 function rowIn({ values }: Reply): Record<string, string> {
   const pairs: unknown = values[2]
   if (!Array.isArray(pairs)) throw unavailable(new TypeError('No row in the reply'))

@@ -1,17 +1,18 @@
-// Whether a file system has room for more files. Redis' append-only file mostly stands on the same one: files that fill
-// it would stop all accounts. What is written within a second of a look may go below the reserve, no more.
+// Whether a file system has room for more files. The append-only file of Redis is
+// mostly on the same one: a full file system would stop all accounts. The check
+// is made once a second, so bytes of one second may use up some of the reserve.
 
 import { statfs } from 'node:fs/promises'
 import { GatewayError } from '../errors.ts'
 
 export interface DiskRoom {
-  /** Throws `storage_unavailable`. Undefined where it was looked at just now. */
+  /** Throws `storage_unavailable`. Returns undefined when the last check was less than a second ago. */
   check(): Promise<void> | undefined
 }
 
 const lookEveryMs = 1000
 
-/** Of the file system that the folder is on, once the folder is there. */
+/** For the file system of the folder, which must exist before the first check. */
 export function createDiskRoom(folder: string, reserveBytes: number): DiskRoom {
   let lookedAt = -Infinity
   return {
@@ -30,7 +31,7 @@ async function look(folder: string, reserveBytes: number): Promise<void> {
   }
 }
 
-/** Undefined where the system does not tell. */
+/** Undefined when the system does not tell. */
 async function freeBytes(folder: string): Promise<number | undefined> {
   try {
     const { bavail, bsize } = await statfs(folder)

@@ -1,5 +1,6 @@
-// Objects as files below one folder: names with slashes are paths. An object is there whole or not at all, also after a
-// power cut, and what `put` has acknowledged stays. What it cannot keep: an object `a` beside an object `a/b`.
+// Objects as files below one folder: names with slashes are paths. An object is
+// there as a whole or not at all, even after a power cut, and an object that `put`
+// has acknowledged stays. The one limit: no object `a` beside an object `a/b`.
 
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -14,7 +15,7 @@ import { hasCode } from '../errors.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
-/** The folder is made at the first put. `reserveBytes` of its file system are for others. */
+/** Makes the folder at the first put. Keeps `reserveBytes` of its file system free for others. */
 export function diskStore(path: string, reserveBytes = 0): ObjectStore {
   const root = resolve(path)
   const room = createDiskRoom(root, reserveBytes)
@@ -51,13 +52,13 @@ export function diskStore(path: string, reserveBytes = 0): ObjectStore {
 /** No name may begin like this, so half-written files are never listed. */
 const temporaryFolder = '.tmp'
 
-/** In a temporary file's name, for the slash: no name has it. */
+/** Stands for the slash in a temporary file's name: no object name may contain it. */
 const slash = '%'
 
 /** Downloads on loopback, MiB/s: 64 KiB 650, 128 KiB 900, 256 KiB 850, 512 KiB 1600, 1 MiB 1600. Each takes two or three. */
 const readChunkBytes = 512 * 1024
 
-/** So much of a stream is taken while the disk is busy with what came before. */
+/** Bytes of a stream that are taken ahead while the disk is still writing. */
 const writeAheadBytes = 1024 * 1024
 
 function pathOf(root: string, name: string): string {
@@ -86,7 +87,7 @@ async function put(root: string, name: string, putting: Putting): Promise<void> 
     await writeDurably(fresh, putting)
     await publish(fresh, target).catch(fail)
   } catch (error) {
-    // What cannot be removed now is found by `abandon`.
+    // When this fails, `abandon` finds the file.
     await rm(fresh, { force: true }).catch(() => undefined)
     throw error
   }
@@ -105,13 +106,13 @@ async function writeDurably(path: string, putting: Putting): Promise<void> {
   }
 }
 
-/** Rejects with the content's own error as it is, or the signal's reason; with anything else as a failure of the store. */
 interface Writing {
   readonly signal: AbortSignal | undefined
-  /** Before each piece. */
+  /** Called before each piece. */
   readonly check: (() => Promise<void> | undefined) | undefined
 }
 
+/** Rejects with the content's own error as it is, or the signal's reason; with anything else as a failure of the store. */
 async function writeStream(
   file: FileHandle,
   content: Readable,
@@ -137,10 +138,10 @@ async function writeStream(
   signal?.addEventListener('abort', leave, { once: true })
   const written = pipeline(chunks, writerTo(file), { ...(signal && { signal }) })
   try {
-    // By itself it would wait for content that says nothing.
+    // Raced with the abort: the pipeline alone would wait for content that sends nothing.
     await Promise.race([written, aborted.promise])
   } catch (error) {
-    written.catch(() => undefined) // the same, or what came of it
+    written.catch(() => undefined) // the same error, or a consequence of it
     if (signal?.aborted) throw signal.reason
     throw 'error' in own ? own.error : storageError(error)
   } finally {
@@ -155,7 +156,7 @@ function writerTo(file: FileHandle): Writable {
   return new Writable({
     highWaterMark: writeAheadBytes,
     write: (chunk: Uint8Array, _encoding, done) => write([chunk], done),
-    // What came while the disk was busy, at once: 1.7 ms of CPU a MiB, one by one 2.1.
+    // Writes together all chunks that came while the disk was busy: 1.7 ms of CPU a MiB; one by one, 2.1.
     writev: (items: readonly { readonly chunk: Uint8Array }[], done) => {
       const chunks = items.map(({ chunk }) => chunk)
       write(chunks, done)
@@ -209,7 +210,7 @@ async function remove(root: string, name: string): Promise<void> {
   const path = pathOf(root, name)
   try {
     await rm(path)
-    // Else a power cut could bring it back after its row has gone.
+    // Else a power cut could bring the file back after its row is gone.
     await syncFolders(dirname(path), dirname(path))
   } catch (error) {
     if (!isMissing(error)) fail(error)
@@ -221,7 +222,7 @@ interface Temporary {
   readonly of: string
 }
 
-/** All of them: the folder has those under way and those of a kill -9, never many. */
+/** All temporary files: those of puts under way and those left by a kill -9, never many. */
 async function temporaries(root: string): Promise<readonly Temporary[]> {
   const folder = join(root, temporaryFolder)
   const files = await readdir(folder).catch((error: unknown) =>
@@ -252,7 +253,7 @@ async function walk(
   }
 }
 
-/** A folder in the place of a file, or a file in the place of a folder: no object either. */
+/** A folder in place of a file, or a file in place of a folder, also means that the object is missing. */
 function isMissing(error: unknown): boolean {
   return ['ENOENT', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].some((code) => hasCode(error, code))
 }

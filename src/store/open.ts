@@ -1,5 +1,5 @@
-// The store that the configuration names, with the time of every call measured. The S3 driver is loaded only where it is
-// used: its SDK takes 90 ms to load.
+// Opens the configured store, with every call's time measured. The S3 driver is loaded only when it is used: its SDK
+// takes 90 ms to load.
 
 import type { StoreConfig } from '../config/config.ts'
 import type { Metrics } from '../metrics.ts'
@@ -19,7 +19,7 @@ export async function openStore(
 
 const socketBytes = 2 * 1024 * 1024
 
-/** What an upload of any length takes of memory, at most. */
+/** The most memory that an upload takes, whatever its length. */
 export function uploadMemoryBytes(config: StoreConfig): number {
   if ('disk' in config) return socketBytes
   return config.s3.partBytes * config.s3.concurrency + socketBytes
@@ -31,7 +31,7 @@ async function driver(config: StoreConfig): Promise<ObjectStore> {
   return s3Store(config.s3)
 }
 
-/** `read` until it is open; the bytes then come as fast as the client takes them. */
+/** `read` is measured until it is open; then the bytes come as fast as the client takes them. */
 function measured(store: ObjectStore, seconds: Metrics['storeSeconds']): ObjectStore {
   const timed = async <T>(op: string, run: () => Promise<T>): Promise<T> => {
     const end = seconds.startTimer({ op })

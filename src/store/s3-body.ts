@@ -1,5 +1,6 @@
-// The body of an object on its way out of an S3 store. What the network makes of it becomes one error; a store that says
-// nothing while it is asked is given up; destroying the body frees the socket under it. A slow reader is no silence.
+// The body of an object on its way out of an S3 store. Every network failure becomes one error; a store that sends
+// nothing while the reader wants bytes is given up; destroying the body frees its socket. A slow reader is not taken
+// for a silent store.
 
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -7,7 +8,7 @@ import { discard } from '../sharing/discard.ts'
 import { plain } from '../plain.ts'
 import { storageError } from './store.ts'
 
-/** As much as one read of a busy socket brings, a few times. */
+/** A few times what one read of a busy socket brings. */
 const readAheadBytes = 256 * 1024
 
 interface S3BodyOptions {
@@ -32,7 +33,7 @@ export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable 
       done(error)
     },
   })
-  // An error may come before anybody reads; who reads then is told.
+  // An error may come before the body is read; the reader gets it then.
   body.on('error', () => undefined)
   const give = (cause: unknown) => void body.destroy(storageError(cause))
   source.on('data', (chunk: Buffer) => {
@@ -54,9 +55,9 @@ export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable 
 }
 
 /**
- * Frees what the socket brings once Node's parser of HTTP has copied it: 0.8 ms of CPU a MiB and 19 MiB of memory, without
- * it 1.5 and 78. A parser that passes on the socket's own memory would have its bytes taken away, so that is looked at first:
- * in a chunk that comes out while one goes in. Answers what ends it.
+ * Frees the socket's chunks once Node's HTTP parser has copied them: 0.8 ms of CPU a MiB and 19 MiB of memory; without
+ * this, 1.5 and 78. A parser that passes on the socket's own memory would lose its bytes. So the first chunk that comes
+ * out while another goes in shows whether the parser copies. Returns a function that ends the freeing.
  */
 function freeSocketChunks(source: Readable): () => void {
   const socket = 'socket' in source && source.socket instanceof Socket ? source.socket : undefined

@@ -1,6 +1,7 @@
-// A stream of unknown length into an S3 store: a small one as one object, a larger one in parts. Memory is bounded by the
-// parts, which are filled again and again; the stream is read as fast as they go out. Not by lib-storage: it joins every part
-// anew outside the heap, which only collections of the whole heap free. 6 ms of CPU a MiB then, not 3, and 100 MiB more.
+// Puts a stream of unknown length into an S3 store: a small one as one object, a larger one
+// in parts. Memory is bounded by the parts, which are reused; the stream is read as fast as
+// parts go out. Not by lib-storage, which allocates every part anew outside the heap, and
+// only collections of the whole heap free that: 6 ms of CPU a MiB, not 3, and 100 MiB more.
 
 import type { CompletedPart } from '@aws-sdk/client-s3'
 import type { Readable } from 'node:stream'
@@ -10,23 +11,23 @@ import { storageError } from './store.ts'
 interface S3UploadOptions {
   readonly calls: UploadCalls
   readonly partBytes: number
-  /** Parts in memory at a time: one that is being filled, the others on their way. */
+  /** Parts in memory at a time: one is being filled, the others are on their way. */
   readonly concurrency: number
-  /** For a call to be answered, besides the time that its bytes take. */
+  /** How long a call may take, besides the time for its bytes. */
   readonly answerMs: number
-  /** What is on its way when the upload ends early is cut after so long. */
+  /** When the upload ends early, calls under way are cut after so long. */
   readonly patienceMs: number
   readonly signal?: AbortSignal | undefined
 }
 
-/** To the server, about one object. Content is only good until the call settles. */
+/** Calls to the server about one object. The content's memory is reused once the call settles. */
 export interface UploadCalls {
   put(content: Buffer, cut: AbortSignal): Promise<void>
-  /** Answers the upload's id. */
+  /** Returns the upload's id. */
   create(cut: AbortSignal): Promise<string>
   part(upload: string, part: NumberedPart, cut: AbortSignal): Promise<CompletedPart>
   complete(upload: string, parts: readonly CompletedPart[], cut: AbortSignal): Promise<void>
-  /** Makes an upload not be; called once, when nothing of it is on its way. */
+  /** Aborts an upload; called once, when no part of it is on its way. */
   abort(upload: string): Promise<void>
 }
 
@@ -41,7 +42,7 @@ export async function uploadStream(content: Readable, options: S3UploadOptions):
   signal?.throwIfAborted()
   const wire = wireOf(options)
   const leave = () => wire.end(signal?.reason)
-  const ignore = () => undefined // whoever iterates has it too
+  const ignore = () => undefined // the loop that reads the content gets it too
   content.on('error', ignore)
   signal?.addEventListener('abort', leave, { once: true })
   try {
@@ -86,7 +87,7 @@ async function send(content: Readable, options: S3UploadOptions, wire: UploadWir
   await outbox.sendLast(part)
 }
 
-/** A part as it fills. Its memory grows with it where the object may be small, and is kept for the next one. */
+/** A part that is being filled. The first part's memory grows, since the object may be small. The memory is reused. */
 class UploadPart {
   readonly #most: number
   #memory: ArrayBuffer
@@ -103,7 +104,7 @@ class UploadPart {
     return this.#bytes === this.#most
   }
 
-  /** Answers how many bytes fitted. */
+  /** Returns how many bytes fitted. */
   take(piece: Buffer): number {
     const end = Math.min(this.#bytes + piece.length, this.#most)
     if (end > this.#memory.byteLength) {
@@ -125,10 +126,10 @@ class UploadPart {
 }
 
 interface PartQueue {
-  /** Begins to; `sent` has the part when it may be filled again. */
+  /** Begins to send; `sent` gets the part when it may be filled again. */
   send(part: UploadPart, sent: (part: UploadPart) => void): Promise<void>
   oneSent(): Promise<unknown>
-  /** And makes the object. */
+  /** Sends the last part, and makes the object. */
   sendLast(part: UploadPart): Promise<void>
 }
 
@@ -150,7 +151,7 @@ function outboxOf(calls: UploadCalls, wire: UploadWire): PartQueue {
         underWay.delete(sending)
         sent(part)
       })
-      sending.catch(() => undefined) // the wire has ended by it
+      sending.catch(() => undefined) // the wire has ended because of it
       underWay.add(sending)
     },
     oneSent: () => Promise.race(underWay),
@@ -171,7 +172,7 @@ function outboxOf(calls: UploadCalls, wire: UploadWire): PartQueue {
 
 const nothing = Buffer.alloc(0)
 
-/** What goes out slower than this is given up. */
+/** A call that sends more slowly than this is given up. */
 const slowestBytesPerMs = 128
 
 export function sendingMs({ length }: Uint8Array): number {
@@ -182,13 +183,13 @@ interface UploadWire {
   uploadId?: string
   /** Rejects, with the reason, when the upload ends early. */
   readonly ended: Promise<never>
-  /** Within its time; the first call that fails ends the upload. */
+  /** Runs a call within its time; the first call that fails ends the upload. */
   call<T>(content: Buffer, run: (cut: AbortSignal) => Promise<T>): Promise<T>
-  /** The next call makes the object: from here on only its failure is an end. */
+  /** The next call makes the object: from here on, only a failed call ends the upload. */
   allIsSent(): void
-  /** What is on its way has only a little more time, and nothing more goes out. */
+  /** Begins no further call; calls under way have only `patienceMs` more. */
   end(reason: unknown): void
-  /** When nothing is on its way. */
+  /** Resolves when no call is under way. */
   settled(): Promise<void>
 }
 

@@ -25,16 +25,16 @@ import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './st
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
 export interface S3Options {
-  /** Of connections at a time, each with one call. */
+  /** Connections at a time, each with one call. */
   readonly sockets?: number
-  /** The same for downloads, which last as long as their readers like: no call waits for them. */
+  /** The same for downloads, which last as long as their readers like: so no other call waits for them. */
   readonly downloadSockets?: number
   readonly connectMs?: number
-  /** For a call to be answered, its retries included, besides the time that its bytes take. */
+  /** How long a call may take, with its retries, besides the time for its bytes. */
   readonly answerMs?: number
-  /** A download of which nothing comes for so long is given up. */
+  /** A download is given up when the store sends nothing for so long. */
   readonly idleMs?: number
-  /** What is on its way of an upload that ends early has so long to arrive before it is cut. */
+  /** When an upload ends early, calls under way are cut after so long. */
   readonly patienceMs?: number
 }
 
@@ -98,7 +98,7 @@ interface Bucket extends Required<S3Options> {
   readonly client: S3Client
 }
 
-/** An S3 server other than AWS may answer 411 or 400 to checksums that it was not asked to expect, and to Expect. */
+/** S3 servers other than AWS may answer 411 or 400 to optional checksums, and to the Expect header. */
 function clientOf(
   config: S3Config,
   { sockets, connectMs }: Pick<Required<S3Options>, 'sockets' | 'connectMs'>,
@@ -109,7 +109,7 @@ function clientOf(
     region,
     forcePathStyle: pathStyle,
     ...(endpoint !== undefined && { endpoint }),
-    // The SDK writes on them, and a configuration is frozen.
+    // Copied: the SDK writes into the credentials, and the configuration is frozen.
     ...(credentials && { credentials: { ...credentials } }),
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
@@ -132,7 +132,7 @@ const silent = {
   error: () => undefined,
 }
 
-/** An answer within the time. */
+/** Aborts a call that gets no answer in time. */
 function inTime({ answerMs }: Bucket): { abortSignal: AbortSignal } {
   return { abortSignal: AbortSignal.timeout(answerMs) }
 }
@@ -145,7 +145,7 @@ async function put(bucket: Bucket, to: ObjectPlace, { content, signal }: Putting
   const { client, config, patienceMs, answerMs } = bucket
   const { partBytes, concurrency } = config
   if (content instanceof Readable) {
-    // What cannot be aborted now is found by `abandon`.
+    // When this fails, `abandon` finds the upload.
     const abort = (id: string) => abortLeft(bucket, to, id).catch(() => undefined)
     const shape = { partBytes, concurrency, answerMs, patienceMs }
     return uploadStream(content, { calls: { ...callsOf(client, to), abort }, ...shape, signal })
@@ -246,13 +246,13 @@ async function listUploads(bucket: Bucket, Prefix: string): Promise<readonly Lef
   return uploads
 }
 
-/** In which a part that was on its way must have landed: 0.1 s + 0.2 s + … */
+/** Rounds in which a part that was on its way must have arrived: 0.1 s + 0.2 s + … */
 const abortRounds = 6
 const abortPauseMs = 100
 
 /**
- * All uploads to one key, or the one of this id. Again and again until none is listed: a part that lands after an abort
- * keeps the upload, or what it takes of the disk, in being.
+ * Aborts all uploads to one key, or the one of this id, again and again until none is listed: a part that arrives after
+ * an abort keeps the upload, or its disk space, in being.
  */
 async function abortLeft(bucket: Bucket, { Bucket, Key }: ObjectPlace, id?: string): Promise<void> {
   const abort = async (UploadId: string) => {
@@ -272,7 +272,7 @@ async function abortLeft(bucket: Bucket, { Bucket, Key }: ObjectPlace, id?: stri
   }
 }
 
-/** Whatever else lies in the bucket is no object of this store. */
+/** Skips keys of the bucket that are no names of this store. */
 function namesOf({ prefix }: S3Config, keys: readonly string[]): string[] {
   return keys
     .map((key) => key.slice(prefix.length))

@@ -1,24 +1,25 @@
-// Where bytes live: the face of the drivers (disk, S3), what is a name, and the error for what is not there. Metadata
-// lives in Redis, not here. Nothing is locked: the last put of a name wins.
+// The interface of the store drivers (disk, S3), the rules for object names, and the error for a missing object.
+// Metadata is in Redis, not here. Nothing is locked: the last put of a name wins.
 
 import type { Readable } from 'node:stream'
 import { GatewayError } from '../errors.ts'
 
 export interface ObjectStore {
   /**
-   * There whole or not at all when it settles; acknowledged means durable. A stream may be of any length and takes
-   * bounded memory; its chunks are given away, the store frees them. Rejects with the stream's own error or the signal's reason, where these ended it; every other failure
-   * is GatewayError storage_unavailable. Nothing is left after a rejection, as far as the store could be told: one that
-   * went away may have all of it, or what `abandon` finds.
+   * When this settles, the object is there as a whole or not at all; when it resolves, the object is durable. A stream
+   * may have any length and takes bounded memory; the store frees its chunks. Rejects with the stream's own error or
+   * the signal's reason when one of these ended it; every other failure is GatewayError storage_unavailable. A
+   * rejection leaves nothing behind, unless the store could not be reached: then the whole object may be there, or
+   * parts that `abandon` finds.
    */
   put(name: string, content: Uint8Array | Readable, options?: PutOptions): Promise<void>
   /** Small objects, whole. Throws NoSuchObject. */
   get(name: string): Promise<Buffer>
-  /** Opened when it resolves; throws NoSuchObject. Destroying it frees what it holds. */
+  /** Resolves when the object is open; throws NoSuchObject. Destroying the stream frees its socket or file. */
   read(name: string, range?: ByteRange): Promise<Readable>
-  /** No error where there is none. */
+  /** A missing object is no error. */
   remove(name: string): Promise<void>
-  /** The object, and whatever a put of it that was cut short (kill -9) has left. */
+  /** Removes the object, and all that puts of it have left that were cut short (kill -9). */
   abandon(name: string): Promise<void>
   /** Names that begin with the prefix, sorted by their UTF-16 units. */
   list(prefix: string): Promise<string[]>
@@ -31,7 +32,7 @@ export interface ObjectStore {
 
 export interface PutOptions {
   readonly signal?: AbortSignal
-  /** Refused with `storage_unavailable` where it would use up what the disk store keeps free for others. */
+  /** The disk store refuses with `storage_unavailable` once less is free than it keeps for others. */
   readonly leavesReserve?: boolean
 }
 
@@ -56,22 +57,22 @@ export class NoSuchObject extends Error {
   }
 }
 
-// Letters that mean the same in every file system and every S3 server, parts that are never `.`, `..` or hidden.
+// Only letters that mean the same in every file system and S3 server; a part is never `.`, `..` or hidden.
 const goodPart = /^[A-Za-z0-9_=-][A-Za-z0-9_=.-]*$/
 
-/** A file's name may have 255 bytes, and the disk store's temporary ones are made of the whole name. */
+/** A file name may have 255 bytes, and the disk store's temporary file names contain the whole object name. */
 const longestName = 200
 
 export function isName(text: string): boolean {
   return text.length <= longestName && text.split('/').every((part) => goodPart.test(part))
 }
 
-/** Throws TypeError on what could lead elsewhere. */
+/** Throws TypeError for a name that could lead out of the store. */
 export function checkName(text: string): void {
   if (!isName(text)) throw new TypeError(`not a name for an object: ${quote(text)}`)
 }
 
-/** The same of a prefix: all of it up to the last slash has to be good. */
+/** The same for a prefix: all of it up to the last slash must be a valid name. */
 export function checkPrefix(text: string): void {
   const folder = text.slice(0, text.lastIndexOf('/') + 1)
   if (folder !== '' && !isName(folder.slice(0, -1))) {
@@ -83,7 +84,7 @@ function quote(text: string): string {
   return JSON.stringify(text.slice(0, 100))
 }
 
-/** A failure of the store itself, as everyone above knows it. */
+/** Turns a failure of the store into `storage_unavailable`; other errors of the gateway stay as they are. */
 export function storageError(cause: unknown): Error {
   const isTold = cause instanceof GatewayError || cause instanceof NoSuchObject
   return isTold ? cause : new GatewayError('storage_unavailable', { cause })

@@ -1,5 +1,5 @@
-// Conditional requests (RFC 9110 §13) about content that never changes: whether it is sent, still fresh at the client,
-// or not what the client takes it for. A condition that cannot be read is never met. Pure.
+// Conditional requests (RFC 9110 §13) for content that never changes: whether the content is sent, is still fresh at
+// the client, or fails a precondition. A condition that cannot be read is never met. Pure.
 
 import type { IncomingHttpHeaders } from 'node:http'
 
@@ -12,7 +12,7 @@ export interface Validators {
 
 export type ConditionVerdict = 'send' | 'not_modified' | 'precondition_failed'
 
-/** Of a GET or HEAD, in the order of RFC 9110 §13.2.2; a date counts only where there is no tag. */
+/** For GET and HEAD, in the order of RFC 9110 §13.2.2; a date counts only when the header with a tag is absent. */
 export function judge(file: Validators, headers: IncomingHttpHeaders): ConditionVerdict {
   const { 'if-match': match, 'if-none-match': noneMatch } = headers
   const holds =
@@ -27,7 +27,7 @@ export function judge(file: Validators, headers: IncomingHttpHeaders): Condition
   return isFresh ? 'not_modified' : 'send'
 }
 
-/** Whether a Range counts, by its If-Range: the very tag, or the very date. */
+/** Whether the Range header counts: when If-Range is absent, or has exactly this tag or date. */
 export function isRangeMeant(
   file: Validators,
   { 'if-range': given }: IncomingHttpHeaders,

@@ -1,5 +1,5 @@
-// What GET or HEAD of a file answers, decided before the store is asked: docs/files.md, with RFC 9110's ranges and
-// conditions. Nothing that the row or the request holds can make a browser run the file in the gateway's origin.
+// Decides what GET or HEAD of a file answers, before the store is asked: docs/files.md, with RFC 9110's ranges and
+// conditions. No data of the row or the request can make a browser run the file in the gateway's origin.
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
@@ -26,9 +26,9 @@ export interface DownloadRequest {
 export interface Download {
   readonly status: 200 | 206 | 304
   readonly headers: Readonly<Record<string, string>>
-  /** What to read from the store; all of it where there is none. */
+  /** The bytes to read from the store; without a range, all of them. */
   readonly range?: ByteRange
-  /** Where false the store need not be asked: HEAD, 304, an empty file. */
+  /** When false (HEAD, 304, an empty file), the store need not be asked. */
   readonly hasBody: boolean
 }
 
@@ -60,7 +60,7 @@ export function planDownload(file: Downloadable, request: DownloadRequest): Down
   return { status: 206, headers: { ...described, ...part }, range, hasBody }
 }
 
-/** What a browser shows without running anything of it; and by the URL's wish only. */
+/** Types that a browser shows without running anything of them. Shown inline only when the URL asks for it. */
 const shownInline: ReadonlySet<string> = new Set([
   'image/png',
   'image/jpeg',
@@ -72,7 +72,7 @@ const shownInline: ReadonlySet<string> = new Set([
   textType,
 ])
 
-/** For other types `inline` is no error: who links to files need not know which can be shown. */
+/** For other types `inline` is no error: a page that links to files need not know which ones can be shown. */
 function dispositionOf(contentType: string, query: URLSearchParams): Disposition {
   const wish = query.get('disposition') ?? 'attachment'
   if (wish === 'attachment') return wish
@@ -83,7 +83,7 @@ function dispositionOf(contentType: string, query: URLSearchParams): Disposition
   })
 }
 
-/** All that a 304 carries (RFC 9110 §15.4.5). */
+/** The headers that a 304 has (RFC 9110 §15.4.5). */
 function freshness({ etag, modifiedAt }: { readonly etag: string; readonly modifiedAt: number }) {
   return {
     ETag: etag,
@@ -93,7 +93,7 @@ function freshness({ etag, modifiedAt }: { readonly etag: string; readonly modif
 }
 
 function description(file: Downloadable, disposition: Disposition) {
-  // Of the whole file, also with a part of it: that is what tells it from Content-Digest (RFC 9530 §3).
+  // Repr-Digest is of the whole file, even when a part is sent; Content-Digest would be of the part (RFC 9530 §3).
   const digest = Buffer.from(file.sha256, 'hex').toString('base64')
   return {
     'Content-Type': servedType(file.contentType),

@@ -1,5 +1,5 @@
-// The content of a file on its way into a store: passed on with back-pressure, ended or destroyed by who passes it.
-// Whatever stops the store or the sender stops both.
+// The content of a file on its way into a store: the sender passes it on with back-pressure, and ends or destroys it.
+// When the store or the sender stops, the other one stops too.
 
 import { Readable } from 'node:stream'
 
@@ -23,9 +23,10 @@ export function outflow(put: (content: Readable) => Promise<void>, stop: AbortCo
       done(error)
     },
   })
-  // A store that has not begun to read, or reads no more, does not listen; without a listener the process would end.
+  // A store that has not begun to read, or has stopped, has no
+  // error listener; without one, an error would end the process.
   content.on('error', () => {})
-  // Before `put`, which may be what stops.
+  // Added before `put` is called, because `put` itself may abort `stop`.
   stop.signal.addEventListener('abort', () => content.destroy(asError(stop.signal.reason)))
   const stored = (async () => put(content))()
   stored.then(
@@ -38,7 +39,7 @@ export function outflow(put: (content: Readable) => Promise<void>, stop: AbortCo
       if (!content.push(piece) && !content.destroyed) {
         await new Promise<void>((resolve) => (wake = resolve))
       }
-      // Destroyed by the store itself: its `put` says why.
+      // The store has destroyed the content: its `put` rejects with the reason.
       if (content.destroyed) await stored
       stop.signal.throwIfAborted()
     },

@@ -1,11 +1,11 @@
-// The Range header (RFC 9110 §14) of a file of known length. Ours, since range-parser refuses a suffix longer than the
-// file, which means the whole file, and calls `5-2` unsatisfiable, which is no range at all. Pure.
+// Parses the Range header (RFC 9110 §14) for a file of known length. Not by range-parser, which refuses a suffix longer
+// than the file (it means the whole file) and calls `5-2` unsatisfiable (it is no range at all). Pure.
 
 import type { ByteRange } from '../../store/store.ts'
 
 /**
- * `whole` where the header is to be ignored: another unit, several ranges, no sound range; `none` where the file has no
- * byte of it.
+ * `whole` when the header must be ignored: another unit, several ranges, no valid range. `none` when the file has no
+ * byte of the range.
  */
 export function parseRange(header: string, bytes: number): ByteRange | 'whole' | 'none' {
   const set = /^bytes=(.*)$/i.exec(header)?.[1]
@@ -27,14 +27,14 @@ function parseSpec(spec: string, bytes: number): ByteRange | 'whole' | 'none' {
   return { start, end: last === '' ? bytes - 1 : Math.min(Number(last), bytes - 1) }
 }
 
-/** Of an empty file a suffix is satisfiable, yet no Content-Range can say so: the whole of it is sent. */
+/** A suffix of an empty file is satisfiable, but no Content-Range can express it: the whole file is sent. */
 function suffix(length: number, bytes: number): ByteRange | 'whole' | 'none' {
   if (length === 0) return 'none'
   if (bytes === 0) return 'whole'
   return { start: Math.max(0, bytes - length), end: bytes - 1 }
 }
 
-/** Digits have no bound in the grammar; as numbers the large ones would be equal. */
+/** The grammar allows any number of digits; as doubles, large numbers could be equal. */
 function isLess(a: string, b: string): boolean {
   return BigInt(a) < BigInt(b)
 }

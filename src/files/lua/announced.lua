@@ -1,8 +1,8 @@
--- Purpose: whether an account is announced among those with something due; stands before the scripts that add such.
--- A sweeper takes an announcement away only after it has closed that minute here, and closes only what covers nothing:
--- whatever is written later needs a later one, so nothing is ever due that no announcement stands for.
+-- Purpose: whether an account's announcement covers what becomes due; stands before the scripts that add to `due`.
+-- A sweeper closes a minute here before it removes the announcement of that minute, and closes only minutes that cover
+-- nothing. What is added later needs a later announcement, so everything that is due has an announcement.
 
--- The minute to announce first, where the one that was does not do: it is closed, or a clock ahead made it.
+-- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.
 local function unannounced(storage, minute, due_ms)
   local next_open = number(call('HGET', storage, 'closed')) + 1
   local due_minute = math.floor(due_ms / 60000)

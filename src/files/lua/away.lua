@@ -1,4 +1,4 @@
--- Purpose: what drop and expire share: the row's bytes are free, and its object is queued until the store has let it go.
+-- Purpose: what drop and expire share: frees the row's bytes and queues its object until the store has removed it.
 
 local function take_away(files, session_files, storage, due, id, bytes, row, due_ms)
   call('ZREM', files, id)

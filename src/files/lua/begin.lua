@@ -1,7 +1,8 @@
--- Purpose: an upload's record, before anything of it is stored, so that what one leaves behind that dies is found.
+-- Purpose: writes an upload's record before anything is stored,
+-- so that a sweeper finds what a dead upload leaves behind.
 -- KEYS: session, storage, due
 -- ARGV: 1 file id; 2 lease, ms; 3 minute that is announced
--- Reply: ok, now | session_not_found, now | lost, now: asked for again, after its lease | announce, now, minute
+-- Reply: ok, now | session_not_found, now | lost, now: repeated after its lease had ended | announce, now, minute
 
 local session, storage, due = KEYS[1], KEYS[2], KEYS[3]
 local id, lease_ms, minute = ARGV[1], number(ARGV[2]), ARGV[3]

@@ -1,5 +1,5 @@
--- Purpose: announcements up to a minute may go, since nothing is due, or a later one stands for what is; from here on none
--- of them lets anything be added.
+-- Purpose: closes the minutes up to one whose announcements a sweeper wants to remove: nothing is due, or a later
+-- announcement covers it. From here on, no script may add to `due` under a closed minute.
 -- KEYS: storage, due
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0
 -- Reply: ok, now | stays, now: what is due is of that minute | announce, now, minute

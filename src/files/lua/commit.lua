@@ -1,7 +1,7 @@
--- Purpose: a file's row in place of its upload's record, once, however often it is asked for.
+-- Purpose: writes a file's row in place of its upload's record. Calling it again has no further effect.
 -- KEYS: session, files, session's files, file, storage, due, account
--- ARGV: 1 `<file id> <session id> <bytes> <quota> <quota without money>`; 2 when it expires, s, or ''; 3 minute that is announced for that;
---       4… the row: fields and values
+-- ARGV: 1 `<file id> <session id> <bytes> <quota> <quota without money>`; 2 when it expires, s, or ''; 3 minute
+--       that is announced for it; 4… the row: fields and values
 -- Reply: ok, now | session_not_found, now | storage_quota_exceeded, now | lost, now: its lease has ended
 --      | announce, now, minute
 
@@ -18,7 +18,7 @@ local left_ms = call('PTTL', session)
 if left_ms == -2 then return { 'session_not_found', now } end
 local own = call('HGET', storage, id)
 local more = number(bytes) + FILE_BYTES - number(own)
--- What was reserved is not refused any more.
+-- Bytes that were reserved are never refused here.
 if more > 0 then
   local stored = read_storage(storage, now)
   if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then
@@ -40,7 +40,7 @@ call('HINCRBY', storage, 'rows', int(FILE_BYTES))
 call('HINCRBY', storage, 'reserved', int(-number(own)))
 call('HDEL', storage, id)
 call('ZREM', due, 'upload ' .. id)
--- Retention may have changed by then, in both directions.
+-- Looks again after a day at most, because the retention may change.
 local look_ms = left_ms > 0 and math.min(left_ms, day_ms) or day_ms
 call('ZADD', due, 'NX', int(now + look_ms), 'session ' .. session_id)
 return { 'ok', now }

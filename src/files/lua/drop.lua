@@ -1,4 +1,4 @@
--- Purpose: a file's row goes, its bytes are free at once, and its object is queued.
+-- Purpose: removes a file's row, frees its bytes at once, and queues its object.
 -- KEYS: files, session's files, storage, due, file
 -- ARGV: 1 file id; 2 minute that is announced; 3 when a sweeper looks, ms from now
 -- Reply: ok, now | gone, now: there is none, or it has expired | announce, now, minute

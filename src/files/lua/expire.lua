@@ -1,6 +1,7 @@
--- Purpose: a file whose time has come: its bytes are free, its object is queued, and for a while it is told that it expired; that counts.
+-- Purpose: expires a file: frees its bytes, queues its object, and keeps a tombstone for a while, so that clients get
+-- `file_expired`. The tombstone counts as storage.
 -- KEYS: files, session's files, storage, due, file
--- ARGV: 1 file id; 2 how long it is told, s
+-- ARGV: 1 file id; 2 how long the tombstone is kept, s
 -- Reply: ok, now | gone, now: no row, or one that stays
 
 local files, session_files, storage, due, file = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

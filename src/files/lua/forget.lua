@@ -1,6 +1,6 @@
--- Purpose: an upload whose object is not there, or no more, has reserved nothing.
+-- Purpose: gives back what an upload had reserved, once its object is not there.
 -- KEYS: storage, due
--- ARGV: 1 file id; 2 what stands for it in due; 3 ms until its object is looked for once more (0: never)
+-- ARGV: 1 file id; 2 its member in due; 3 ms until its object is looked for once more (0: never)
 -- Reply: ok, now
 
 local storage, due = KEYS[1], KEYS[2]

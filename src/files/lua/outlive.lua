@@ -1,4 +1,4 @@
--- Purpose: whether a session's files have outlived it; where it is there, when to look again.
+-- Purpose: whether a session is gone while its files are left; when the session exists, sets when to look again.
 -- KEYS: session, session's files, due
 -- ARGV: 1 session id
 -- Reply: gone, now: its files have to go | ok, now

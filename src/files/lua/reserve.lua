@@ -1,6 +1,8 @@
--- Purpose: what an upload needs in all counts at once, so that parallel ones never have more than the quota; renews its lease.
+-- Purpose: counts all that an upload needs before its bytes are stored, so parallel uploads never exceed the quota;
+-- renews its lease.
 -- KEYS: storage, due, account
--- ARGV: 1 file id; 2 bytes of the file in all, less than before changes nothing; 3 `<quota> <quota without money>`; 4 lease, ms
+-- ARGV: 1 file id; 2 bytes of the file in all (fewer than before change nothing); 3 `<quota> <quota without money>`;
+--       4 lease, ms
 -- Reply: ok, now | storage_quota_exceeded, now | lost, now: its lease has ended
 
 local storage, due, account = KEYS[1], KEYS[2], KEYS[3]

@@ -1,5 +1,5 @@
-// What a file is, by its bytes and nothing else. Text is text/plain whatever it looks like, and no type that a browser
-// would run in our origin ever comes out: HTML, SVG, XML, scripts and Flash are text or unknown bytes.
+// Tells a file's type by its bytes only. All text is text/plain, and a type that a browser would run in our origin
+// never comes out: HTML, SVG, XML, scripts and Flash become text or unknown bytes.
 
 import { GatewayError } from '../../errors.ts'
 import { scanText } from './text-scan.ts'
@@ -7,16 +7,16 @@ import { scanText } from './text-scan.ts'
 export const textType = 'text/plain; charset=utf-8'
 export const unknownType = 'application/octet-stream'
 
-/** What file-type wants to see of a file. */
+/** Bytes of a file that the package file-type wants to see. */
 const sampleBytes = 4100
 
 export interface Sniffer {
   take(piece: Buffer): void
-  /** Enough was seen to say what the file is if it is not text. */
+  /** True when enough was seen to tell the type of a file that is not text. */
   readonly isReady: boolean
-  /** Throws `unsupported_media_type` if it can be nothing that is allowed any more. When `isReady`. */
+  /** To be called when `isReady`. Throws `unsupported_media_type` when the file can no longer be of an allowed type. */
   refuseEarly(): Promise<void>
-  /** After the last piece. Throws `unsupported_media_type`. */
+  /** To be called after the last piece. Returns the type. Throws `unsupported_media_type`. */
   end(): Promise<string>
 }
 
@@ -64,7 +64,7 @@ function isAllowed(type: string, allow: readonly string[]): boolean {
 
 async function detect(sample: Buffer): Promise<string> {
   const { fileTypeFromBuffer } = await import('file-type')
-  // It reads headers that anybody can write; what it cannot cope with is unknown.
+  // The package reads headers that anybody can write: when it throws, the type is unknown.
   const found = await fileTypeFromBuffer(sample).catch(() => undefined)
   return inertType(found?.mime ?? unknownType)
 }
@@ -72,7 +72,7 @@ async function detect(sample: Buffer): Promise<string> {
 const binaryKind = /^(application|audio|font|image|model|video)\/[a-z0-9.+-]+$/
 const active = /html|xml$|script$|shockwave|mhtml/
 
-/** Exported for its test: what file-type may find one day. */
+/** Exported for its test, which tries types that file-type does not find yet. */
 export function inertType(found: string): string {
   const [name = ''] = found.toLowerCase().split(';')
   return binaryKind.test(name) && !active.test(name) ? name : unknownType

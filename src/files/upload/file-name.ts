@@ -1,8 +1,8 @@
-// The name that a file is kept and served under, from the one that the client wrote: one path part, in NFC, that can
-// neither hide, lead out of a folder, break a header line nor turn its own letters round. Always one; made up if need be.
+// Makes the name of a stored file from the name that the client wrote: one path part, in NFC, which is not hidden, and
+// can't lead out of a folder, break a header line or reverse its own letters. When nothing is left, the name is `file`.
 
 const maxBytes = 255
-/** Longer ones are no extensions, and may be cut. */
+/** A longer ending is no extension, and may be cut. */
 const maxExtensionBytes = 32
 
 // Controls, the marks that change the direction of text, separators of lines, and the byte order mark.
@@ -32,7 +32,7 @@ function fit(name: string): string {
   return cutTo(name.slice(0, dot < 0 ? undefined : dot), maxBytes - extensionBytes) + extension
 }
 
-/** At a code point. */
+/** Cuts between code points. */
 function cutTo(text: string, bytes: number): string {
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes))
   return text.slice(0, read).trimEnd()

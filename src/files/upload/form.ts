@@ -1,6 +1,6 @@
-// A multipart/form-data request as parts, in order, each waited for: busboy's one importer. Bounded in memory and in
-// bytes, with a timer for clients that stop sending. However it ends, the request is left paused, and unread where it
-// was refused. What the parts mean is upload.ts's matter.
+// Reads a multipart/form-data request as parts, in order, one at a time: the one importer of busboy. Bounded in memory
+// and in bytes, with a timer for clients that stop sending. However reading ends, the request is left paused; the rest
+// of a refused one stays unread. upload.ts knows what the parts mean.
 
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -11,14 +11,14 @@ import { GatewayError } from '../../errors.ts'
 import { ClientLeft, continueIfAsked } from '../../http/body.ts'
 
 export interface FormOptions {
-  /** Of the whole body. */
+  /** Most bytes of the whole body. */
   readonly maxBytes: number
   readonly tooLarge: () => GatewayError
-  /** Without a byte from the client; time in which the reader of the parts holds it back does not count. */
+  /** The longest time without a byte from the client; time in which the reader of the parts holds the client back does not count. */
   readonly idleMs: number
-  /** A second: fewer over `idleMs` in which nobody held the client back is too slow. */
+  /** Least bytes a second, over each `idleMs` in which nobody held the client back. */
   readonly rateBytes: number
-  /** Aborted by whoever finds the first cause to stop, the form or its reader; the reason is that cause. */
+  /** Aborted by the form or by its reader, with the first cause to stop as the reason. */
   readonly stop: AbortController
 }
 
@@ -29,24 +29,24 @@ interface FormText {
 
 export interface FormFile {
   readonly name: string
-  /** As written, path and all. */
+  /** As the client wrote it, with its path. */
   readonly filename: string | undefined
-  /** To be read to its end before the next part is asked for. Fails with the cause when the form does. */
+  /** The reader must read it to its end before it asks for the next part. When the form fails, this fails with the same cause. */
   readonly content: AsyncIterable<Buffer>
 }
 
 export interface Form {
-  /** Undefined when the form has ended as it should. Throws the cause to stop. */
+  /** The next part; undefined after the last part of a whole form. Throws the cause to stop. */
   next(): Promise<FormText | FormFile | undefined>
 }
 
 const maxFieldBytes = 4096
-/** Of each kind: those that are parsed while the reader is busy wait in memory. */
+/** Most parts of each kind (fields, files): parts that are parsed while the reader is busy wait in memory. */
 const maxParts = 32
-// Larger than what a socket gives at once, so that what is parsed at once needs no pause.
+// Larger than what a socket gives at once, so that a parser that keeps up never pauses the request.
 const parserBytes = 128 * 1024
 
-/** Throws `unsupported_media_type` and `malformed_request` for what the headers say; reads nothing. */
+/** Checks the headers; reads nothing of the body. Throws `unsupported_media_type` and `malformed_request`. */
 export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
   const type = headers['content-type'] ?? ''
   if (!/^\s*multipart\/form-data\s*(;|$)/i.test(type)) throw unsupported('as multipart/form-data')
@@ -56,7 +56,7 @@ export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
   }
   const boundary = /;\s*boundary=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/i.exec(type)
   const length = (boundary?.[1] ?? boundary?.[2] ?? '').length
-  // RFC 2046, 5.1.1. Searching for a long one is also slow where the file has half of it again and again.
+  // RFC 2046, 5.1.1. A long boundary also makes the search slow in a file that repeats half of it.
   if (length < 1 || length > 70) {
     throw malformed('The Content-Type needs a boundary of 1 to 70 characters')
   }
@@ -66,7 +66,7 @@ export function parseFormHeaders({ headers }: IncomingMessage): Busboy {
       limits: { fieldSize: maxFieldBytes, fields: maxParts, files: maxParts },
       highWaterMark: parserBytes,
       preservePath: true,
-      // Decoded here: browsers send UTF-8, some others what their system has.
+      // `decodeParam` decodes: browsers send UTF-8, some other clients the charset of their system.
       defParamCharset: 'latin1',
     })
   } catch (cause) {
@@ -100,7 +100,7 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
     take(textPart(name, value, valueTruncated))
   })
   parser.on('file', (name, content, { filename, encoding }) => {
-    // Always listened to: an error of a file in the queue would end the process.
+    // Needed even before the file is read: an error of a file in the queue would end the process.
     content.on('error', onError)
     file = content
     take(filePart({ name, filename, encoding, content: piecesOf(content, stop.signal) }))
@@ -109,12 +109,12 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
   parser.on('fieldsLimit', refuseMore).on('filesLimit', refuseMore)
   parser.on('close', parts.end)
   stop.signal.addEventListener('abort', () => {
-    // First: the parser would destroy it too, with an error of its own.
+    // Before the parser, which would destroy the file too, with an error of its own.
     file?.destroy(stop.signal.reason)
     parser.destroy()
     parts.end()
   })
-  // Where the parser of HTTP has refused the rest, only the socket knows.
+  // When Node's HTTP parser has refused the rest of the request, only the socket shows that.
   const hasLeft = req.destroyed || req.socket.destroyed
   if (hasLeft) stop.abort(new ClientLeft('the client left before its form was read'))
   else pump(req, parser, options)
@@ -149,7 +149,7 @@ function queueParts(stop: AbortSignal): Queue {
   }
 }
 
-/** The parser destroys its file with errors of its own, which say less than the cause. */
+/** Throws the cause to stop in place of the parser's own errors, which say less. */
 async function* piecesOf(content: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
   try {
     for await (const piece of content) yield piece as Buffer
@@ -168,7 +168,7 @@ function textPart(name: string | undefined, value: string, isCut: boolean) {
       param: param.slice(0, 100),
     })
   }
-  // Undefined where the part names a charset that nobody knows.
+  // `value` is undefined when the part names an unknown charset.
   if (typeof value === 'string') return { name: param, value }
   return malformed(`The charset of ${JSON.stringify(param.slice(0, 100))} is not known`)
 }
@@ -182,7 +182,7 @@ interface FileEvent {
 
 function filePart({ name, filename, encoding, content }: FileEvent) {
   if (!name) return malformed('A part has no name')
-  // RFC 7578, 4.7: no more. Storing what it stands for as it stands would surprise.
+  // RFC 7578, 4.7, forbids it. Storing the encoded bytes as they are would surprise the client.
   if (encoding === 'base64' || encoding === 'quoted-printable') {
     return malformed('A part of a form has no Content-Transfer-Encoding, but its bytes as they are')
   }
@@ -195,7 +195,7 @@ function filePart({ name, filename, encoding, content }: FileEvent) {
 
 const windows1252 = new TextDecoder('windows-1252')
 
-/** Bytes as characters, unless it was `filename*`, whose letters are right already. */
+/** `raw` has a byte in each character, except from `filename*`, which is decoded already. */
 function decodeParam(raw: string): string {
   if (/^[ -~]*$/.test(raw) || /[^\0-\xff]/.test(raw)) return raw
   const bytes = Buffer.from(raw, 'latin1')
@@ -227,7 +227,7 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
     const isHeld = parser.writableNeedDrain
     if (!isHeld) stop.abort(new GatewayError('request_timeout'))
   }
-  // Its place is worth something to others, too: a byte now and then does not keep it.
+  // Refuses a client that sends a byte now and then: other uploads could use its place.
   const onPeriod = () => {
     if (!wasHeld && received - before < leastBytes) stop.abort(tooSlow(rateBytes))
     before = received
@@ -235,8 +235,8 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   }
   const onEnd = () => {
     settle()
-    // Not `end`: for a file that was opened by a boundary within its headers it waits for ever. Once all is parsed, what is
-    // still open is destroyed with an error, and what was read to its end is not touched.
+    // Not `end`, which waits for ever for a file that was opened by a boundary within its headers. Once all bytes are
+    // parsed, `destroy` fails a file that is still open, and does not touch a file that was read to its end.
     parser.write(Buffer.alloc(0), () => void parser.destroy())
   }
   const onClose = () => stop.abort(new ClientLeft('the client left within its form'))
@@ -254,7 +254,7 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   parser.on('drain', onDrain)
   continueIfAsked(req)
   req.on('data', onData).on('end', onEnd).on('close', onClose)
-  // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
+  // When Node's HTTP parser has refused the rest and answered, the request itself never emits `close`.
   socket.on('close', onClose)
 }
 

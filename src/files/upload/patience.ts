@@ -1,7 +1,7 @@
-// How long something is waited for that may hang, such as a store. What is waited for no more goes on by itself, and how it
-// ends is nobody's matter then.
+// Waits for work that may hang, such as a call to a store, but not for ever. Work that is no longer waited for goes on,
+// and its result is ignored.
 
-/** Throws the signal's reason when that comes first. */
+/** Throws the signal's reason when the signal aborts first. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal.reason as Error)
@@ -14,7 +14,7 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
-/** For work whose failure changes nothing for who waits. */
+/** Waits `ms` at most, for work whose failure the caller may ignore. */
 export async function soon(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise((resolve) => (timer = setTimeout(resolve, ms)))

@@ -1,6 +1,6 @@
-// Reserves storage for a file whose length nobody vouches for: at once for all that the request can hold, so that what
-// cannot fit is refused before it is sent; else in slices. Near the quota's end it asks for exactly what has come, so
-// nobody is refused who would have fitted.
+// Reserves storage for a file of uncertain length: at once for all that the request can hold, so that a file that
+// cannot fit is refused before it is sent; in slices when the request has no length. Near the end of the quota, exactly
+// the bytes that have come are reserved, so that no file that fits is refused.
 
 import { hasCode } from '../../errors.ts'
 

@@ -1,4 +1,5 @@
-// The text fields of an upload: each known, at most once, and good. Which must stand before the file is upload.ts's matter.
+// Checks the text fields of an upload: known, at most once,
+// valid. upload.ts says which fields must come before the file.
 
 import { isId } from '../../ids.ts'
 import { GatewayError } from '../../errors.ts'
@@ -6,17 +7,17 @@ import { GatewayError } from '../../errors.ts'
 export interface FormFields {
   /** Throws `unknown_parameter`, or `invalid_parameter` for a second one and for bad values. */
   take(name: string, value: string): void
-  /** What is needed before the file. Throws `missing_parameter`, `session_not_found`. */
+  /** The session's id, which must be known before the file begins. Throws `missing_parameter`, `session_not_found`. */
   session(): string
   readonly purpose: string
   readonly sha256: string | undefined
-  /** When all fields have come. Throws `missing_parameter`. */
+  /** To be called when all fields have come. Throws `missing_parameter`. */
   expiresAfterS(): number | null
 }
 
 const maxExpiryS = 10 * 365 * 24 * 3600
 
-/** What each must look like, and how to say so. */
+/** The shape of each field, and the words for it in refusals. */
 const shapes: ReadonlyMap<string, { readonly shape: RegExp; readonly hint: string }> = new Map([
   ['session_id', { shape: /^.+$/s, hint: 'the id of a session' }],
   [
@@ -46,7 +47,7 @@ export function collectFields(query: URLSearchParams): FormFields {
       if (!known) throw unknownField(name)
       if (taken.has(name)) throw invalid(name, `Send ${name} once.`)
       taken.add(name)
-      // HTML forms send the fields that nobody filled in.
+      // HTML forms also send fields that are empty.
       if (value === '') return
       if (!known.shape.test(value)) throw invalid(name, `${name} must be ${known.hint}.`)
       if (name === 'session_id') refuseAnother(values.get(name), value)

@@ -1,6 +1,6 @@
-// Receives one file by multipart/form-data: bounded in memory whatever its length, hashed and sniffed on its way to
-// wherever `put` takes it. The content ends only when the whole form is known to be good, so that a store never
-// completes the object of a bad one. Knows nothing of stores, accounts or rows.
+// Receives one file by multipart/form-data, in bounded memory whatever its length: hashes and sniffs the content on its
+// way to `put`. The content ends only when the whole form is known to be good, so that a store never completes the
+// object of a bad form. Knows nothing of stores, accounts or rows.
 
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -19,9 +19,9 @@ import type { FormFields } from './upload-fields.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
 export interface UploadBegin {
-  /** Has the shape of an id; `begin` says whether there is such a session. */
+  /** Has the shape of an id; `begin` checks that the session exists. */
   readonly session: string
-  /** Cleaned: file-name.ts. */
+  /** Cleaned by file-name.ts. */
   readonly filename: string
 }
 
@@ -36,34 +36,34 @@ export interface Received extends UploadBegin {
 }
 
 export interface UploadOptions {
-  /** Of the request: `?session_id=`. */
+  /** The query of the request, which may have `session_id`. */
   readonly query: URLSearchParams
-  /** Of the file. */
+  /** Most bytes of the file. */
   readonly maxBytes: number
-  /** Without a byte from the client; time in which we hold it back does not count. */
+  /** The longest time without a byte from the client; time in which we hold the client back does not count. */
   readonly idleMs: number
-  /** A second, kept up over each `idleMs`; not given, any. */
+  /** Least bytes a second, over each `idleMs`; without it, any rate will do. */
   readonly rateBytes?: number
   /** Content types that may be stored, of those sniffed: `*\/*`, `image/*`, `application/pdf`. */
   readonly allow: readonly string[]
-  /** Its reason is what the upload rejects with; ClientLeft where it has none. */
+  /** When the signal aborts, the upload rejects with its reason, or with ClientLeft when it has no reason of its own. */
   readonly signal: AbortSignal
   /** Called once, before the first `reserve` and before `put`. Throws to refuse. */
   begin(fields: UploadBegin): Promise<void>
   /**
-   * Awaited before the file passes what was reserved last. Asks for all that the request can hold where that is known,
-   * else for a slice ahead; when that is refused with `storage_quota_exceeded` it is called again for less.
+   * Awaited before the file exceeds the last reservation. Asks for all that the request can hold when its length is
+   * known, else for a slice ahead. After a refusal with `storage_quota_exceeded`, the upload asks again for less.
    */
   reserve(totalBytes: number): Promise<void>
-  /** Where the content goes. It ends only when the form is good, and is destroyed with the cause otherwise. */
+  /** Stores the content, which ends only when the form is good, and is destroyed with the cause otherwise. */
   put(content: Readable): Promise<void>
-  /** For a metric: bytes of the file as they go on. */
+  /** For a metric: bytes of the file as they are passed on. */
   onBytes?(count: number): void
 }
 
 /**
  * Rejects only after `put` has settled, with the first cause: a refusal of the form, `request_timeout`, ClientLeft,
- * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is then left paused, for reply.ts to end.
+ * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is left paused, for http/reply.ts to end.
  */
 export async function receiveUpload(
   req: IncomingMessage,
@@ -87,7 +87,7 @@ export async function receiveUpload(
   } catch (error) {
     // Only the first counts.
     stop.abort(error)
-    await upload.out?.stored.catch(() => {}) // It is that cause, or what came of it.
+    await upload.out?.stored.catch(() => {}) // The same cause, or a consequence of it.
     throw stop.signal.reason
   } finally {
     options.signal.removeEventListener('abort', onSignal)
@@ -99,7 +99,7 @@ interface UploadRun {
   readonly form: Form
   readonly options: UploadOptions
   readonly stop: AbortController
-  /** Of the body; NaN where it is not known. */
+  /** Bytes of the body; NaN when the request does not say. */
   readonly length: number
   readonly tooLarge: () => GatewayError
   out?: Outflow
@@ -179,14 +179,14 @@ async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedF
     options.onBytes?.(piece.length)
     await openOut(upload).pass(piece)
   }
-  // A page's form whose file nobody chose.
+  // A form of a web page in which the user chose no file.
   if (bytes === 0 && !part.filename) throw noFile()
   if (bytes === 0) await options.begin(named)
   openOut(upload)
   return { ...named, bytes, sha256: hash.digest('hex'), contentType: await sniffer.end() }
 }
 
-/** Late, so that what is refused at its first piece never reaches the store. */
+/** Opened late, so that a file that is refused at its first piece never reaches the store. */
 function openOut(upload: UploadRun): Outflow {
   const { options, stop } = upload
   stop.signal.throwIfAborted()
@@ -200,7 +200,7 @@ function tooLargeFor(maxBytes: number): GatewayError {
   })
 }
 
-/** An abort without a reason of its own is a client that has gone (exchange.ts). */
+/** An abort without a reason of its own means that the client has left (exchange.ts). */
 function reasonOf({ reason }: AbortSignal): unknown {
   const isOwn = reason instanceof Error && reason.name !== 'AbortError'
   return isOwn ? reason : new ClientLeft('the client left within its upload', { cause: reason })

@@ -1,4 +1,4 @@
-// Accounts over HTTP: create, list, show, change. What stands in the path as `:id` may be the account's id or exact name.
+// Accounts over HTTP: create, list, show, change. `:id` in the path may be the account's id or its exact name.
 
 import { z } from '../../config/schema.ts'
 import type { Gateway } from '../../plugin.ts'
@@ -56,7 +56,7 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
 
 const filters = ['name', 'external_id'] as const
 
-/** All, or the one with that name or external id: both belong to one account. */
+/** Lists all accounts, or the one with the name or external id of the query: each is unique. */
 async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
   const page = parseIdPage(query, 'acct')
   const [name, externalId] = filters.map((filter) => single(query, filter))

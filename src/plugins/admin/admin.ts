@@ -1,6 +1,6 @@
-// The operator's API on its own listener (docs/api.md#admin): accounts, keys, money, what is configured. Every route of it
-// needs the admin token, and none answers a web page: those send an Origin, or a Host of their own choosing. Guesses are
-// counted by address; who has the token is never told 429.
+// The operator's API on its own listener (docs/api.md#admin): accounts, keys, money, configuration. Every route needs
+// the admin token, and refuses web pages, which send an Origin, or a Host that is not ours. Wrong tokens are counted by
+// address; a client with the right token never gets 429.
 
 import { z } from '../../config/schema.ts'
 import { GatewayError } from '../../errors.ts'

@@ -1,14 +1,14 @@
-// Who may call the admin API: no web page, whatever it was tricked into, and nobody without the token.
+// Decides who may call the admin API: nobody without the token, and no web page.
 
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Config } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
 
-/** Throws what the caller is refused with. */
+/** Returns a check that throws the refusal for the client. */
 export function createDoorkeeper({ token, listen, hosts }: Config['admin']) {
   const allowed = new Set([listen.host, ...hosts].map((host) => host.toLowerCase()))
-  // Hashes have one length, so that comparing them takes one time.
+  // Hashes have the same length, so comparing them takes the same time for every token.
   const expected = hash('sha256', token, 'buffer')
   return ({ origin, host, authorization }: IncomingHttpHeaders) => {
     // A page that has its name resolve to this address (DNS rebinding) sends that name as Host.

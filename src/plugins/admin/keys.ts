@@ -72,7 +72,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       },
       pageQuery,
     ),
-    // In a body: an address with a key in it would end up in logs.
+    // The key comes in a body, because a URL with a key in it would end up in logs.
     route('POST', 'keys/find', async (x) =>
       ok(await accounts.findKey(parseFields(x.body, lookUp).key)),
     ),
@@ -88,7 +88,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
   ]
 }
 
-/** Ids of models: scripts compare those alone, so an alias is kept as what it stands for. */
+/** Replaces aliases by the ids of their models, because the scripts compare only ids. */
 function namesOf(names: readonly string[], { models }: Config): readonly string[] {
   const ids = names.map((name) => {
     if (name === '*' || models.has(name)) return name
@@ -99,7 +99,7 @@ function namesOf(names: readonly string[], { models }: Config): readonly string[
   return [...new Set(ids)]
 }
 
-/** An account has few keys: they are read whole, oldest first, and cut here. */
+/** Cuts one page out of all keys of an account, which has few. `keys` has the oldest first. */
 function pageOf(keys: readonly ApiKey[], { limit, after, before, order }: Page): List<ApiKey> {
   const isUpwards = order === 'asc'
   const sorted = isUpwards ? keys : keys.toReversed()

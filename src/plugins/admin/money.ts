@@ -1,4 +1,5 @@
-// Money over HTTP: top-ups and adjustments, and what the ledger knows of an account. The ledger keeps the promises.
+// Money over HTTP: top-ups and adjustments, and what the ledger knows
+// of an account. The ledger ensures the promises of docs/money.md.
 
 import { z } from '../../config/schema.ts'
 import type { Exchange, Route } from '../../exchange.ts'

@@ -1,6 +1,6 @@
-// Idempotency-Key on creating calls of the admin API. What is kept for a day is not the answer but the seed that the
-// creation starts from (ids, a key's text): repeating the call, also after a crash in its middle, creates the same thing
-// again, which creates nothing. A seed can hold a key's text, so it is sealed under the admin token and the Idempotency-Key.
+// Idempotency-Key on creating calls of the admin API. Redis keeps for a day not the answer but the seed of the creation
+// (ids, a key's text). A repeated call, even after a crash in the middle, creates from the same seed, which has no
+// further effect. A seed can hold a key's text, so it is encrypted with the admin token and the Idempotency-Key.
 
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
 import { GatewayError } from '../../errors.ts'
@@ -10,11 +10,11 @@ import { idempotencyKey } from '../../http/idempotency-key.ts'
 
 export interface Creation<Seed> {
   readonly seed: Seed
-  /** Must do nothing the second time with the same seed. */
+  /** Calling it again with the same seed must have no further effect. */
   create(seed: Seed): Promise<object>
 }
 
-/** 201 with what was created; with `Idempotent-Replayed` where it was before. */
+/** Answers 201 with the created object; with `Idempotent-Replayed` when an earlier call has created it. */
 export async function once<Seed>(
   { accounts, config }: Gateway,
   x: Exchange,

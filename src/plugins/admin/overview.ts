@@ -1,4 +1,4 @@
-// What is configured, over HTTP, without secrets: models with their targets, and the whole effective configuration.
+// The configuration over HTTP, without secrets: models with their targets, and the whole effective configuration.
 
 import type { Model, Price, Target } from '../../config/config.ts'
 import type { Gateway } from '../../plugin.ts'
@@ -59,7 +59,7 @@ function showPrice({ input, output, cachedInput, request }: Price) {
   }
 }
 
-/** Micro-units as the number that stands in gateway.yaml; prices are small enough for a double. */
+/** Turns micro-units into the number as written in gateway.yaml; prices are small enough for a double. */
 function decimal(micro: bigint): number {
   return Number(micro) / 1_000_000
 }

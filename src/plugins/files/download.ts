@@ -1,4 +1,4 @@
-// GET and HEAD of a file: its content, or a part of it, or the way to the store that has it.
+// GET and HEAD of a file: its content, or a part of it, or a redirect to the store.
 
 import { planDownload } from '../../files/download/download.ts'
 import type { Download } from '../../files/download/download.ts'
@@ -10,7 +10,7 @@ import type { Gateway } from '../../plugin.ts'
 import { answering, refOf } from '../../exchange.ts'
 import type { Answer, Route } from '../../exchange.ts'
 
-/** Of large files to the store. */
+/** How downloads of large files are redirected to the store. */
 export interface Redirects {
   readonly redirect: 'never' | 'presigned'
   /** Bytes. */
@@ -47,7 +47,7 @@ export function downloadRoute({ store }: Gateway, shelf: Shelf, config: Redirect
   }
 }
 
-/** Clients drop the key when they follow it to another host; ranges and conditions they send again. */
+/** A client that follows the redirect to another host drops its key, and sends its range and conditions again. */
 function redirect(url: string): Answer {
   return { status: 302, headers: { Location: url, 'Cache-Control': 'no-store' }, body: '' }
 }

@@ -1,4 +1,5 @@
-// Files: /api/files, uploaded to the store and served back from it. The routes stand in files-*.ts, what they do in src/files.
+// Files: /api/files, uploaded to the store and served from it.
+// The routes are in this folder, the work is done in src/files.
 
 import type { Config } from '../../config/config.ts'
 import { bytes, duration, z } from '../../config/schema.ts'
@@ -59,16 +60,16 @@ export const files: Plugin<FilesConfig> = {
   },
 }
 
-/** As many as have the memory that they need; of fewer than two nobody could have a share. */
+/** As many places as there is memory for uploads; at least two, because fewer cannot be shared. */
 function uploadPool({ limits, store }: Config): SharedPool {
   const places = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
   return new SharedPool(Math.max(2, places))
 }
 
-/** S3 takes no more of them. */
+/** The most parts that S3 takes for one object. */
 const mostParts = 10_000
 
-/** Throws where the store can't do what the plugin is to do. */
+/** Throws when the store can't do what the plugin's configuration asks for. */
 function checkStore({ store, config }: Gateway, files: FilesConfig): void {
   if (files.redirect === 'presigned' && !store.presign) {
     throw new Error(

@@ -1,4 +1,4 @@
-// POST /api/files/upload: one file by multipart/form-data, stored as it comes.
+// POST /api/files/upload: one file by multipart/form-data, stored while it arrives.
 
 import { answering, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
@@ -11,7 +11,7 @@ import type { Gateway } from '../../plugin.ts'
 
 export interface Uploads {
   readonly max_bytes: number
-  /** Content types, `image/*` and such among them. */
+  /** Content types; ranges such as `image/*` are possible. */
   readonly allow: readonly string[]
 }
 

@@ -1,5 +1,5 @@
-// What a send does with files: those that are named are looked up before anything is held; once the message is stored, all
-// that the model is to see is read, and images that came within the message are kept.
+// What a send does with files. Before the hold, it looks up the files that the message names. Once the message is
+// stored, it reads all files that the model is to see, and stores the images that came within the message.
 
 import type { ChatRequest } from '../../chat/request.ts'
 import { GatewayError } from '../../errors.ts'
@@ -16,7 +16,7 @@ import type { Filling } from '../../sessions/sending/prepare.ts'
 import type { Send } from '../../sessions/sending/turns.ts'
 import { idsOf } from './route.ts'
 
-/** Rows of what is named; undefined without a store. Sends in this tick; who asks may wait for something else first. */
+/** Rows of the files that a send names; undefined without a store. Sends in this tick; the caller may await the result later. */
 export function readFiles(
   { shelf }: Gateway,
   x: Exchange,
@@ -25,13 +25,13 @@ export function readFiles(
   if (!shelf) return undefined
   const { session } = idsOf(x)
   const reading = readNamed(shelf, refOf(x), { session, named: namedIn(turns) })
-  reading.catch(() => undefined) // who asks hears of it, later
+  reading.catch(() => undefined) // the caller gets the error when it awaits `reading`
   return reading
 }
 
 /**
- * The request with its files, within the time for a first byte: its client has heard nothing yet. Throws `overloaded`,
- * `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`.
+ * Makes the request with its files, within the time for a first byte, because the client has got nothing yet. Throws
+ * `overloaded`, `file_not_found`, `storage_unavailable`, `storage_quota_exceeded`.
  */
 export async function fillFiles(
   gateway: Gateway,
@@ -60,7 +60,7 @@ function timeOf({ config }: Gateway, x: Exchange) {
   return { signal: AbortSignal.any([x.signal, late.signal]), end: () => clearTimeout(timer) }
 }
 
-/** Of a message that is taken back. */
+/** Removes the images of a message that is taken back. */
 export async function dropFiles(
   gateway: Gateway,
   x: Exchange,

@@ -1,4 +1,4 @@
-// The messages of a session, read: a page of them, oldest first, or one. What is generated is shown as far as it has come.
+// Reads the messages of a session: a page, oldest first, or one. An unfinished message is shown with its words so far.
 
 import { pageQuery, parseIdPage } from '../../http/page.ts'
 import { answering, refOf } from '../../exchange.ts'

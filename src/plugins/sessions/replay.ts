@@ -1,4 +1,4 @@
-// A send that was sent before, under its Idempotency-Key: the first one's answer again, streamed or whole. It only reads.
+// A repeated send with the same Idempotency-Key gets the first answer again, streamed or whole. Only reads.
 
 import { GatewayError, asGatewayError } from '../../errors.ts'
 import type { ErrorCode } from '../../errors.ts'
@@ -15,10 +15,10 @@ import type { Send, SendLimits } from '../../sessions/sending/turns.ts'
 import { idsOf, json } from './route.ts'
 import { resume } from './stream.ts'
 
-/** What was sent, and where its answer is. */
+/** The place of an answer, and the message that it answers. */
 export interface SentPlace {
   readonly place: MessagePlace
-  /** Id of what was asked. */
+  /** Id of the last message that the client sent. */
   readonly user: string
 }
 
@@ -45,7 +45,7 @@ export async function replay(
   } catch (thrown) {
     const error = asGatewayError(thrown)
     if (!nothingThere.has(error.code) || (await isKept(streams, place))) throw error
-    // The first try was refused meanwhile: its key is free again.
+    // The first try was refused meanwhile, so the Idempotency-Key is free again.
     throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
   }
 }
@@ -78,7 +78,7 @@ export function userHeader({ user }: SentPlace): Record<string, string> {
   return { 'X-User-Message-Id': user }
 }
 
-/** `stream` in the body wins, then Accept. */
+/** `stream` in the body decides; without it, Accept does. */
 export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Exchange): boolean {
   const accept = (headers.accept ?? '').toLowerCase()
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))

@@ -31,7 +31,7 @@ const pairs = z
     error: 'write an object of texts of at most 512 characters, with keys of at most 64',
   })
   .refine((all) => Object.keys(all).length <= 16, { error: 'write at most 16 pairs' })
-// Zod would drop this key without a word.
+// Zod would silently drop this key.
 const metadata = z
   .unknown()
   .refine((value) => !Object.hasOwn(Object(value), '__proto__'), {
@@ -64,7 +64,7 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
         const quota = quotaOf(gateway.config, x)
         return created(await book.create(refOf(x), fields, { claim: x.claim, ...quota }))
       }),
-      // As it is now: what it was then is not kept twice.
+      // Answers the session as it is now: its first state is not kept.
       replay: async (x, id) => created(await book.read(refOf(x), id)),
     }),
     route('GET', '', {
@@ -91,9 +91,9 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
       begin: answering(async (x) => {
         const { session } = idsOf(x)
         await book.remove(refOf(x), session)
-        // Elsewhere its owner hears of it by itself.
+        // This stops generations of this process; other owners learn of the deletion at their next append.
         generations.cancelIn(session)
-        // What fails here is the sweeper's; nobody can read them any more.
+        // When this fails, the sweeper removes the files; no client can read them any more.
         await gateway.shelf?.book.removeSession(refOf(x), session).catch(() => undefined)
         return { status: 204, body: '' }
       }),
@@ -101,7 +101,7 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
   ]
 }
 
-/** A body at fault is said before the key that sent it is looked at; what the key may do is known later. */
+/** Reports an invalid body before an unauthorised key: that needs no answer from Redis. `serve` checks the model. */
 function withFields(
   { gateway }: ResourceParts,
   serve: (x: Exchange, fields: SessionFields) => Promise<Answer>,
@@ -115,7 +115,7 @@ function withFields(
   }
 }
 
-/** A session whose message has lost its owner is free again. */
+/** Ends the session's message when its owner is gone, which frees the session. Returns the session as it is then. */
 async function freed(parts: ResourceParts, x: Exchange, session: Session): Promise<Session> {
   return (await isFreed(parts, x, session)) ? await parts.book.read(refOf(x), session.id) : session
 }
@@ -149,7 +149,7 @@ function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionF
   return fields
 }
 
-/** An alias is kept as what it stands for. */
+/** Replaces an alias by the model's id. */
 function withModel(
   { config, findModel }: Gateway,
   { identity }: Exchange,

@@ -7,7 +7,7 @@ import type { Gateway } from '../../plugin.ts'
 import { mayUse } from '../../accounts/model-access.ts'
 import { sessionsPath } from '../../sessions/streams/streams.ts'
 
-/** `path` is below that of sessions; a body is read where `maxBytes` is given. */
+/** `path` is relative to that of sessions. The route takes a JSON body when `maxBytes` is given. */
 export function route(
   method: Route['method'],
   path: string,
@@ -21,7 +21,7 @@ export function json(body: object): Answer {
   return { status: 200, body: JSON.stringify(body) }
 }
 
-/** What stands in the path; no id where none does. */
+/** The ids in the path; '' for an id that the path does not have. */
 export function idsOf({ params }: Exchange): {
   readonly session: string
   readonly message: string
@@ -29,7 +29,7 @@ export function idsOf({ params }: Exchange): {
   return { session: params.id ?? '', message: params.mid ?? '' }
 }
 
-/** The one that was asked for, the session's, or the first that can chat and that the caller, once known, may use. */
+/** The model of this name; without a name, the first that can chat and that the caller may use. */
 export function modelOf(
   { config, findModel }: Gateway,
   name: string | undefined,
@@ -42,7 +42,7 @@ export function modelOf(
   return model
 }
 
-/** Where there is none that the caller may use, the first one: admission says that it is not allowed. */
+/** When the caller may use none, or is not known yet, the first model: admission then refuses it. */
 function firstOf(config: Config, identity: Identity | undefined): Model | undefined {
   const chatting = [...config.models.values()].filter(({ endpoints }) => endpoints.includes('chat'))
   return chatting.find((model) => identity && mayUse(identity, model, config)) ?? chatting[0]

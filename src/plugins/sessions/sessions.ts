@@ -1,4 +1,5 @@
-// Chat sessions: /api/chat/sessions and the messages below. The routes stand in sessions-*.ts, what they do in src/sessions.
+// Chat sessions: /api/chat/sessions and the messages below. The
+// routes are in this folder, the work is done in src/sessions.
 
 import { bytes, duration, z } from '../../config/schema.ts'
 import { createPlaces } from '../../sharing/places.ts'

@@ -1,4 +1,5 @@
-// The stream of a message, read from any place on, by any number of clients, from any instance; and its cancel.
+// Routes for the stream of a message, which any number of clients
+// can read from any place, on any instance; and for cancel.
 
 import { GatewayError } from '../../errors.ts'
 import { answering, refOf } from '../../exchange.ts'
@@ -45,13 +46,13 @@ export function streamRoutes(streams: Streams, book: SessionBook): readonly Rout
 const nothing: Answer = { status: 204, body: '' }
 
 interface Which {
-  /** Not given: the one that Last-Event-ID names. */
+  /** Without it, the message that Last-Event-ID names. */
   readonly message?: string
-  /** Of a send that is sent again: nothing is missing that was never asked for. */
+  /** True for a repeated send: its first try may still be refused. */
   readonly isReplay?: boolean
 }
 
-/** 200, or 204 where nothing follows. */
+/** Answers 200 with the stream, or 204 when nothing follows. */
 export async function resume(streams: Streams, x: Exchange, which: Which = {}): Promise<Answer> {
   const cursor = cursorOf(x)
   const { session } = idsOf(x)
@@ -65,7 +66,7 @@ export async function resume(streams: Streams, x: Exchange, which: Which = {}): 
 }
 
 interface Cursor {
-  /** Not said by `starting_after`. */
+  /** Undefined with `starting_after`, which has only a seq. */
   readonly message?: string
   readonly seq: number
 }

@@ -1,6 +1,7 @@
--- Purpose: a message that others have ended, with what it cost after its owner woke; nothing where it is gone, or has moved.
+-- Purpose: stores the final cost of a message that another gateway has ended, once the owner is back; changes nothing
+--          when the message is gone, or has changed since its row was read.
 -- KEYS: session, messages, storage
--- ARGV: 1 message id; 2 its row as it was read; 3 its row as it stays
+-- ARGV: 1 message id; 2 its row as it was read; 3 its new row
 -- Reply: ok, now | changed, now
 
 local session, messages, storage = KEYS[1], KEYS[2], KEYS[3]

@@ -1,9 +1,10 @@
--- Purpose: frames of a message that is generated, in order, by its owner alone; tells the owner of a cancel.
+-- Purpose: appends frames to the stream of a message, in order;
+-- only the owner may. The reply tells the owner of a cancel.
 -- KEYS: stream, frames, session, messages, storage
--- ARGV: 1 `<hold> <seq of the first frame> <how many> <bytes that are kept> <1 = what is kept begins anew>`;
---       2 the frames; 3 what all frames so far have said, or ''; 4 message id
--- Reply: ok, now, 1 = cancelled | lost, now: it is another's, or has ended | behind, now, seq that is missing
---      | forgotten, now: neither it nor its session is there
+-- ARGV: 1 `<hold> <seq of the first frame> <how many> <most bytes to keep> <1 = replaces the frames in Redis>`;
+--       2 the frames; 3 snapshot of what all frames so far have said, or ''; 4 message id
+-- Reply: ok, now, 1 = cancelled | lost, now: the message has another owner, or has ended
+--      | behind, now, seq of the frame that Redis needs next | forgotten, now: Redis has neither stream nor session
 
 local stream, frames, session, messages, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
@@ -36,7 +37,7 @@ if anew == '1' then
 end
 local after = first + count
 call('XADD', frames, int(after) .. '-0', 'f', text)
--- Where sessions expire, frames whose owner is gone do too.
+-- Where sessions expire, the frames get the TTL of the stream: an owner that is gone would never end them.
 local left_ms = bytes == 0 and call('PTTL', stream) or 0
 if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end
 bytes = bytes + #text
@@ -45,7 +46,7 @@ if said ~= '' then
   said_next = int(after)
   changes[5], changes[6], changes[7], changes[8] = 'said', said, 'said_next', said_next
 end
--- The oldest go, but none that nothing else has kept the words of.
+-- Drops the oldest frames, except the newest one and those whose words no snapshot (`said`) has.
 while bytes > most do
   local oldest = call('XRANGE', frames, '-', '+', 'COUNT', 1)[1]
   local oldest_next = number(match(oldest[1], '^%d+'))
@@ -53,7 +54,7 @@ while bytes > most do
   call('XDEL', frames, oldest[1])
   bytes = bytes - #oldest[2][2]
 end
--- The session of an answer that was deleted counts nothing any more; its frames are counted at their end.
+-- A deleted session counts nothing any more; the frames of its answer are counted when the answer ends.
 local taken = STREAM_BYTES + weight(bytes + #said)
 if taken > number(counted) and call('HEXISTS', session, 'id') == 1 then
   local more = math.ceil((taken - number(counted)) / RUNNING_BYTES) * RUNNING_BYTES

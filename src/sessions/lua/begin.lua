@@ -1,4 +1,5 @@
--- Purpose: a send's rows, all at once or none: the new messages, the answer in progress, its stream, the session's lock.
+-- Purpose: writes all rows of a send, or none: the new messages,
+-- the answer in progress, its stream, the session's lock.
 -- KEYS: session, message ids, messages, stream of the answer, open holds, storage, account, claim of an Idempotency-Key
 --       (not given where none came)
 -- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have> <quota>

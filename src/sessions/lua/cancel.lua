@@ -1,4 +1,4 @@
--- Purpose: asks the owner of a message to stop; it hears of it at its next append.
+-- Purpose: asks the owner of a message to stop; the reply to the owner's next append says so.
 -- KEYS: stream
 -- ARGV: none
 -- Reply: ok, now | ended, now

@@ -1,4 +1,4 @@
--- Purpose: one session a claim, and each new session's id is greater than the account's last.
+-- Purpose: creates a session, one at most for each claim, with an id greater than that of the account's last session.
 -- KEYS: sessions, session, storage, account, claim of an Idempotency-Key (not given where none came)
 -- ARGV: 1 `<retention, s> <quota> <quota without money>`; 2 running claim, or ''; 3 kept claim;
 --       4… the row: fields and values, `id` first

@@ -1,7 +1,8 @@
--- Purpose: what finish and lost share: the row as it stays, and the session free again. A deleted session stays deleted.
+-- Purpose: what finish and lost share: writes the final row and frees the session. A deleted session stays deleted.
 
--- `stream` has what its frames take (`bytes`), what the session counted for them (`counted`) and how long they stay
--- (`kept_ms`): from now on they count by themselves.
+-- `stream` has the bytes of its frames (`bytes`), what the session counted for the
+-- frames (`counted`) and how long they are kept (`kept_ms`). From now on the
+-- frames count in a window of the account's storage, and no longer in the session.
 local function end_message(session, ids, messages, storage, message, row, seconds, retention, now, stream)
   local stored = read_storage(storage, now)
   local taken = STREAM_BYTES + weight(stream.bytes)
@@ -16,7 +17,7 @@ local function end_message(session, ids, messages, storage, message, row, second
   was = number(was)
   local more = 0
   if not before then
-    -- Redis has forgotten it: what its owner has of it is all that is known.
+    -- Redis has lost the message: only the row from the caller is left of it.
     local added = call('ZADD', ids, 0, message)
     local greatest = last and last > message and last or message
     call('HSET', session, 'messages', int(number(count) + added), 'last', greatest)

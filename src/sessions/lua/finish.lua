@@ -1,8 +1,9 @@
--- Purpose: the end of a message by its owner: last frames with the terminal, the row as it stays, the session free again.
+-- Purpose: the owner ends a message: writes its last frames with the terminal and its final row, and frees the session.
 -- KEYS: stream, frames, session, message ids, messages, storage
--- ARGV: 1 `<hold> <seq of the first frame> <how many> <1 = what is kept begins anew>`; 2 the frames;
+-- ARGV: 1 `<hold> <seq of the first frame> <how many> <1 = replaces the frames in Redis>`; 2 the frames;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
--- Reply: ok, now | lost, now | behind, now, seq that is missing | forgotten, now: neither it nor its session is there
+-- Reply: ok, now | lost, now | behind, now, seq of the frame that Redis needs next
+--      | forgotten, now: Redis has neither stream nor session
 
 local stream, frames, session, ids, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local storage = KEYS[6]

@@ -1,15 +1,16 @@
--- Purpose: a stream that Redis has forgotten while it is generated; stands before the scripts of its owner.
+-- Purpose: for a stream that Redis has lost while its message is generated; stands before the scripts of the owner.
 
--- 'forgotten' where its session has gone, too; 'lost' where others have ended it, and its frames are no longer kept; nothing
--- where its owner may begin it anew.
+-- Returns 'forgotten' when the session is gone too; 'lost' when the message has ended and its frames are no longer
+-- kept; nothing when the owner may begin the stream again.
 local function why_gone(session, messages, message)
   if call('HEXISTS', session, 'id') == 0 then return 'forgotten' end
   local row = call('HGET', messages, message)
-  -- Within a value the quotes would have backslashes.
+  -- This text cannot stand within a value: there, its quotes would have backslashes.
   if row and not string.find(row, '"status":"in_progress"', 1, true) then return 'lost' end
 end
 
--- It goes with its session, like the one that was forgotten. Frames that are left of that one would be there twice.
+-- The new stream expires with its session, as the lost stream did. Frames that are left of the lost stream are deleted,
+-- because the owner sends them again.
 local function begin_anew(stream, frames, session, hold)
   call('DEL', frames)
   call('HSET', stream, 'hold', hold)

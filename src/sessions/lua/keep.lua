@@ -1,7 +1,7 @@
 -- Purpose: how long the keys of a session outlive its last change; stands before the scripts that change one.
 
--- 0 keeps them for ever, also those that were written when it was not 0. Of a session that may expire, the account's
--- storage knows how much it counts: Redis does not tell when it does.
+-- A retention of 0 keeps the keys for ever, also keys that were written under another retention. For a session that may
+-- expire, the row of the account's storage notes what the session counts, because Redis does not tell when it expires.
 local function keep(session, others, retention_s, storage, id, counted)
   if retention_s > 0 then
     call('EXPIRE', session, retention_s)

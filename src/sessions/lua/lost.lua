@@ -1,8 +1,8 @@
--- Purpose: a message whose owner is gone is finished by whoever met it, with the words that its frames had said.
+-- Purpose: ends a message whose owner is gone, with the words of its frames; any gateway may do so.
 -- KEYS: stream, frames, session, message ids, messages, storage, holds
 -- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`; 2 data of the terminal;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
--- Reply: ok, now | alive, now | ended, now | again, now: it has moved
+-- Reply: ok, now | alive, now | ended, now | again, now: the stream has changed since it was read
 
 local stream, frames, session, ids, messages, storage, holds =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -14,11 +14,12 @@ local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'touched', 'bytes', 'counted')
 local owner, ended, next_seq, touched, bytes, counted = unpack(found)
 if ended then return { 'ended', now } end
--- Withdrawn by its owner since its row was read, or deleted.
+-- The owner has withdrawn the message since its row was read, or a client has deleted the session.
 if not owner and call('HEXISTS', messages, message) == 0 then return { 'ended', now } end
 local deadline = call('ZSCORE', holds, hold)
 if deadline and tonumber(deadline) > now then return { 'alive', now } end
--- An owner settles just before it finishes; and after a restart of Redis none could renew.
+-- The hold may be gone while the owner lives: an owner settles its hold just before it finishes the message, and after
+-- a restart of Redis no owner may have renewed its hold yet.
 if number(touched) + tonumber(silence) > now or uptime_ms() < tonumber(lease) then
   return { 'alive', now }
 end

@@ -1,7 +1,7 @@
--- Purpose: rows of messages, as many as a page has room for, in one flight: one row can have megabytes.
+-- Purpose: reads rows of messages in one flight, as many as a page has room for: one row can have megabytes.
 -- KEYS: messages
 -- ARGV: 1 bytes that there is room for; 2… ids
--- Reply: ok, now, rows in the order of the ids, '' where there is none…; one that is there at least
+-- Reply: ok, now, rows in the order of the ids, '' for a missing row…; at least one row that exists, if any does
 
 local messages, most, first_id = KEYS[1], tonumber(ARGV[1]), 2
 

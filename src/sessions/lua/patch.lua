@@ -1,4 +1,4 @@
--- Purpose: changes fields of a session that is there; never makes one.
+-- Purpose: changes fields of an existing session; never creates one.
 -- KEYS: session, message ids, messages, storage, account
 -- ARGV: 1 `<retention, s> <quota> <quota without money>`; 2… fields and values
 -- Reply: ok, now, the whole row as fields and values | session_not_found, now | storage_quota_exceeded, now
@@ -21,7 +21,7 @@ if more > 0 and not fits(account, stored.bytes + more, number(quota), number(unp
   return { 'storage_quota_exceeded', now }
 end
 
--- Ids, and with them created_at, are of a gateway's clock, which may be ahead.
+-- `created_at` comes from the clock of a gateway, which may be ahead of the clock of Redis.
 local updated = math.max(number(created), math.floor(now / 1000))
 call('HSET', session, 'updated_at', int(updated), 'counted', int(counted), unpack(ARGV, first_field))
 call('HSET', storage, 'sessions', int(stored.sessions + counted - before))

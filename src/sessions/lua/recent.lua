@@ -1,6 +1,8 @@
--- Purpose: what a send needs of its session, in one flight: its settings, and the newest messages or those before one.
+-- Purpose: reads what a send needs of its session in one flight:
+-- the settings, and the newest messages or those before an id.
 -- KEYS: session, message ids, messages
--- ARGV: 1 id of the message before which they stand, or ''; 2 how many at most; 3 bytes after which no more are given
+-- ARGV: 1 message id before which they stand, '' for the newest; 2 how many at most; 3 bytes after which no more are
+--       given
 -- Reply: ok, now, 1 = there are more, model, instructions, greatest message id, active message, rows, newest first…
 --      | session_not_found, now
 

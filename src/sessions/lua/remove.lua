@@ -1,7 +1,9 @@
--- Purpose: takes a session and its messages away, and tells the owner of its running generation to stop.
--- KEYS: sessions, session, message ids, messages, storage, stream of the active message, its frames (the last two not given where none is active)
--- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read; 4 how long a running stream is kept, s
--- Reply: ok, now | session_not_found, now | again, now: it is no longer as it was read
+-- Purpose: deletes a session with its messages, and tells the owner of a running generation to stop.
+-- KEYS: sessions, session, message ids, messages, storage, stream of the active message, its frames
+--       (the last two not given where none is active)
+-- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read;
+--       4 how long a running stream is kept, s
+-- Reply: ok, now | session_not_found, now | again, now: the session has changed since it was read
 
 local sessions, session, ids, messages, storage, stream, frames =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -20,7 +22,7 @@ if stream and call('EXISTS', stream) == 1 then
   call('HSET', stream, 'cancelled', '1')
   call('EXPIRE', stream, kept_s)
   call('EXPIRE', frames, kept_s)
-  -- Should its owner be dead, nobody else would count them. One that lives counts them again at the end.
+  -- The frames are counted here in case their owner is dead. An owner that lives counts them once more at the end.
   local taken = STREAM_BYTES + weight(number(call('HGET', stream, 'bytes')))
   local window = read_window(call('HGET', storage, 'frames'), now)
   call('HSET', storage, 'frames', window_with(window, taken, now, number(kept_s) * 1000))

@@ -1,4 +1,4 @@
--- Purpose: a send that failed before it was answered leaves nothing behind.
+-- Purpose: takes back all that a send has stored, when the send failed before its answer began.
 -- KEYS: stream, frames, session, message ids, messages, storage, claim of an Idempotency-Key (not given where none came)
 -- ARGV: 1 hold; 2 kept claim; 3… the ids of its messages, the answer last
 -- Reply: ok, now | lost, now

@@ -1,5 +1,5 @@
-// Turns as they are sent become turns as they are kept: a file's name becomes a reference with what its row says, and an
-// image within the message becomes a file that is still to be stored. Reads and writes nothing.
+// Makes the turns that are stored from those that were sent: a file's id becomes a reference with the data of the
+// file's row, and an image within the message becomes a file that is still to be stored. Does no I/O.
 
 import { hostOf } from '../../chat/address.ts'
 import type { Model } from '../../config/config.ts'
@@ -14,7 +14,7 @@ import type { FilePart, ImagePart, NamedFile, NewMessage, SentPart } from '../me
 
 export interface Attaching {
   readonly model: Pick<Model, 'accepts'>
-  /** By id, all that are named; undefined where there is no store. */
+  /** Rows of all files that the turns name, by id; undefined when there is no store. */
   readonly files: ReadonlyMap<string, FileRow> | undefined
 }
 
@@ -23,7 +23,7 @@ export interface Attached {
   readonly images: readonly NewImage[]
 }
 
-/** File id → where it is named first. */
+/** File id → path in the body where the id stands first. */
 export function namedIn(turns: readonly NewMessage<SentPart>[]): ReadonlyMap<string, string> {
   const named = new Map<string, string>()
   for (const { content } of turns) {

@@ -9,9 +9,9 @@ import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusa
 import { field } from '../../http/json/field.ts'
 import type { ImagePart, NamedFile, SentPart, TextPart, ToolCall } from '../message.ts'
 
-/** Of an image that is kept with its message, where there is no store for it. */
+/** The largest image that is kept within its message; counts only when there is no store. */
 const imageBytes = 1024 * 1024
-/** Of calls in one message; also what an answer may have (assembly.ts). */
+/** The most tool calls in one message, also in a generated one (streams/assembly.ts). */
 export const maxToolCalls = 128
 
 export interface Spot {
@@ -19,11 +19,11 @@ export interface Spot {
   readonly at: string
   /** How many images and files there may be. */
   readonly attachments: number
-  /** There is a store: files can be named, and images go there, whatever their size. */
+  /** True when there is a store: the client may name files, and images of any size go to the store. */
   readonly takesFiles: boolean
 }
 
-/** Text or a list of parts that are not empty. */
+/** Reads text or a list of parts. Neither may be empty. */
 export function readParts(value: unknown, spot: Spot): string | readonly SentPart[] {
   const { at, attachments, takesFiles } = spot
   if (value === undefined || value === null) throw missing(at)
@@ -39,7 +39,7 @@ export function readParts(value: unknown, spot: Spot): string | readonly SentPar
   return parts
 }
 
-/** The same for those who can only say text. A tool may have nothing to say. */
+/** The same for `assistant` and `tool`, which send text only. The text may be empty: a tool may have no output. */
 export function readText(value: unknown, at: string): string | readonly TextPart[] {
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') return value
@@ -103,7 +103,7 @@ function readTextPart(part: unknown, at: string): TextPart {
 }
 
 const fileKeys = new Set(['type', 'file'])
-/** As it is shown, a file has its name with it: it can be sent back whole. */
+/** The API shows a file with its name, so that a client can send the part back as it is. */
 const namedKeys = new Set(['file_id', 'filename'])
 
 function readFilePart(part: object, at: string): NamedFile {
@@ -143,7 +143,7 @@ const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
 
 function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
-  // Only the model can tell whether its backend may fetch it (turns.ts).
+  // Whether a backend may fetch the address depends on the model: `checkSend` decides (turns.ts).
   if (typeof url === 'string' && hostOf(url) !== undefined) return url
   const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
   if (typeof url !== 'string' || head === undefined) {
@@ -165,8 +165,9 @@ function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
 }
 
 /**
- * Decoded for it: a pattern takes ten times as long, 40 ms for 20 MiB. The decoder skips or ends at what is no digit, so
- * that there are fewer bytes; but it also takes the digits of base64url, and of wide letters the low byte.
+ * Decodes the text to check it: a pattern takes ten times as long, 40 ms for 20 MiB. A wrong character gives fewer
+ * bytes, since the decoder skips it or stops there. But the decoder accepts `-` and `_` of base64url, and the low byte
+ * of wide letters, so both are refused first.
  */
 function isBase64(text: string, padding: number): boolean {
   if (text.length === 0 || text.length % 4 !== 0) return false
@@ -175,7 +176,7 @@ function isBase64(text: string, padding: number): boolean {
   return Buffer.from(text, 'base64').length === (text.length / 4) * 3 - padding
 }
 
-/** By its bytes, whatever it is called. */
+/** Tells the type by the image's bytes; the type in the data URL does not count. */
 export function imageTypeIn(url: string): string | undefined {
   const start = url.indexOf(',') + 1
   return imageTypeOf(Buffer.from(url.slice(start, start + imageHeadBytes * 2), 'base64'))

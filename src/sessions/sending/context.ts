@@ -1,5 +1,5 @@
-// What a send reads of its session before anything is held: settings and the newest messages, older ones as long as the
-// model has room for them. One flight for most.
+// Reads what a send needs of its session before the hold: the settings and the newest messages, and older messages as
+// long as the model has room for them. Most sends need one flight.
 
 import { GatewayError } from '../../errors.ts'
 import { isId } from '../../ids.ts'
@@ -15,9 +15,9 @@ export interface Context {
   readonly instructions: string | null
   /** The greatest message id that the session has had. */
   readonly last: string | undefined
-  /** The message that is generated. */
+  /** Id of the message that is being generated. */
   readonly active: string | undefined
-  /** Newest first, in chunks; each is a flight but for the first. */
+  /** Newest first, in chunks. The first chunk is already read; each other one is a flight. */
   messages(): AsyncGenerator<StoredMessage, void>
 }
 

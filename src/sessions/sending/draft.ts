@@ -1,12 +1,12 @@
-// A message on its way to a backend: JSON text, or a draft of it while its files have still to be read; and the request that
-// is made of such texts. Which messages go is history.ts's matter.
+// A message for a backend: JSON text, or a draft while its files are still to be read; and the request body that is
+// made of these texts. history.ts decides which messages go into it.
 
 import { partText } from '../../files/file-reference.ts'
 import type { BackendPart, FileReference } from '../../files/file-reference.ts'
 import { partsOf } from '../message.ts'
 import type { MessageContent, Part } from '../message.ts'
 
-/** A message as JSON text; one with files is made when they are there. */
+/** A message as JSON text; a message with files becomes text when its files have been read. */
 export type Draft = string | Unfilled
 
 interface Unfilled {
@@ -14,7 +14,7 @@ interface Unfilled {
   readonly content: readonly Part[]
 }
 
-/** The request for a backend: parameters byte for byte. */
+/** The request body for a backend; parameters stay byte for byte as the client wrote them. */
 export function composeBody(request: {
   readonly model: string
   readonly messages: readonly string[]
@@ -28,11 +28,11 @@ export function composeBody(request: {
 
 export function fill(draft: Draft, part: (file: FileReference) => BackendPart): string {
   if (typeof draft === 'string') return draft
-  // Added up, not joined: a rope of megabytes is copied once, when the body is made.
+  // Concatenated, not joined: so V8 copies the megabytes once, when the body is made.
   const content = draft.content
     .map((one) => (one.type === 'file' ? partText(part(one.file)) : JSON.stringify(one)))
     .reduce((all, text) => `${all},${text}`)
-  // No text has this in it: its quotes would be escaped.
+  // No other place can match: within a text, the quotes would be escaped.
   const message = JSON.stringify({ ...draft.message, content: 0 })
   return message.replace('"content":0', () => `"content":[${content}]`)
 }

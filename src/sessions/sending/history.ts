@@ -1,11 +1,12 @@
-// What of a session a backend gets to see: the instructions, the newest whole turns that fit the model's context window
-// less the output's budget, and what is said now. A turn is the questions up to an answer and all that follows up to the
-// next question. Answers that say nothing drop out with what they answer, calls of tools without their results.
+// Chooses what a backend gets to see of a session: the instructions, the newest whole turns
+// that fit into the model's context window less the output's budget, and the new turns. A
+// turn is the questions before an answer and all that follows up to the next question. An
+// empty answer drops out with its questions, a tool call without a result drops out alone.
 //
-// Of files it has references: a message with files is a draft until somebody fills them in. Those for which there is no
-// room, or no sense in the model, are words already.
+// A message with files is a draft with references until prepare.ts fills in the contents. Here, words already replace a
+// file for which the request has no room, or which the model does not take.
 //
-// Goes from the newest message to the oldest, so nobody reads more of a session than is needed:
+// Goes from the newest message to the oldest, so that the caller reads no more of a session than is needed:
 //
 //     user  assistant(calls a, b)  tool(a)  assistant  user  assistant()      ← oldest … newest →
 //     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
@@ -24,46 +25,46 @@ import { mapParts, partsOf } from '../message.ts'
 import type { MessageContent, NewMessage, StoredMessage, ToolCall } from '../message.ts'
 
 export interface HistoryOptions {
-  /** The new turns: they always go, even when they alone are too long. */
+  /** The new turns: they always go to the backend, even when they alone are too long. */
   readonly fresh: readonly NewMessage[]
   readonly instructions: string | null
   readonly model: Pick<
     Model,
     'accepts' | 'bytesPerToken' | 'imageTokens' | 'contextWindow' | 'remoteMedia'
   >
-  /** What the answer may take; at least half of the window is left to the prompt. */
+  /** Tokens for the answer; the prompt keeps at least half of the window. */
   readonly outputTokens: number
-  /** JSON text by name, as they go to the backend: tools and schemas take their room too. */
+  /** JSON text by name, as the backend gets it. Needed because tools and schemas take room in the window too. */
   readonly parameters: ReadonlyMap<string, string>
-  /** What all files and images together may have in the request. What is said now must fit, newer ones go before older. */
+  /** Most bytes of files and images in the request. Those of the new turns must fit; of the others, the newest go. */
   readonly inlineBytes: number
-  /** There is a store to read them from. */
+  /** True when there is a store to read files from. */
   readonly takesFiles: boolean
 }
 
 export interface History {
   /** Chat Completions messages, oldest first. */
   readonly messages: readonly Draft[]
-  /** Guessed as tokens/estimate.ts does. */
+  /** An estimate, made as in tokens/estimate.ts. */
   readonly promptTokens: number
 }
 
-/** Of earlier turns: each is a read of the store. */
+/** The most files of earlier turns: each costs a read of the store. */
 const maxOlderFiles = 100
 
 interface Turn {
   /** Newest first. */
   readonly drafts: Draft[]
   tokens: number
-  /** It has what is said now. */
+  /** True for the turn that has the new messages. */
   readonly isFresh: boolean
-  /** Its questions were met; whatever is older and no question belongs to another turn. */
+  /** True once a question of this turn was seen: the next older message that is no question belongs to another turn. */
   isAsked: boolean
 }
 
 interface Result {
   readonly message: NewMessage
-  /** Where it stands in what was sent; undefined: it is stored. */
+  /** Its index among the sent messages; undefined when it was stored before. */
   readonly at: number | undefined
 }
 
@@ -78,9 +79,9 @@ export class HistoryBuilder {
   #hasLearned = false
   #turn = newTurn(true)
   #isStored = false
-  /** Results whose call has not been met yet; newest first. */
+  /** Tool results whose call has not been seen yet; newest first. */
   #results: Result[] = []
-  /** An answer without text was met: the questions before it drop out. */
+  /** True after an empty answer was seen: the questions before it drop out. */
   #isDropping = false
   #isFull = false
   readonly #takesFiles: boolean
@@ -106,11 +107,11 @@ export class HistoryBuilder {
       if (message) this.#see(message, i)
     }
     this.#isStored = true
-    // Else these are results, or go on with what was said before: that turn is never dropped.
+    // Without a question, the new messages continue an earlier turn: this turn stays open, and is never dropped.
     if (this.#turn.isAsked) this.#close()
   }
 
-  /** False: whatever is older does not fit. */
+  /** False when no older message fits any more. */
   get wantsMore(): boolean {
     return !this.#isFull
   }
@@ -131,14 +132,14 @@ export class HistoryBuilder {
     return { messages, promptTokens: Math.ceil(this.#used) }
   }
 
-  /** From the newest answer whose backend has counted: else a session of many tokens a byte is refused again and again. */
+  /** Corrects the room by the newest reported usage: else a session with many tokens a byte is refused every time. */
   #learn({ guessed, usage }: StoredMessage): void {
     if (this.#hasLearned || !guessed || !usage || usage.estimated) return
     this.#hasLearned = true
     const { contextWindow, bytesPerToken } = this.#model
-    // In short prompts, what a backend adds to each of them outweighs what was guessed.
+    // In a short prompt, the tokens that a backend adds to every prompt would distort the ratio.
     if (usage.prompt_tokens < contextWindow / 4) return
-    // No token is less than a byte.
+    // A token has at least one byte, so the ratio cannot exceed `bytesPerToken`.
     const ratio = Math.max(1, Math.min(usage.prompt_tokens / guessed, bytesPerToken))
     this.#left = this.#room / ratio - this.#used
   }
@@ -182,7 +183,7 @@ export class HistoryBuilder {
     return { calls: all.filter(({ id }) => !waiting.has(id)), results }
   }
 
-  /** Those whose call is not there: backends refuse them. */
+  /** Drops results without a call, since backends refuse them. Throws when one of these results is new. */
   #leaveResults(): void {
     const fresh = this.#results.find(({ at }) => at !== undefined)
     this.#results = []
@@ -209,7 +210,7 @@ export class HistoryBuilder {
     if (!this.#turn.isFresh && this.#turn.tokens > this.#left) this.#isFull = true
   }
 
-  /** The session may have had another model before, one with eyes; and not all that it has goes into one request. */
+  /** Puts words in place of files and images that this model does not take, or for which the request has no room. */
   #seen(content: MessageContent): MessageContent {
     return mapParts(content, (part) => {
       if (part.type === 'text') return part
@@ -221,7 +222,7 @@ export class HistoryBuilder {
     })
   }
 
-  /** What an address is to a model that the session had before, it need not be to this one. */
+  /** The session's earlier model may have allowed an address that this model does not allow. */
   #mayFetch(url: string): boolean {
     const host = hostOf(url)
     return host === undefined || isListed(host, this.#model.remoteMedia)

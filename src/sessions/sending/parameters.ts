@@ -1,5 +1,5 @@
-// The top-level fields of a message's body, beside what is said: the parameters that go on to the backend as they were
-// written, by the table of chat/parameters.ts, and what a session can't have.
+// Reads the top-level fields of a message's body other than the turns: parameters that go to the backend as the client
+// wrote them, by the table in chat/parameters.ts, and parameters that a session refuses.
 
 import type { Unlisted } from '../../chat/media.ts'
 import { judge, parameterNames, rulesOf } from '../../chat/parameter-check.ts'
@@ -10,7 +10,7 @@ import { invalid } from '../../http/refusals.ts'
 export interface Parameters {
   /** Name → JSON text, byte for byte; in the order of the body. */
   readonly parameters: ReadonlyMap<string, string>
-  /** Those of them that only a model's `extra_parameters` can allow. */
+  /** Parameters among them that only a model's `extra_parameters` can allow. */
   readonly unlisted: readonly Unlisted[]
   /** The lower of `max_tokens` and `max_completion_tokens`; Infinity where there is none. */
   readonly maxTokens: number
@@ -19,10 +19,10 @@ export interface Parameters {
 /** The message's own fields, which turns.ts reads. */
 const sendFields = new Set(['content', 'messages', 'model', 'stream', 'on_disconnect'])
 
-/** Read, and written to the backend by the gateway alone. `store` is what a session does anyway. */
+/** Checked, but not passed on to the backend. `store` is what a session does anyway. */
 const dropped = new Set(['n', 'best_of', 'store'])
 
-/** Null is as good as absent; anything else is refused, saying what to do instead. */
+/** Refused unless null; the text tells the client what to do instead. */
 const refused: Readonly<Record<string, string>> = {
   audio: 'is not possible in a session, which keeps text only',
   function_call: 'is of the old interface. Use "tool_choice"',
@@ -30,18 +30,18 @@ const refused: Readonly<Record<string, string>> = {
   metadata: "can't be set on a message. Set it on the session",
 }
 
-/** For scanJson: nothing may look like one of these. */
+/** For scanJson, which refuses other spellings of these keys. */
 export const ownKeys: ReadonlySet<string> = new Set([...sendFields, ...parameterNames])
 
 const rules = rulesOf('chat')
 
-/** Throws `invalid_parameter` and `unknown_parameter`; of the unlisted only the model can tell. */
+/** Throws `invalid_parameter` and `unknown_parameter`; `checkSend` judges the unlisted ones, by the model. */
 export function readParameters(scan: JsonScan): Parameters {
   const parameters = new Map<string, string>()
   const unlisted: Unlisted[] = []
   for (const [key, member] of scan.members) {
     if (sendFields.has(key)) continue
-    const value = scan.value(key) // above 1 MiB this is what checks its JSON
+    const value = scan.value(key)
     if (Object.hasOwn(refused, key) && value !== null) throw invalid(key, refused[key] ?? '')
     checkOwn(key, value)
     if (dropped.has(key) || Object.hasOwn(refused, key)) continue

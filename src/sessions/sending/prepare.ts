@@ -1,6 +1,6 @@
-// From what a client sends to what is held, stored and asked: the model, the history that fits it, the request for its
-// backend, and the rows of the new messages. Where files belong to it, the request is made again with them. Reads, and
-// writes nothing.
+// Prepares a send for its hold, its rows and its backend: checks the send against the model, chooses the history that
+// fits, and makes the request and the rows of the new messages. When the send has files, the request is made again once
+// the files are read. Writes nothing.
 
 import { chatRow } from '../../chat/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
@@ -25,22 +25,22 @@ import { checkSend } from './turns.ts'
 import type { Send } from './turns.ts'
 
 export interface Prepared {
-  /** With what files cost as an estimate, but with words in their place. */
+  /** Has words in the place of files; its estimate of tokens includes the files. */
   readonly request: ChatRequest
-  /** The answer's row in progress; its id is the message's. */
+  /** The answer's row, `in_progress`; the message keeps this id. */
   readonly draft: StoredMessage
   /** The new turns with their ids, then the draft. */
   readonly stored: readonly StoredMessage[]
-  /** What has to be there before the backend is asked; undefined for nothing. */
+  /** Files to read or store before the backend is asked; undefined when there are none. */
   readonly filling: Filling | undefined
 }
 
 export interface Filling extends WantedFiles {
-  /** To be kept. */
+  /** Images that came within the message, to be stored. */
   readonly images: readonly NewImage[]
-  /** That the wanted ones take in the request. */
+  /** Bytes that the files to be read take in the request. */
   readonly bytes: number
-  /** With contents by file id; a file without is told by its name. It costs what was estimated. */
+  /** Takes contents by file id; words replace a file without content. The estimate stays as it was. */
   request(contents: ReadonlyMap<string, Buffer>): Promise<ChatRequest>
 }
 
@@ -49,13 +49,13 @@ export interface PrepareOptions {
   readonly context: Context
   readonly model: Model
   readonly hold: string
-  /** Whose turn it is where the work is long. */
+  /** The account: long work is done in turns with other accounts. */
   readonly ref: string
-  /** All files and images of a request together. */
+  /** Most bytes of all files and images in a request. */
   readonly inlineBytes: number
   /** The lower limit of plan and key: a longer history could never pass it. */
   readonly tokensPerMinute?: number | undefined
-  /** Of the files that are named; undefined where there is no store. */
+  /** Rows of the files that the turns name, by id; undefined when there is no store. */
   readonly files?: ReadonlyMap<string, FileRow> | undefined
 }
 
@@ -68,7 +68,7 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
   const ask: Ask = async (part) => {
     const texts: string[] = []
     for (const draft of messages) {
-      // Each image is a copy or two of megabytes.
+      // Each image costs one or two copies of megabytes.
       const filled = () => fill(draft, part)
       texts.push(typeof draft === 'string' ? draft : await inTurns(options.ref, filled))
     }

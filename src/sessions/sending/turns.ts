@@ -1,5 +1,5 @@
 // What a client sends to a session: the new turns, and how they are to be answered. Both forms of the body, `content`
-// and `messages`. Everything that can be known without the session is checked; what depends on the model is `checkSend`.
+// and `messages`. `parseSend` checks all that needs no session; `checkSend` checks what depends on the model.
 
 import { hostOf } from '../../chat/address.ts'
 import { refusalFor } from '../../chat/parameter-check.ts'
@@ -20,11 +20,11 @@ import type { Parameters } from './parameters.ts'
 export interface Send extends Parameters {
   /** At least one; the last one is of `user` or `tool`. */
   readonly turns: readonly NewMessage<SentPart>[]
-  /** Of the body, where they stand. */
+  /** The field of the body that has the turns. */
   readonly field: 'content' | 'messages'
-  /** Undefined: the session's. */
+  /** Undefined: the session's model. */
   readonly model?: string
-  /** Undefined: Accept decides. */
+  /** Undefined: the Accept header decides. */
   readonly stream?: boolean
   readonly onDisconnect: 'continue' | 'cancel'
 }
@@ -34,7 +34,7 @@ export interface SendLimits extends Pick<Limits, 'attachments' | 'jsonApiBytes'>
   readonly takesFiles: boolean
 }
 
-/** Each is a row, written by one script. */
+/** Each turn is a row, and one script writes all rows. */
 const maxTurns = 256
 
 /** Throws invalid_json, missing_, invalid_ or unknown_parameter, unsupported_attachment, body_too_large. */
@@ -136,7 +136,7 @@ function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
 
 const userKeys = new Set(['role', 'content', 'name'])
 const toolKeys = new Set([...userKeys, 'tool_call_id'])
-/** The later ones stand in every answer of an SDK, which people send back whole; they are dropped. */
+/** SDKs put the later fields into every answer, and clients send answers back as they are; these fields are dropped. */
 const assistantKeys = new Set([
   ...userKeys,
   'tool_calls',

@@ -1,4 +1,4 @@
-// The row of a message as it stays: what was said, how it ended, what it cost.
+// Makes the final row of a message: what was said, how the message ended, what it cost.
 
 import type { Ending } from '../../chat/relay.ts'
 import { GatewayError } from '../../errors.ts'
@@ -42,7 +42,7 @@ export function ended(draft: StoredMessage, how: HowEnded): StoredMessage {
   }
 }
 
-/** What its settlement noted. */
+/** Cost and usage, as the settlement noted them. */
 export function usedBy(facts: Facts): Pick<HowEnded, 'cost' | 'usage'> {
   const { promptTokens = 0, completionTokens = 0, estimated = false, cost = 0, basis } = facts
   const usage = { prompt: promptTokens, completion: completionTokens, estimated }
@@ -58,7 +58,7 @@ export function statusOf(ending: Ending): Fate {
   return { status: statusAfter(ending.error), error: ending.error }
 }
 
-/** Of an answer that has begun. */
+/** For an answer that had begun before the error. */
 export function statusAfter({ code }: GatewayError): MessageStatus {
   if (code === 'message_cancelled') return 'cancelled'
   return code === 'upstream_incomplete' || code === 'server_draining' ? 'incomplete' : 'failed'

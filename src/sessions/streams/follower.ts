@@ -1,5 +1,6 @@
-// A message that another process generates, followed through the copy in Redis: one poll for all readers here, as long as
-// there are any. An owner that says nothing for a second is looked after: a dead one's message is finished.
+// Follows a message that another process generates, through the copy in Redis: one
+// poll for all readers here, as long as there are any. When the owner is silent
+// for a second, the follower checks it, and ends the message of a dead owner.
 
 import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'
@@ -11,16 +12,16 @@ export interface FollowerOptions {
   readonly next: number
   readonly rows: StreamRows
   readonly lost: Lost
-  /** Of frames that readers here may be behind. */
+  /** Most bytes of frames in memory, for readers that are behind. */
   readonly maxBytes: number
-  /** It follows no longer. */
+  /** Called when the follower stops. */
   onEnd(): void
 }
 
 const pollMs = 200
-/** Polls without news before the owner is looked after. */
+/** Polls without news before the owner is checked. */
 const quietPolls = 5
-/** Polls that fail before readers are sent away: they may come back, to another instance. */
+/** Failed polls before readers are disconnected: the readers may come back, to another instance. */
 const failedPolls = 150
 
 export class Follower {
@@ -40,7 +41,7 @@ export class Follower {
 
   join(): void {
     this.#readers++
-    // It may have ended for want of readers since it was found.
+    // The polling may have stopped for want of readers since the caller found this follower.
     if (!this.#isPolling && !this.log.isEnded) this.#later()
   }
 
@@ -59,7 +60,7 @@ export class Follower {
       await this.#read()
       this.#failed = 0
     } catch {
-      // Redis is away: readers get their comments meanwhile.
+      // Redis is away: meanwhile readers get heartbeats.
       if (++this.#failed >= failedPolls) this.log.break()
     }
     if (this.log.isEnded || this.log.isBroken) this.#stop()
@@ -74,7 +75,7 @@ export class Follower {
   async #read(): Promise<void> {
     const { place, rows, lost } = this.#options
     const piece = await rows.frames(place, this.log.next)
-    // What the owner could not store in time is missing for good.
+    // Frames that the owner could not store in time are missing for good.
     if (!piece) return this.log.break()
     if (piece.text !== '') {
       this.#quiet = 0
@@ -84,14 +85,14 @@ export class Follower {
       if (piece.isEnd) this.log.end({ isLost })
     } else if (++this.#quiet >= quietPolls) {
       this.#quiet = 0
-      // Withdrawn, or deleted and forgotten: nothing will come.
+      // Without a stream, the message was withdrawn or deleted: nothing will come.
       if (!(await rows.state(place))) this.log.break()
       else await lost.finish(place)
     }
   }
 }
 
-/** Readers get its terminal now: who comes again behind it has had it. */
+/** Notes that readers get the terminal now, so that a reader that comes again after it does not get it twice. */
 async function isEndedByOthers(place: MessagePlace, rows: StreamRows): Promise<boolean> {
   const state = await rows.state(place)
   if (state?.isLost) await rows.noteTerminal(place, state.next - 1)

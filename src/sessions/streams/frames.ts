@@ -1,11 +1,11 @@
 // The frames of a message's stream, as they are written and found again: `id: <message>:<seq>`, the event, a blank line.
-// Texts of them are whole frames one behind the other, latin1, a char a byte.
+// A text has whole frames one after the other, in latin1: a char a byte.
 
 import { plain } from '../../chat/frames.ts'
 import type { Grammar } from '../../chat/frames.ts'
 import type { SseEvent } from '../../exchange.ts'
 
-/** Each frame has an id, by which a reader goes on where it was. */
+/** Gives each frame an id, after which a reader can go on. */
 export class Numbered implements Grammar {
   readonly #message: string
   #next: number
@@ -25,7 +25,7 @@ export class Numbered implements Grammar {
   }
 }
 
-/** Where the frame `seq` begins; undefined where it is not there. */
+/** Index where the frame `seq` begins; undefined when the text does not have this frame. */
 export function startOf(text: string | Buffer, message: string, seq: number): number | undefined {
   const mark = `id: ${message}:${seq}\n`
   if (text.indexOf(mark) === 0) return 0
@@ -33,7 +33,7 @@ export function startOf(text: string | Buffer, message: string, seq: number): nu
   return blank < 0 ? undefined : blank + 2
 }
 
-/** The first frame that begins behind a place; undefined where none does. */
+/** The first frame that begins after the index `place`; undefined when there is none. */
 export function frameBehind(
   text: string,
   message: string,
@@ -46,7 +46,7 @@ export function frameBehind(
   return { start: blank + 2, seq: Number.parseInt(text.slice(digits, digits + 16), 10) }
 }
 
-/** Their data values, in their order. */
+/** The data values of the frames, in order. */
 export function* framesToData(frames: string): Generator<string, void> {
   let data: string | undefined
   for (let from = 0; from < frames.length;) {

@@ -1,5 +1,5 @@
-// The messages that this process generates. A generation owns its backend, not any client: it goes on when its readers
-// leave, and ends in one place, with its message finished or withdrawn, whatever happens.
+// The messages that this process generates. A generation depends on its backend and on no client: it goes on when its
+// readers leave. Whatever happens, it ends in one place, with its message finished or withdrawn.
 
 import { begin, openRelay } from '../../chat/generation.ts'
 import { givenUp } from '../../chat/generating.ts'
@@ -18,13 +18,13 @@ import type { BeginRequest, Owned, StreamRows } from './stream-rows.ts'
 /** What a send has stored. */
 export interface Sent {
   readonly owned: Owned
-  /** Of all its messages. */
+  /** Ids of all messages of the send, the answer last. */
   readonly ids: readonly string[]
   readonly claim?: BeginRequest['claim']
 }
 
 export interface Start extends Sent {
-  /** The row in progress. */
+  /** The answer's row, `in_progress`. */
   readonly draft: StoredMessage
   readonly options: Omit<GenerationOptions, 'grammar'>
 }
@@ -32,9 +32,9 @@ export interface Start extends Sent {
 export interface RunningGeneration {
   readonly start: Start
   readonly recording: Recording
-  /** The answer may begin: first content, or it was waited for long enough; or a refusal to relay. Rejects with what it failed of. */
+  /** Resolves when the answer may begin (first content, or the longest wait for it), or with a refusal to relay. Rejects with the failure. */
   readonly opened: Promise<Answer | undefined>
-  /** Its work has ended: settled, and its readers have been told. Undefined where nothing is left of it. */
+  /** Resolves when the generation is settled and its readers have been told; undefined when the message was withdrawn. */
   readonly done: Promise<StoredMessage | undefined>
   cancel(): void
 }
@@ -44,15 +44,15 @@ export interface GenerationsOptions {
   readonly replayBytes: number
 }
 
-/** For what Redis could not be told at the end. */
+/** How often Redis is told again what could not be told at the end. */
 const againMs = 5000
 
 export class Generations {
   readonly #options: GenerationsOptions
   readonly #running = new Map<string, RunningGeneration>()
-  /** Finished, and Redis has not been told. */
+  /** Finished messages of which Redis has not been told. */
   readonly #untold = new Map<string, Told>()
-  /** To be taken back, which Redis has not been told either. */
+  /** Sends to be taken back, of which Redis has not been told either. */
   readonly #unwithdrawn = new Map<string, Sent>()
   readonly #again: NodeJS.Timeout
 
@@ -65,25 +65,25 @@ export class Generations {
     return this.#running.get(message)
   }
 
-  /** Also one that has ended here, while Redis does not know it. */
+  /** Also finds a message that has ended here while Redis has not been told. */
   recordingOf(message: string): Recording | undefined {
     return this.find(message)?.recording ?? this.#untold.get(message)?.recording
   }
 
-  /** All of a session that was deleted. */
+  /** Cancels all generations of a session that was deleted. */
   cancelIn(session: string): void {
     for (const { start, cancel } of this.#running.values()) {
       if (start.owned.session === session) cancel()
     }
   }
 
-  /** Redis is back. */
+  /** Called when Redis is back. */
   wake(): void {
     for (const { recording } of this.#running.values()) recording.wake()
     void this.#tellAgain()
   }
 
-  /** Leaves nothing of a send that may have been stored and was refused. Where Redis is away, as soon as it is back. */
+  /** Removes what a refused send may have stored. While Redis is away, this waits until Redis is back. */
   async withdraw({ owned, ids, claim }: Sent): Promise<void> {
     const sent = { owned, ids, ...(claim && { claim }) }
     try {
@@ -99,7 +99,7 @@ export class Generations {
     const recording = new Recording({ ...this.#options, owned, stop: (code) => stop(code) })
     const generation = begin(x, { ...options, grammar: recording })
     const { deadline, meter } = generation
-    // What is finished already is not undone: its usage is still to come.
+    // A finished answer is not cancelled: only its usage is still to come.
     const stop = (code: ErrorCode) => {
       if (meter.finished) return
       const error = new GatewayError(code)
@@ -107,7 +107,8 @@ export class Generations {
       else deadline.depart(error)
     }
     const opened = Promise.withResolvers<Answer | undefined>()
-    // Whoever waits for it hears of it; a resumed reader does not.
+    // The send that awaits `opened` gets the error; without this
+    // line, an error that nobody awaits would end the process.
     opened.promise.catch(() => undefined)
     const timer = setTimeout(() => {
       generation.isCommitted = true
@@ -124,7 +125,7 @@ export class Generations {
     return running
   }
 
-  /** What Redis has not been told waits at most `boundMs` longer. */
+  /** Waits at most `boundMs` for generations to end and for Redis to be told. */
   async close(boundMs = 5000): Promise<void> {
     clearInterval(this.#again)
     const bound = new Promise<void>((resolve) => setTimeout(resolve, boundMs).unref())
@@ -151,7 +152,7 @@ export class Generations {
     }
   }
 
-  /** The backend's own refusal: the client's answer, or behind our headers a failed message. */
+  /** The backend has refused: the client gets this refusal, or, once our headers have gone out, a failed message. */
   async #refused(live: Live, answer: Answer): Promise<StoredMessage | undefined> {
     const { opened } = live
     if (!(await isSettled(opened.promise))) {
@@ -183,7 +184,8 @@ export class Generations {
 
   async #tell({ recording, owned, message }: Told, frames: string): Promise<boolean> {
     const isTold = await recording.finish(frames, JSON.stringify(message))
-    // Others have ended it, by a checkpoint. The charge is right, also where its row can't be told of it.
+    // Another gateway has ended the message, by a checkpoint: this corrects the row. When that fails, the ledger's
+    // charge is right all the same.
     if (recording.isLost) {
       await this.#options.rows.amend(owned, () => message).catch(() => undefined)
     }
@@ -207,7 +209,7 @@ export class Generations {
 interface Told {
   readonly recording: Recording
   readonly owned: Owned
-  /** As it ended. */
+  /** The final row. */
   readonly message: StoredMessage
 }
 
@@ -218,7 +220,7 @@ interface Live {
   readonly opened: PromiseWithResolvers<Answer | undefined>
 }
 
-/** Already now. */
+/** Whether the promise is settled already. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   const not = Symbol('not')
   return (await Promise.race([promise, Promise.resolve(not)])) !== not

@@ -1,12 +1,12 @@
-// The end of a message's stream in this process' memory: fed by its owner's backend, or from Redis, and read by any number
-// of readers, each at its own place. Keeps little: what has been stored elsewhere goes. Waits for nobody.
+// The newest frames of a message's stream in this process' memory: fed by the backend, or from Redis, and read by any
+// number of readers, each at its own place. Keeps little: frames that Redis has are dropped. Never waits for a reader.
 
 import { startOf } from './frames.ts'
 
 export interface Piece {
   /** Frames, latin1; '' where there are none yet. */
   readonly text: string
-  /** Seq behind the last of them. */
+  /** Seq after the last of the frames. */
   readonly next: number
 }
 
@@ -14,7 +14,7 @@ interface KeptPiece extends Piece {
   readonly first: number
 }
 
-/** So much stays for readers who are a little behind, also when it is stored. */
+/** Bytes that stay for readers that are a little behind, even when Redis has them. */
 const tailBytes = 16 * 1024
 
 export class FrameLog {
@@ -45,12 +45,12 @@ export class FrameLog {
     return this.#next
   }
 
-  /** The terminal is in. */
+  /** True when the stream has its terminal: nothing more will be added. */
   get isEnded(): boolean {
     return this.#isEnded
   }
 
-  /** Its owner is gone, and the terminal another's: its number may be that of a frame which a reader had from the owner. */
+  /** True when another gateway wrote the terminal: a reader may have had another frame of this number from the owner. */
   get isLost(): boolean {
     return this.#isLost
   }
@@ -60,7 +60,7 @@ export class FrameLog {
     return this.#isBroken
   }
 
-  /** Whole frames up to the one before `next`. */
+  /** Adds whole frames; the last one is the frame before `next`. */
   add(text: string, next: number): void {
     this.#chunks.push({ text: flat(text), first: this.#next, next })
     this.#bytes += text.length
@@ -80,7 +80,7 @@ export class FrameLog {
     this.#tell()
   }
 
-  /** Frames before `seq` are stored: all but the tail may go. */
+  /** Redis has the frames before `seq`: drops them, except the tail. */
   stored(seq: number): void {
     for (;;) {
       const [oldest] = this.#chunks
@@ -89,7 +89,7 @@ export class FrameLog {
     }
   }
 
-  /** Frames from `seq` on that are here, `enough` bytes or a chunk more; undefined where the first of them is no longer. */
+  /** Frames from `seq` on, `enough` bytes or a chunk more; undefined when the frame `seq` is no longer here. */
   from(seq: number, enough = Infinity): Piece | undefined {
     if (seq >= this.#next) return { text: '', next: seq }
     let at = this.#chunks.length
@@ -124,7 +124,7 @@ export class FrameLog {
   }
 }
 
-/** A rope's pieces keep whatever they were cut from: twice the memory of its bytes. */
+/** Copies the text: slices of larger strings keep these strings in memory, twice as much as their own bytes. */
 function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

@@ -1,5 +1,5 @@
-// A message whose owner is gone (killed, frozen past its lease) is finished by whoever looks at it next: `incomplete`, with
-// the words that its frames had said and the usage of its hold's last checkpoint. Nobody waits for ever.
+// Ends a message whose owner is gone (killed, or frozen past its lease) as soon as any gateway looks at the message: as
+// `incomplete`, with the words of its frames and the usage of its hold's last checkpoint. So no client waits for ever.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../../redis/asked.ts'
@@ -19,7 +19,7 @@ export interface LostOptions {
   readonly rows: StreamRows
 }
 
-/** Frames of an answer are read so often for its words: each time 1 MiB of usual ones. */
+/** Most reads of an answer's frames to collect its words; a read brings about 1 MiB. */
 const mostReads = 1000
 
 export class Lost {
@@ -29,7 +29,7 @@ export class Lost {
     this.#options = options
   }
 
-  /** True when the message has an end: found, or given now. */
+  /** True when the message has ended, before this call or by it. */
   async finish(place: MessagePlace): Promise<boolean> {
     const { redis, rows } = this.#options
     const [state, stored] = await Promise.all([rows.state(place), this.#row(place)])
@@ -37,7 +37,7 @@ export class Lost {
     const hold = stored?.hold ?? state?.hold
     if (hold === undefined) return true
     if (stored && stored.status !== 'in_progress') return true
-    // This machine's clock may be hours behind, and the script would not be asked for as long.
+    // By the clock of Redis: this machine's clock may be hours behind, and would put off the script for as long.
     const asking = Promise.all([redis.time(), redis.zscore(keys.holds(place.ref), hold)])
     const [[seconds], deadline] = await asked(asking)
     if (deadline !== null && Number(deadline) > Number(seconds) * 1000) return false
@@ -77,7 +77,7 @@ export class Lost {
     return ended(stored, { said, status: 'incomplete', error, ...charged })
   }
 
-  /** By the last checkpoint: reaped already, or about to be. */
+  /** Cost and usage by the hold's last checkpoint: the hold is reaped already, or will be soon. */
   async #charged(ref: string, hold: string) {
     const { redis } = this.#options
     const [open, settled] = await Promise.all([

@@ -1,5 +1,6 @@
-// One client that reads a message's stream: from where it was, through what Redis keeps, to what is generated now. Holds a
-// place and no frames; a slow one falls behind and reads from Redis, a stuck one is dropped by its stream.
+// One client that reads a message's stream: from its last place, through what Redis
+// keeps, to what is generated now. A reader has a place and no frames: a slow client
+// falls behind and reads from Redis; its own response disconnects a stuck client.
 //
 // What ends it: the terminal was written · the client left · its place is no longer kept · the log broke
 
@@ -13,19 +14,19 @@ type StoredPiece = Omit<StoredBytes, 'isEnd'>
 
 export interface ReaderOptions {
   readonly log: FrameLog
-  /** Seq of the first frame that it has not. */
+  /** Seq of the first frame that the client does not have. */
   readonly from: number
   readonly heartbeatMs: number
-  /** What is stored from a seq on; undefined where that is no longer kept. */
+  /** Frames in Redis from `seq` on; undefined when the frame `seq` is no longer kept. */
   stored(seq: number): Promise<StoredPiece | undefined>
-  /** The terminal for one who was ahead of a stream whose owner died: its copy is shorter than what the reader has seen. */
+  /** The terminal for a client that had more frames from a dead owner than Redis has: numbered after the client's last frame. */
   afterLost(seq: number): Piece
 }
 
-/** Glued to the first block of every response: alone it would crash a parser. */
+/** Put before the first frame of every response: as a block of its own, it would crash some clients' parsers. */
 const retry = 'retry: 1000\n'
 
-/** What a client that takes nothing has been given is held for it in memory. */
+/** Bytes given to a client at once: they stay in memory while the client takes nothing. */
 const enough = 64 * 1024
 
 export class Reader {
@@ -65,7 +66,7 @@ export class Reader {
     this.#ended.resolve()
   }
 
-  /** The client is to ask again, elsewhere. */
+  /** Disconnects the client, which then asks another instance. */
   cut(): void {
     this.#ended.reject(new GatewayError('server_draining'))
   }
@@ -81,7 +82,7 @@ export class Reader {
     }
   }
 
-  /** Nothing may follow the terminal, also where the client is slow to take it. */
+  /** No heartbeat may follow the terminal, even when the client is slow to take the terminal. */
   #beat(): void {
     const { isEnded, next } = this.#options.log
     if (!isEnded || this.#seq < next) this.#out.write(heartbeat)
@@ -94,7 +95,7 @@ export class Reader {
       if (isBroken) this.#ended.reject(new GatewayError('upstream_unavailable'))
       return
     }
-    // A place that never was.
+    // The stream never had the place that the client asked for.
     if (from > next && !isLost) return this.#ended.reject(new GatewayError('invalid_last_event_id'))
     if (from >= next && isLost) this.#give(afterLost(this.#seq))
     this.stop()

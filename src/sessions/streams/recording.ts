@@ -1,7 +1,7 @@
-// A message that this process generates: what the relay gives out goes to the readers here at once, and to Redis in
-// batches, never a flight a token. With Redis away frames wait in memory, bounded, and are written when it is back.
-// An owner that Redis no longer takes for one stops its backend and breaks its readers off. What Redis forgot is given to it
-// again; with its session gone, too, readers here are all that is left.
+// A message that this process generates: frames from the relay go to the readers here at once, and to Redis in batches,
+// never a flight a token. While Redis is away, frames wait in memory, bounded, and are written when Redis is back.
+// When Redis no longer accepts this process as owner, the backend is stopped and readers are disconnected. Frames that
+// Redis has lost are written again; when the session is lost too, only the readers here get the rest.
 
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
@@ -13,33 +13,33 @@ import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 export interface RecordingOptions {
   readonly owned: Owned
   readonly rows: StreamRows
-  /** Frames in memory and in Redis. */
+  /** Most bytes of frames, in memory and in Redis. */
   readonly replayBytes: number
-  /** Cancelled from another instance; another's by now, or gone; or Redis knows neither it nor its session. */
+  /** Called on a cancel from another instance, when the message is no longer ours, and when Redis has lost it with its session. */
   stop(code: 'message_cancelled' | 'upstream_incomplete' | 'session_not_found'): void
 }
 
 const flushMs = 250
 const flushBytes = 16 * 1024
-/** So much at once, or an event: whoever reads the copy reads whole batches, and many do at a time. */
+/** Bytes of a batch, or one event more: readers of the copy take whole batches, and many read at a time. */
 const batchBytes = 32 * 1024
-/** A silent owner shows that it lives, and hears of a cancel. */
+/** A silent owner appends an empty batch this often: to show that it lives, and to learn of a cancel. */
 const silenceMs = 1000
 
 export class Recording implements StreamOut {
   readonly log: FrameLog
-  /** Readers come and go; the recording stays. */
+  /** Never true: the recording goes on when its readers leave. */
   readonly left = false
   readonly #options: RecordingOptions
   #numbered: Numbered
   readonly #assembly = new Assembly()
-  /** Data values that the assembly has not seen: it is fed once a batch, off the token path. */
+  /** Data values that the assembly has not got yet: it gets them once a batch, to keep the token path short. */
   #unread: string[] = []
   /** Frames that Redis may not have, from the seq `#first` up to before `#next`. */
   #pending = ''
   #first = 0
   #next = 0
-  /** What Redis has does not lead up to them. */
+  /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
   #isAnew = false
   #unsaidBytes = 0
   #sending: Promise<void> | undefined
@@ -65,13 +65,13 @@ export class Recording implements StreamOut {
     return this.#numbered.frame(event)
   }
 
-  /** The gateway's own last frame. Frames that were numbered and never written, for want of content, give it their number. */
+  /** The gateway's own last frame. It takes the number of a frame that was numbered but not written, for want of content. */
   lastFrame(data: string): string {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
     return this.frame({ event: undefined, data })
   }
 
-  /** Whole frames, all those that were numbered up to now. */
+  /** Takes whole frames: all that were numbered since the last call. */
   write(text: string): boolean {
     if (text === '' || this.#isLost) return true
     const isFirst = this.#next === 0
@@ -84,7 +84,7 @@ export class Recording implements StreamOut {
 
   async drained(): Promise<void> {}
 
-  /** Withdrawn, or ended by others. */
+  /** True when the message was withdrawn, another gateway ended it, or Redis has lost it with its session. */
   get isLost(): boolean {
     return this.#isLost || this.#isForgotten
   }
@@ -96,14 +96,15 @@ export class Recording implements StreamOut {
     return this.#assembly
   }
 
-  /** Redis is back. */
+  /** Called when Redis is back. */
   wake(): void {
     if (this.#pending !== '') this.#flush()
   }
 
   /**
-   * The last frames, terminal included, and the row as it stays. Readers get them when Redis has them, or can't be asked:
-   * whoever sees the end finds the message complete. False while Redis has not taken them: to be called again, without text.
+   * Writes the last frames, with the terminal, and the final row. Readers get the frames when Redis has them or can't
+   * be asked: so a client that sees the end finds the message complete. When this returns false, Redis has not taken
+   * them: the caller calls again, without text.
    */
   async finish(text: string, row: string): Promise<boolean> {
     this.#isFinishing = true
@@ -122,7 +123,7 @@ export class Recording implements StreamOut {
     return isStored
   }
 
-  /** It leaves nothing behind, or is another's by now: those who read it are cut off. */
+  /** The message was withdrawn or is no longer ours: disconnects its readers. */
   drop(): void {
     this.#isLost = true
     clearTimeout(this.#timer)
@@ -135,7 +136,7 @@ export class Recording implements StreamOut {
     this.#next = this.#numbered.next
     this.#unsaidBytes += text.length
     if (this.#pending.length <= replayBytes) return
-    // Redis has been away for long: what is kept begins anew, at the first frame that leaves room for more.
+    // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
     const place = this.#pending.length - replayBytes / 2
     const frame = frameBehind(this.#pending, owned.message, place)
     if (!frame) return
@@ -173,14 +174,14 @@ export class Recording implements StreamOut {
       this.#learn(reply, batch)
       return reply.word === 'ok'
     } catch {
-      // Redis is away, or refuses: they wait for the next turn.
+      // Redis is away or refuses: the frames wait for the next flush.
       return false
     }
   }
 
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
-    // What Redis has of it may be more or less than was known; then it said how far it is.
+    // Redis may have more or fewer frames than this process knew: its reply then says which frame it needs next.
     for (let misses = 0; misses < 3 && !this.isLost;) {
       const batch = this.#isAnew ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
@@ -197,7 +198,7 @@ export class Recording implements StreamOut {
     return { first: this.#first, count, text: this.#pending, isAnew: this.#isAnew }
   }
 
-  /** Whole frames, the first of those that are pending. */
+  /** A batch of whole frames, from the first pending one on. */
   #batch(): Batch {
     const next = frameBehind(this.#pending, this.#options.owned.message, batchBytes)
     if (!next) return this.#all()
@@ -216,7 +217,7 @@ export class Recording implements StreamOut {
       return stop('upstream_incomplete')
     }
     if (reply.word === 'behind') return this.#meet(reply.next)
-    // Old ones may have gone meanwhile, for want of room.
+    // Unequal when `#keep` has dropped old frames meanwhile, for want of room.
     if (this.#first === batch.first) {
       this.#pending = this.#pending.slice(batch.text.length)
       this.#first += batch.count
@@ -228,7 +229,7 @@ export class Recording implements StreamOut {
     stop('message_cancelled')
   }
 
-  /** Redis has frames before `seq`: more than was known where a reply was lost, less where it forgot some. */
+  /** Redis has the frames before `seq`: more than was known here when a reply was lost, fewer when Redis has lost some. */
   #meet(seq: number): void {
     const { message } = this.#options.owned
     if (seq > this.#first && seq <= this.#next) {
@@ -237,7 +238,7 @@ export class Recording implements StreamOut {
       this.#first = seq
       return
     }
-    // All that memory has of them, also where nothing more is said.
+    // Adds the frames that Redis lacks, as far as memory has them, also when no new frame follows.
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
     const end = forgotten && startOf(forgotten.text, message, this.#first)

@@ -1,5 +1,5 @@
-// A message's stream as Redis has it: begun, appended to and finished by its owner, read and closed by anybody. Every
-// change is one script, which makes sure that it comes from the owner, once, and in order.
+// A message's stream in Redis: its owner begins, appends and finishes; any gateway may read, and end the stream when
+// the owner is gone. Every change is one script, which ensures that changes come from the owner, once, and in order.
 
 import type { Redis } from 'ioredis'
 import type { ClaimWords } from '../../exchange.ts'
@@ -23,7 +23,7 @@ export interface MessagePlace {
   readonly message: string
 }
 
-/** A message with the ledger's hold of who generates it. */
+/** A message with the id of the hold that pays for it: the process that has this hold is the owner. */
 export interface Owned extends MessagePlace {
   readonly hold: string
 }
@@ -34,9 +34,9 @@ export interface Batch {
   readonly count: number
   /** latin1: one char a byte. */
   readonly text: string
-  /** What all frames up to the last one have said; needed with `isAnew`, and now and then so that old frames can go. */
+  /** Snapshot of what all frames up to the last one say: needed with `isAnew`, and now and then before old frames are dropped. */
   readonly said?: string
-  /** What is stored does not lead up to `first` and is let go. */
+  /** True when frames are missing before `first`: this batch replaces the frames in Redis. */
   readonly isAnew?: boolean
 }
 
@@ -47,9 +47,9 @@ export type Begun =
 
 export type Appended =
   | { readonly word: 'ok'; readonly isCancelled: boolean }
-  /** It is another's, or has ended. */
+  /** The message has another owner, or has ended. */
   | { readonly word: 'lost' }
-  /** Neither it nor its session is there. */
+  /** Redis has neither the stream nor the session. */
   | { readonly word: 'forgotten' }
   | { readonly word: 'behind'; readonly next: number }
 
@@ -57,7 +57,7 @@ export interface StreamState {
   readonly hold: string
   readonly next: number
   readonly isEnded: boolean
-  /** Not ended by its owner. */
+  /** True when another gateway than the owner has ended the message. */
   readonly isLost: boolean
   readonly said: string
   readonly saidNext: number
@@ -66,9 +66,9 @@ export interface StreamState {
 /** Frames as they are stored. */
 export interface StoredBytes {
   readonly bytes: Buffer
-  /** Seq behind the last of them. */
+  /** Seq after the last of the frames. */
   readonly next: number
-  /** The last is the terminal. */
+  /** True when the last frame is the terminal. */
   readonly isEnd: boolean
 }
 
@@ -90,9 +90,9 @@ export interface StreamRowsOptions {
   readonly leaseMs: number
 }
 
-/** Batches of at most 32 KiB and an event: one read brings 1 MiB of them at most. */
+/** A batch has at most 32 KiB and one event more, so one read brings about 1 MiB at most. */
 const batchesARead = 32
-/** An owner appends every second: after so long without a hold it is gone, or after its lease where that is shorter. */
+/** An owner appends every second: without a hold and silent for so long (or for its lease, if shorter), it is gone. */
 const mostSilenceMs = 5000
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
@@ -104,7 +104,7 @@ export interface BeginRequest extends Owned, Quota {
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
   readonly claim?: ClaimWords
-  /** The answer may take so long; nothing expires meanwhile. */
+  /** The longest that the answer may take: the session's keys must not expire meanwhile. */
   readonly lastsMs?: number
 }
 
@@ -139,7 +139,7 @@ export class StreamRows {
     return { word: word as 'ok' }
   }
 
-  /** A batch without frames keeps the stream's owner known. */
+  /** A batch without frames shows that the owner lives. */
   async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
     const { first, count, text, said = '', isAnew = false } = batch
     const rows = [keys.session(ref, session), keys.messages(ref, session)]
@@ -148,7 +148,7 @@ export class StreamRows {
     return toAppended(await this.#run('append', names, [head, bytes(text), said, message]))
   }
 
-  /** The last frames, the row as it stays, and the session is free. Calling it again has no further effect. */
+  /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
     const { first, count, text, isAnew = false } = batch
     const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
@@ -180,7 +180,7 @@ export class StreamRows {
     return word === 'ok' || word === 'ended'
   }
 
-  /** What a message cost in the end; asked for a flight later, behind the answer to its settlement. */
+  /** Stores what a message cost in the end. `paid` is called a flight later, when the settlement has been answered. */
   async amend({ ref, session, message }: MessagePlace, paid: () => Paid): Promise<void> {
     const names = [keys.session(ref, session), keys.messages(ref, session), keys.storage(ref)]
     const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
@@ -221,7 +221,7 @@ export class StreamRows {
     return { text, ...rest }
   }
 
-  /** The same for one who only passes them on. */
+  /** The same as bytes, for a caller that only passes the frames on. */
   async frameBytes(
     { ref, message }: MessagePlace,
     seq: number,
@@ -243,12 +243,12 @@ export class StreamRows {
     if (from === undefined) return undefined
     if (first) pieces[0] = first.subarray(from)
     const bytes = Buffer.concat(pieces)
-    // Of a thousand replays it would be a hundred MiB that nobody has collected yet.
+    // A thousand replays would leave a hundred MiB of garbage in memory.
     for (const piece of pieces) discard(piece)
     return { bytes, next, isEnd }
   }
 
-  /** Whether readers of a lost stream have had the terminal of this number. */
+  /** Whether a reader of a lost stream has been given the terminal with the number `seq`. */
   async wasTerminalGiven({ ref, message }: MessagePlace, seq: number): Promise<boolean> {
     const { redis } = this.#options
     const key = keys.stream(ref, message)
@@ -256,12 +256,12 @@ export class StreamRows {
     return (await asked(redis.hexists(key, `to:${seq}`))) === 1
   }
 
-  /** They have it from now on. */
+  /** Notes that a reader has been given the terminal `seq`. */
   async noteTerminal({ ref, message }: MessagePlace, seq: number): Promise<void> {
     const { redis, replayKeepMs } = this.#options
     const key = keys.stream(ref, message)
     const noted = redis.hset(key, `to:${seq}`, '1')
-    // It may have gone since it was read: what comes back goes too.
+    // The stream may have expired since it was read: the key that this makes again must expire too.
     await asked(Promise.all([noted, redis.pexpire(key, replayKeepMs)]))
   }
 

@@ -1,4 +1,4 @@
-// The streams of messages, wherever they are generated: read from any place on, cancelled, and looked at in the middle.
+// The streams of messages, wherever they are generated: read from any place, cancel, look at an unfinished message.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { GatewayError, errorBody } from '../../errors.ts'
@@ -24,33 +24,33 @@ export interface StreamsOptions {
   readonly generations: Generations
   readonly replayBytes: number
   readonly heartbeatMs: number
-  /** Of all who read. */
+  /** For all readers of streams. */
   readonly places: Places
   readonly messages: Pick<MessageBook, 'read' | 'check'>
 }
 
-/** A log with what keeps it going as long as it is read. */
+/** A log; `join` and `leave` tell a follower that somebody reads it. */
 interface Source {
   readonly log: FrameLog
   join?(): void
   leave?(): void
 }
 
-/** What a reader is given at once, 64 KiB, is held for it while its client is slow. */
+/** 64 KiB for a reader at once: the bytes stay in memory while its client is slow. */
 const readerBatches = 2
 const readsAtOnce = 8
 
 const pollMs = 100
-/** Longer than any first event is waited for by default. */
+/** 6 s: longer than a send waits for its first event by default. */
 const begunPolls = 60
 const cancelPolls = 50
-/** For the end of a message that is generated here. */
+/** How long a cancel waits for the end of a message that is generated here. */
 const cancelWaitMs = 2000
 
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
-  /** Of what Redis keeps: a thousand replays must not fill the connection that all requests use. A far Redis takes long. */
+  /** Limits reads of frames: a thousand replays must not fill the one connection to Redis, even to a distant, slow Redis. */
   readonly #reads = new FairTurns(readsAtOnce)
   readonly #leaving = new WeakMap<Exchange, () => void>()
 
@@ -67,7 +67,8 @@ export class Streams {
     const { generations, messages } = this.#options
     await messages.check(place)
     const local = generations.recordingOf(place.message)
-    // A first try that is refused before it answers leaves nothing to replay: its repetition is refused alike.
+    // When the first try is refused before its answer begins,
+    // nothing can be replayed: the repetition gets this refusal.
     const refusal = isReplay && (await generations.find(place.message)?.opened)
     if (refusal) return refusal
     if (local?.log.isEnded && seq >= local.log.next) return behindTheEnd(seq, local.log)
@@ -78,7 +79,7 @@ export class Streams {
     return await this.#answer(x, place, { source, seq })
   }
 
-  /** At the end of every exchange that may have opened a stream: what was opened is not always sent. */
+  /** Called at the end of every exchange that may have opened a stream: not every opened stream is sent. */
   leave(x: Exchange): void {
     this.#leaving.get(x)?.()
   }
@@ -93,7 +94,7 @@ export class Streams {
       heartbeatMs,
       stored: (from) => this.#stored(place, from, readerBatches),
       afterLost: (from) => {
-        // Should it not be noted, it is given once more.
+        // When the note fails, a client that asks again gets the terminal again.
         rows.noteTerminal(place, from).catch(() => undefined)
         return { text: lostTerminal(x, place, from), next: from + 1 }
       },
@@ -117,7 +118,7 @@ export class Streams {
     }
   }
 
-  /** One who goes on reading when the generation that it paid for has ended needs a place, or is to come again. */
+  /** A reader that still reads after the end of the generation it paid for needs a place; without one, it is disconnected. */
   #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
     let hasLeft = false
     let leave: (() => void) | undefined
@@ -136,13 +137,13 @@ export class Streams {
     }
   }
 
-  /** The message as it ended; as it is, where its owner does not answer in time. */
+  /** Returns the message as it ended, or as it is now when its owner does not react in time. */
   async cancel(place: MessagePlace): Promise<StoredMessage> {
     const { generations, rows, lost } = this.#options
     const running = generations.find(place.message)
     running?.cancel()
     await Promise.race([running?.done, pause(cancelWaitMs)])
-    // One whose backend is read to its usage ends with it.
+    // Still running: its backend is read on for the usage.
     if (generations.find(place.message)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {
       const message = await this.#options.messages.read(place)
@@ -154,7 +155,7 @@ export class Streams {
     return await this.look(place)
   }
 
-  /** The message with what it has said up to now; finished where its owner is gone. */
+  /** Returns the message with its words up to now; ends the message first when its owner is gone. */
   async look(place: MessagePlace): Promise<StoredMessage> {
     const { lost, rows, generations, messages } = this.#options
     const message = await messages.read(place)
@@ -171,7 +172,7 @@ export class Streams {
     }
   }
 
-  /** Once it is known that it will not be withdrawn. */
+  /** Waits for the first frame: after it, the message will not be withdrawn. */
   async #begun(place: MessagePlace): Promise<StreamState> {
     for (let poll = 0; poll < begunPolls; poll++) {
       const state = await this.#stateOf(place)
@@ -211,7 +212,7 @@ export class Streams {
     const known = this.#followers.get(place.message)
     if (known) return known
     const onEnd = () => {
-      // It may have been followed anew.
+      // By now, a new follower may have this place.
       if (this.#followers.get(place.message) === follower) this.#followers.delete(place.message)
     }
     const follower: Follower = new Follower({
@@ -237,7 +238,7 @@ export class Streams {
     return { status: 200, headers: streamHeaders(place), stream }
   }
 
-  /** A place that is no longer kept is said before the stream begins. */
+  /** Throws before the stream begins when the frame `seq` is no longer kept. */
   async #checkKept(
     place: MessagePlace,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
@@ -257,13 +258,13 @@ interface Reading {
   readonly place: MessagePlace
   readonly source: Source
   readonly seq: number
-  /** What it reads is generated meanwhile, and paid for: until its end it needs no place of its own. */
+  /** Settles when the generation that this reader pays for ends: until then, the reader needs no place. */
   readonly paid?: Promise<unknown>
 }
 
 interface From {
   readonly seq: number
-  /** Of a send that came again: its first try may still be refused. */
+  /** True for a repeated send: its first try may still be refused. */
   readonly isReplay: boolean
 }
 
@@ -283,7 +284,7 @@ export function streamHeaders(place: MessagePlace): Record<string, string> {
   }
 }
 
-/** Of a stream that its owner has ended: nothing follows, or the place was never there. */
+/** For a stream that its owner has ended: returns undefined, since nothing follows; throws when the place never existed. */
 function behindTheEnd(seq: number, { next }: { readonly next: number }): undefined {
   if (seq > next) throw new GatewayError('invalid_last_event_id')
 }
