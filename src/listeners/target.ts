@@ -18,7 +18,7 @@ export function parseTarget(req: IncomingMessage): RequestTarget {
   return { path: target.slice(0, mark), query: new URLSearchParams(target.slice(mark + 1)) }
 }
 
-/** RFC 9112 §3.2.2: a server must accept the absolute form. Its host must equal the Host header, which plugins check. */
+/** RFC 9112 §3.2.2: a server must accept the absolute form. Its host must equal the Host header, which other code checks. */
 function originForm(url: string, host: string | undefined): string {
   if (url.startsWith('/') || url === '*') return url
   const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(url)
