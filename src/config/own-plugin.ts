@@ -1,9 +1,9 @@
-// An operator's own plugin, by path: a module that exports `plugin`, in the shape of every built-in one.
+// Imports an operator's own plugin by path: a module that exports `plugin`, in the shape of the built-in ones.
 
 import { pathToFileURL } from 'node:url'
 import type { Plugin } from '../plugin.ts'
 
-/** Rejects with what is wrong with the module, or with what it threw. */
+/** Rejects with what is wrong with the module, or with the error that the module threw. */
 export async function importPlugin(path: string): Promise<Plugin> {
   const module: unknown = await import(pathToFileURL(path).href)
   if (!isPluginModule(module)) {
