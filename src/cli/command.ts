@@ -1,4 +1,5 @@
-// What a command is: declared once, with its words, options and help; called with what was given. The exit codes.
+// The types of a command: a Command is declared once, with its words, options and help; a Call is what the user gave.
+// And the exit codes.
 
 import type { PluginKeys } from '../config/keys.ts'
 
@@ -39,25 +40,25 @@ export interface Io {
   /** Read to its end by the commands that ask for something secret. */
   readonly stdin?: AsyncIterable<unknown>
   readonly env: Readonly<Record<string, string | undefined>>
-  /** For stdout; leaves the text as it is where that shows no colours, or nobody wants them. */
+  /** Colours a text for stdout; returns it unchanged when stdout shows no colours, or the user wants none. */
   readonly style?: (colour: Colour, text: string) => string
-  /** Ends what would go on for ever. */
+  /** Fires when the user interrupts the command. */
   readonly signal?: AbortSignal
-  /** The built-in plugins, for judging their blocks in gateway.yaml. Imported when asked for: they bring the gateway along. */
+  /** The built-in plugins, to check their blocks in gateway.yaml. Imported only when called, because they import the whole gateway. */
   readonly plugins?: () => Promise<readonly PluginKeys[]>
 }
 
 export interface Option {
-  /** What its value is called in the help; a switch has none. */
+  /** The name of its value in the help; an option without a value is a switch. */
   readonly value?: string
   readonly help: string
   /** May be given several times. */
   readonly isList?: boolean
 }
 
-/** The admin API as commands speak it. */
+/** The commands' client of the admin API. */
 export interface Admin {
-  /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
+  /** Segments of `path` must be encoded: ``admin.get(path`accounts/${name}`)``. */
   get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
@@ -66,9 +67,9 @@ export interface Admin {
 
 export interface Call {
   readonly io: Io
-  /** As many as the command declares, optional ones perhaps fewer. */
+  /** As many words as the command declares; optional ones may be missing. */
   readonly words: readonly string[]
-  /** An option's value. */
+  /** The option's value; if it was given several times, the last one. */
   text(name: string): string | undefined
   list(name: string): readonly string[] | undefined
   has(name: string): boolean
@@ -86,11 +87,11 @@ export interface Command {
   readonly options: Readonly<Record<string, Option>>
   /** Does not speak to a gateway. */
   readonly isLocal?: boolean
-  /** Answers the exit code. */
+  /** Resolves with the exit code. */
   run(call: Call): Promise<number>
 }
 
-/** Of commands that make something. */
+/** The option of commands that create something. */
 export const repeatable: Command['options'] = {
   'idempotency-key': { value: 'KEY', help: 'repeated with the same one, it is done once' },
 }
@@ -124,13 +125,13 @@ export function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? '' : 's'}`
 }
 
-/** What a command has to say on stdout, where it went well: JSON for programs, else the text. */
+/** Prints the result of a command that succeeded to stdout: JSON for programs, else the text. */
 export function tell({ io, isJson }: Call, value: unknown, text: string): number {
   io.stdout.write(isJson ? `${JSON.stringify(value)}\n` : text)
   return exit.ok
 }
 
-/** The word that the command declares at this place. Only for those that are not optional. */
+/** The word that the command declares at this index. Only for words that are not optional. */
 export function wordAt({ words }: Call, index: number): string {
   const word = words[index]
   if (word === undefined) throw usageError('A word is missing.')
