@@ -1,5 +1,5 @@
 // All refusals: the table that docs/errors.md is made from, and the error class that carries a row of the table.
-// Code throws GatewayError; http/reply.ts alone turns one into an answer. No status code is written anywhere else.
+// Code throws GatewayError; only http/reply.ts turns one into an answer. No other file has the status of a refusal.
 
 export type ErrorSource = 'client' | 'gateway' | 'backend'
 

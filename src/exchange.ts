@@ -28,13 +28,13 @@ export interface Exchange {
   readonly signal: AbortSignal
   /** Headers that go out with every answer, refusals included. */
   readonly replyHeaders: Record<string, string>
-  /** The whole body, once read; empty where the route takes none, and once it is forgotten. */
+  /** The whole body, once it is read; empty when the route takes none, and after forgetBody(). */
   readonly body: Buffer
   /** Drops the body: a body can have megabytes, and an answer can take half an hour. */
   forgetBody(): void
   /** This exchange's part of the memory for bodies, its own body included; given back when the exchange ends. */
   readonly memory: BodyClaim
-  /** The request with its body unread, where the route takes a stream. */
+  /** The request with its body unread, if the route's `body` is `stream`. */
   readonly incoming?: IncomingMessage | undefined
   /** Fires when the client closes before the answer is complete. */
   readonly left: AbortSignal
@@ -110,9 +110,9 @@ export interface Want {
   readonly countPrompt?: () => Promise<number>
   /** The most tokens that the prompt can have: a backend that reports more is not believed. Call it once the backend has been asked. */
   readonly mostPrompt: () => number
-  /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
+  /** The most that all choices together may generate; 0 when the endpoint generates nothing. */
   readonly outputTokens: number
-  /** How many choices the output is divided over: n × prompts. */
+  /** How many choices share the output: n × prompts. */
   readonly choices: number
   readonly fields: WantedFields
   readonly sessionId?: string
@@ -179,7 +179,7 @@ export interface Route {
   readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
   /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
   readonly body: 'none' | 'json' | 'stream'
-  /** Bytes; needed with a body. */
+  /** In bytes; required when the route takes a body. */
   readonly maxBytes?: number
   /** Of a text over 64 KiB in a JSON body, `serve` needs only this many characters from its beginning; by default all. */
   readonly keptChars?: number
@@ -202,13 +202,13 @@ export interface Serving extends Hooks {
   serve(run: Run): Promise<Answer>
 }
 
-/** What `serve` may call of the life around it. */
+/** The functions of the lifecycle that `serve` may call. */
 export interface Run {
-  /** Gives an event to every plugin's `event`, in order. `undefined` where no plugin listens. */
+  /** Gives an event to every plugin's `event`, in order; undefined when no plugin has one. */
   readonly event: ((event: SseEvent) => void) | undefined
-  /** Every plugin's `upstream`, in order. */
+  /** Calls every plugin's `upstream`, in order. */
   upstream(request: BackendRequest): void
-  /** Starts every `done`, once. Resolves when settlements are on the wire: call it before the last byte goes out. */
+  /** Calls every `done`, once. Resolves when the settlement is on the wire: call it before the last byte goes out. */
   finish(outcome: Outcome): Promise<void> | undefined
 }
 
@@ -245,9 +245,9 @@ export interface BackendRequest {
   body: readonly Buffer[]
 }
 
-/** Lives as long as one exchange; written in the order in which it runs. */
+/** A plugin's functions for one exchange, in the order in which they run. */
 export interface Hooks {
-  /** Headers only, no I/O: refuse what can be refused for free. */
+  /** Sees the headers only, does no I/O: refuses what can be refused for free. */
   check?(): void
   /** Called only before more than 4 KiB of a body is read: throws unless the caller's key is good. */
   vouch?(): Promise<void>
@@ -257,9 +257,9 @@ export interface Hooks {
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Not async: this is the token path. */
+  /** Called with each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
-  /** An answer is being refused. May replace the error, for instance by 429 after too many failures. Must not wait. */
+  /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void
   /** Called exactly once, last plugin first, whatever happened, even if `admit` never ran. Resolves when everything that must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>

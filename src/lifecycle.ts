@@ -1,4 +1,4 @@
-// The life of a request, one function: check → body → identify → admit → serve → done.
+// The life of a request, one function: check → body (vouch) → identify → admit → serve → done.
 // The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and each
 // plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 

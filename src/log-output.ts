@@ -15,7 +15,7 @@ const closingMs = 500
 
 export interface LogOutput {
   write(line: string): void
-  /** Lines that were never written. */
+  /** The number of lines that were never written. */
   readonly dropped: number
   /** Writes the lines that are left, if that can be done soon. Never rejects. */
   close(): Promise<void>

@@ -15,7 +15,7 @@ import type { ObjectStore } from './store/store.ts'
 
 /** Declared once, in source. */
 export interface Plugin<C = unknown> {
-  /** Key under `plugins:` in gateway.yaml; label in logs and metrics. */
+  /** The key under `plugins:` in gateway.yaml, and the label in logs and metrics. */
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
@@ -48,7 +48,7 @@ export interface Gateway {
   readonly store: ObjectStore
   readonly metrics: Metrics
   readonly log: Log
-  /** Undefined where the plugin `files` is off. */
+  /** Undefined when the plugin `files` is off. */
   readonly shelf: Shelf | undefined
   readonly state: { draining: boolean }
   readonly pools: Pools

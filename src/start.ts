@@ -27,7 +27,7 @@ export async function start(file: string, io: Io): Promise<number> {
   const hangUp = () => {
     log.warn({}, 'SIGHUP is ignored: restart the gateway to take up a changed configuration')
   }
-  // A terminal that is closed ends the gateway, as it does other programs.
+  // On a terminal, SIGHUP is not caught: closing the terminal ends the gateway, like other programs.
   if (!isShown) process.on('SIGHUP', hangUp)
   try {
     const how = plain.size > 0 ? { plain: [...plain] } : {}

@@ -12,7 +12,7 @@ export const exit = {
   configuration: 78,
 } as const
 
-/** Ends the command: message to stderr, code to the shell. */
+/** Ends the command: the message goes to stderr, the exit code to the shell. */
 export class CliError extends Error {
   override readonly name = 'CliError'
   readonly exitCode: number
@@ -37,7 +37,7 @@ export interface Out {
 export interface Io {
   readonly stdout: Out
   readonly stderr: Out
-  /** Read to its end by the commands that ask for something secret. */
+  /** Commands that ask for a secret read it to its end. */
   readonly stdin?: AsyncIterable<unknown>
   readonly env: Readonly<Record<string, string | undefined>>
   /** Colours a text for stdout; returns it unchanged when stdout shows no colours, or the user wants none. */
@@ -85,7 +85,7 @@ export interface Command {
   readonly words: readonly string[]
   readonly summary: string
   readonly options: Readonly<Record<string, Option>>
-  /** Does not speak to a gateway. */
+  /** The command calls no gateway. */
   readonly isLocal?: boolean
   /** Resolves with the exit code. */
   run(call: Call): Promise<number>

@@ -1,5 +1,5 @@
 // The command line: argv → command → exit code. Most commands call the admin API. Only `start`, `check` and `doctor`
-// import gateway.ts, so that the other commands answer in a tenth of a second.
+// import the gateway, so that the other commands answer in a tenth of a second.
 
 import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'

@@ -14,7 +14,7 @@ export interface Target {
   readonly name: string
   /** `demo` for the built-in model. */
   readonly url: string
-  /** The backend's name of the model; the client's id where not given. */
+  /** The backend's name of the model; by default the model's id. */
   readonly model: string
   readonly key?: string
   /** Header that carries the key; default `authorization` with `Bearer `. */
@@ -139,7 +139,7 @@ export interface Limits {
   readonly uploadsBytes: number
   /** All bytes of answers that clients have not taken yet, together. */
   readonly unsentBytes: number
-  /** Streams read again and downloads, all accounts together. */
+  /** Readers of session streams and downloads, all accounts together. */
   readonly readers: number
   readonly heartbeatMs: number
   readonly readerStallMs: number

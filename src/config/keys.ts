@@ -1,6 +1,6 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
-// reference and the loader are made from this; no other file has keys or defaults, except model-keys.ts, host-port.ts
-// and the plugins.
+// reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts and the plugins have
+// keys or defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { models, plans } from './model-keys.ts'

@@ -8,7 +8,7 @@ import type { Direction, List, Page } from '../http/page.ts'
 import { readMembers } from './members.ts'
 
 export interface Rows<T> {
-  /** The zset. */
+  /** The zset with the ids. */
   readonly key: string
   /** Reads in one flight, in the order of the ids. Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
   read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>

@@ -1,4 +1,4 @@
-// Every key that the gateway writes to Redis, named here, and the connections to it.
+// The names of all keys that the gateway writes to Redis, and the connections to Redis.
 // An account's keys share the hash tag {<ref>}: one slot of a Cluster, so that one script can touch them all.
 // A connection never sends a command twice and never queues one while Redis is away; the caller decides what to do.
 
@@ -26,11 +26,11 @@ export const keys = {
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */
   credit: (ref: string, id: string) => `{${ref}}:credit:${id}`,
-  /** stream: one entry a change of the balance */
+  /** stream: one entry for each change of the balance */
   journal: (ref: string) => `{${ref}}:journal`,
-  /** hash: sums a model and key; EXPIRE 35 d */
+  /** hash: the sums of an hour, by model and key; EXPIRE 35 d */
   usageHour: (ref: string, hour: number) => `{${ref}}:usage:h${hour}`,
-  /** hash: the same a day; EXPIRE 400 d */
+  /** hash: the same sums of a day; EXPIRE 400 d */
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
@@ -52,7 +52,7 @@ export const keys = {
   sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
   /** hash: used (bytes of all files), rows (the sum of their `row`), reserved (what uploads may still need, rows included), `<file id>` (what that upload has reserved), sessions (what all sessions count), `<session id>` (what that one counts, where it may expire), frames, claims and told (what Redis removes by itself, as storage.lua has it), closed (the last minute of `dueAccounts` that covers nothing here) */
   storage: (ref: string) => `{${ref}}:storage`,
-  /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
+  /** zset: what the sweeper has to look at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
   due: (ref: string) => `{${ref}}:due`,
   /** string: the hash of a body, and `running` with a try's id or `kept` with ids of what the try created; EXPIRE 24 h, and 10 s while the first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
@@ -68,7 +68,7 @@ export const keys = {
   keyIds: 'key-ids',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',
-  /** set: refs of accounts that may owe something; what they owe stands in the account */
+  /** set: refs of accounts that may owe something; `owed` of the account has the sum */
   debtors: 'debtors',
   /** string: the body and the seed of an admin request with an Idempotency-Key, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
@@ -141,7 +141,7 @@ function clientOptions(
     connectionName: 'tollgate',
     disableClientInfo: true,
     protocol: 2,
-    // With ioredis' defaults a debit whose reply is lost runs twice.
+    // With ioredis' defaults, a debit would run twice if its reply was lost.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
