@@ -1,17 +1,17 @@
-// The one vocabulary of refusals: the table that docs/errors.md is made from, and the error that carries a row of it.
-// Code throws GatewayError; http/reply.ts alone turns one into an answer. No status code is written anywhere else.
+// All refusals: the table that docs/errors.md is made from, and the error class that carries a row of the table.
+// Code throws GatewayError; only http/reply.ts turns one into an answer. No other file has the status of a refusal.
 
 export type ErrorSource = 'client' | 'gateway' | 'backend'
 
 interface ErrorRow {
   readonly status: number
   readonly type: string
-  /** May the same request succeed later? `false` sends `X-Should-Retry: false` where an SDK would retry by status. */
+  /** Whether the same request may succeed later. `false` sends `X-Should-Retry: false` if SDKs would retry by the status. */
   readonly retry: boolean
   readonly message: string
 }
 
-/** A row's type, and whether the same request may succeed later. */
+/** Makes rows of one type. `retry`: whether the same request may succeed later. */
 const rows =
   (type: string, retry = false) =>
   (status: number, message: string): ErrorRow => ({ status, type, retry, message })
@@ -129,18 +129,18 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number
   /** Extra answer headers, such as Allow. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Overrides the table's: a second try would be paid for twice, or would not. */
+  /** Overrides the table's `retry`, for instance because a second try would be paid for again. */
   readonly retry?: boolean
-  /** 409 in place of the table's status: what the caller wants does not fit what there is. */
+  /** Sends 409 in place of the table's status: the request conflicts with the state of the resource. */
   readonly isConflict?: boolean
   readonly source?: ErrorSource
   /** For the log, never for the client. */
   readonly cause?: unknown
-  /** The message that is in the way. */
+  /** The id of the message that the request conflicts with. */
   readonly messageId?: string
-  /** What is lacking, where it is money; goes to the client. */
+  /** How much money is missing; goes to the client. */
   readonly shortage?: Shortage
-  /** Who was refused, where that was found out on the way; for the log. */
+  /** The caller that was refused, if the caller is known; for the log. */
   readonly caller?: RefusedCaller | undefined
 }
 
@@ -188,7 +188,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Anything that was thrown, as a GatewayError: unknown things are `internal_error` with the cause kept for the log. */
+/** Makes a GatewayError of anything that was thrown: an unknown error becomes `internal_error`, with its cause kept for the log. */
 export function asGatewayError(thrown: unknown): GatewayError {
   return thrown instanceof GatewayError
     ? thrown
@@ -205,13 +205,13 @@ const nodeErrors: Readonly<Record<string, ErrorCode>> = {
   EMFILE: 'upstream_unavailable',
 }
 
-/** A socket's error on the way to a backend, by Node's `code`; what is not listed is `upstream_error`. */
+/** The refusal for a socket error on the way to a backend, by Node's `code`; a code that is not listed is `upstream_error`. */
 export function fromNodeError(error: Error): GatewayError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   return new GatewayError(nodeErrors[code] ?? 'upstream_error', { cause: error, source: 'backend' })
 }
 
-/** Is it an error of Node's with this code? */
+/** Whether the error has this `code`, as Node's errors have. */
 export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }

@@ -1,5 +1,5 @@
-// One request from arrival to settlement: its route, its answer, and what every plugin may know of it. What only one plugin needs
-// is a local variable of that plugin's `begin`, not a field here.
+// One request from arrival to settlement: its route, its answer, and what every plugin may know of it. What only one
+// plugin needs is a local variable of that plugin's `begin`, not a field here.
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -20,83 +20,83 @@ export interface Exchange {
   readonly query: URLSearchParams
   readonly params: Readonly<Record<string, string | undefined>>
   readonly headers: IncomingHttpHeaders
-  /** The client's address, behind trusted proxies the forwarded one. */
+  /** The client's address; behind trusted proxies, the forwarded address. */
   readonly ip: string
   /** `performance.now()` at arrival. */
   readonly arrivedAt: number
-  /** Fires on drain's end, and on disconnect where the route says so. `reason` is a GatewayError, or undefined for a client that left. */
+  /** Fires when the drain time is over, and when the client leaves if the route has `abortOnLeave`. `reason` is a GatewayError, or ClientLeft. */
   readonly signal: AbortSignal
-  /** Go out with every answer, refusals too. */
+  /** Headers that go out with every answer, refusals included. */
   readonly replyHeaders: Record<string, string>
-  /** The whole body, once read; empty where the route takes none, and once it is forgotten. */
+  /** The whole body, once it is read; empty when the route takes none, and after forgetBody(). */
   readonly body: Buffer
-  /** Bodies have megabytes, and an answer may take half an hour. */
+  /** Drops the body: a body can have megabytes, and an answer can take half an hour. */
   forgetBody(): void
-  /** What it takes of the memory for bodies, its own body included; given back when it ends. */
+  /** This exchange's part of the memory for bodies, its own body included; given back when the exchange ends. */
   readonly memory: BodyClaim
-  /** The request with its body unread, where the route takes a stream. */
+  /** The request with its body unread, if the route's `body` is `stream`. */
   readonly incoming?: IncomingMessage | undefined
-  /** Fires when the client closes before its answer was complete. */
+  /** Fires when the client closes before the answer is complete. */
   readonly left: AbortSignal
-  /** Who calls, by the key's text; set by the auth plugin's `check`. */
+  /** The caller that the text of the key names, not verified yet; set by the auth plugin's `check`. */
   caller?: Caller | undefined
-  /** Settles when Redis has said whether the key is good; set by the auth plugin where it asks. */
+  /** Settles when Redis has said whether the key is good; set by the auth plugin when it asks Redis. */
   proof?: Promise<Identity> | undefined
-  /** Who it was; set by who asked: the auth plugin, or metering on its routes. */
+  /** The verified caller; set by the plugin that asked Redis: auth, or metering on metered routes. */
   identity?: Identity | undefined
-  /** The Idempotency-Key of a creating call, claimed by this exchange; written with what it creates. */
+  /** This exchange's claim on the Idempotency-Key of a creating call; kept by the script that creates the resource. */
   claim?: Claim | undefined
   /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
   want?: Want | undefined
   /** What metering's `admit` granted. */
   granted?: Granted | undefined
-  /** Reads what the backend generates; set when it is asked. */
+  /** Reads what the backend generates; set when the backend is asked. */
   meter?: Meter | undefined
-  /** Set by the generation: stops it because the ledger says so. */
+  /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
-  /** Set by a generation that goes on though its client has left: leaving does not abort `signal`. */
+  /** Set by a generation that goes on after its client has left: the client's leaving then does not abort `signal`. */
   finishesAlone: boolean
-  /** A generation that outlives its answer: nobody settles before it has, also where the answer was cut off. Never rejects. */
+  /** A generation that outlives its answer. The exchange is not settled before it ends, even when the answer was cut off. Never rejects. */
   work?: Promise<unknown> | undefined
-  /** Set where it is settled: resolves when the settlement is on the wire. The last byte waits for it. Never rejects. */
+  /** Set by the settlement: resolves when the settlement is on the wire to Redis. The last byte of the answer waits for it. Never rejects. */
   written?: Promise<void> | undefined
   /** For the log line and the metrics; filled along the way. */
   readonly facts: Facts
 }
 
 export interface Caller {
-  /** The 12 characters of the account that stand in the key. */
+  /** The 12 characters in the key that name the account. */
   readonly ref: string
   /** HMAC-SHA-256 of the key, base64url. */
   readonly hmac: string
 }
 
-/** Of a key that is good. */
+/** What Redis says of a valid key. */
 export interface Identity {
   readonly keyId: string
   readonly accountId: string
   readonly plan: string
-  /** The models that the key may use; `*` allows all. Not known where the hold was made in the same step. */
+  /** The models that the key may use; `*` allows all. Undefined when the script that made the hold also checked the key. */
   readonly models?: readonly string[]
   /** The key's own limit. */
   readonly tokensPerMinute?: number | undefined
 }
 
-/** A first try that runs. */
+/** An Idempotency-Key that the first try holds while it runs. */
 export interface Claim {
-  /** Runs a script that creates: it checks that `key` still holds `running`, and puts `kept` there for a day. Where it answers `ok`, the claim is kept. */
+  /** Runs a script that creates a resource. The script checks that `key` still holds `running`, and stores `kept` there for a day. If it answers `ok`, the claim is kept. */
   keep<T extends { readonly word: string }>(
     pointer: string,
     create: (words: ClaimWords) => Promise<T>,
   ): Promise<T>
-  /** `pointer` is what a repetition is led to by the route's `replay`: ids, at most 100 characters. */
+  /** `pointer` is given to the route's `replay` when the request is repeated: ids, at most 100 characters. */
   words(pointer: string): ClaimWords
-  /** At the exchange's end; does nothing where it is kept, or another try's by now. */
+  /** Called at the exchange's end; does nothing when the claim is kept, or when another try has it by now. */
   release(): Promise<void>
 }
 
 export interface ClaimWords {
-  /** Of Redis. */
+  /** The claim's key in Redis. */
   readonly key: string
   readonly running: string
   readonly kept: string
@@ -106,23 +106,23 @@ export interface ClaimWords {
 export interface Want {
   readonly model: Model
   readonly promptTokens: number
-  /** The prompt by the tokenizer, asked only where a backend reports nothing; the estimate stands where there is none. */
+  /** Counts the prompt by the tokenizer; called only when a backend reports nothing. Without it the estimate is used. */
   readonly countPrompt?: () => Promise<number>
-  /** Of the prompt: a backend that reports more is not believed. Known when it has been asked. */
+  /** The most tokens that the prompt can have: a backend that reports more is not believed. Call it once the backend has been asked. */
   readonly mostPrompt: () => number
-  /** The most that all choices together may generate; 0 where the endpoint generates nothing. */
+  /** The most that all choices together may generate; 0 when the endpoint generates nothing. */
   readonly outputTokens: number
-  /** How many choices the output is divided over: n × prompts. */
+  /** How many choices share the output: n × prompts. */
   readonly choices: number
   readonly fields: WantedFields
   readonly sessionId?: string
   readonly messageId?: string
 }
 
-/** Of the request's body, for refusals. */
+/** Names of fields of the request's body, for refusals. */
 export interface WantedFields {
   readonly prompt: string
-  /** Bounds the output; undefined where the client did not. */
+  /** The field that bounds the output; undefined when the client sent none. */
   readonly bound: string | undefined
 }
 
@@ -130,7 +130,7 @@ export interface Granted {
   readonly holdId: string
   /** Balance tokens. */
   readonly amount: number
-  /** Output tokens for each choice that the amount affords; ≤ what was wanted. */
+  /** Output tokens for each choice that the amount can pay for; ≤ what was wanted. */
   readonly outputPerChoice: number
 }
 
@@ -153,7 +153,7 @@ export interface Facts {
 
 /** How an exchange ended; handed to every `done`. */
 export interface Outcome {
-  /** The status that went out, 499 where the client left before one did. */
+  /** The status that went out; 499 when the client left before any status did. */
   readonly status: number
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */
@@ -162,7 +162,7 @@ export interface Outcome {
   readonly backendAsked: boolean
   /** The backend's answer was complete: JSON whole, or every choice finished. */
   readonly complete: boolean
-  /** The output ran into the end of its money. */
+  /** The output was cut because the money of its hold was used up. */
   readonly cut: boolean
 }
 
@@ -173,27 +173,27 @@ export interface Route {
   /** find-my-way's syntax. A path under `/api` is served under `/v1/api` too. */
   readonly path: string
   readonly listener?: 'public' | 'admin'
-  /** The parameters that its query may have; under `/api` and `/admin` all others are refused. None where not given. */
+  /** The parameters that the query may have, by default none; under `/api` and `/admin` all others are refused. */
   readonly query?: readonly string[]
   /** Who may call: a key with this scope, any key, the admin token, or anybody. */
   readonly access: Scope | 'any-key' | 'admin-token' | 'anybody'
   /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
   readonly body: 'none' | 'json' | 'stream'
-  /** Bytes; needed with a body. */
+  /** In bytes; required when the route takes a body. */
   readonly maxBytes?: number
-  /** Of texts over 64 KiB in a JSON body, `serve` needs no more than this beginning; all where not given. */
+  /** Of a text over 64 KiB in a JSON body, `serve` needs only this many characters from its beginning; by default all. */
   readonly keptChars?: number
-  /** Holds money: identified, limited and held in one script instead of `identify`, but where it `creates`. */
+  /** The route holds money. One script then checks the key, checks the limits and makes the hold; if the route also `creates`, the key is checked before, in `identify`. */
   readonly metered?: boolean
-  /** Takes an Idempotency-Key: `serve` (or `admit`) keeps `x.claim` in the same script as what it creates. */
+  /** Takes an Idempotency-Key: `serve` (or `admit`) keeps `x.claim` in the script that creates the resource. */
   readonly creates?: boolean
-  /** What a claim's pointer stands for, answered again. Needed where the route `creates`. */
+  /** Answers again with what a claim's pointer stands for. Required when the route `creates`. */
   replay?(x: Exchange, pointer: string): Promise<Answer>
-  /** A repetition waits for the first try, to read its stream along; elsewhere it is `idempotency_in_progress`. */
+  /** A repeated request waits for the first try and then reads its stream too; without this it is refused as `idempotency_in_progress`. */
   readonly awaitsFirst?: boolean
-  /** The client's leaving fires x.signal. */
+  /** x.signal fires when the client leaves. */
   readonly abortOnLeave?: boolean
-  /** Called once an exchange, at its plugin's place. What is remembered of the exchange are this closure's variables. */
+  /** Called once for each exchange, at its plugin's place. State of the exchange is kept in local variables of this function. */
   begin(x: Exchange): Serving
 }
 
@@ -202,13 +202,13 @@ export interface Serving extends Hooks {
   serve(run: Run): Promise<Answer>
 }
 
-/** What `serve` may call of the life around it. */
+/** The functions of the lifecycle that `serve` may call. */
 export interface Run {
-  /** Gives an event to every plugin's `event`, in order. `undefined` where no plugin listens. */
+  /** Gives an event to every plugin's `event`, in order; undefined when no plugin has one. */
   readonly event: ((event: SseEvent) => void) | undefined
-  /** Every plugin's `upstream`, in order. */
+  /** Calls every plugin's `upstream`, in order. */
   upstream(request: BackendRequest): void
-  /** Starts every `done`, once. Resolves when settlements are on the wire: call it before the last byte goes out. */
+  /** Calls every `done`, once. Resolves when the settlement is on the wire: call it before the last byte goes out. */
   finish(outcome: Outcome): Promise<void> | undefined
 }
 
@@ -227,7 +227,7 @@ export type Answer =
   | {
       readonly status: number
       readonly headers: Readonly<Record<string, string>>
-      /** Sent as it comes, with back-pressure, its chunks freed then; destroyed when the client leaves or takes nothing. Its length is in the headers. */
+      /** Sent as it arrives, with back-pressure; a chunk's memory is freed once it is sent. Destroyed when the client leaves or takes nothing. The length is in the headers. */
       readonly content: Readable
     }
 
@@ -241,36 +241,36 @@ export interface SseEvent {
 export interface BackendRequest {
   readonly path: string
   readonly headers: Record<string, string>
-  /** In pieces, which may be views of what the client sent: to be replaced, not to be written to. */
+  /** In pieces, which may be views of the client's body: a plugin may replace a piece, but must not write into it. */
   body: readonly Buffer[]
 }
 
-/** Lives as long as one exchange; written in the order in which it runs. */
+/** A plugin's functions for one exchange, in the order in which they run. */
 export interface Hooks {
-  /** Headers only, no I/O: refuse what can be refused for free. */
+  /** Sees the headers only, does no I/O: refuses what can be refused for free. */
   check?(): void
-  /** Only before a body over 4 KiB is read: is the caller good for it? */
+  /** Called only before more than 4 KiB of a body is read: throws unless the caller's key is good. */
   vouch?(): Promise<void>
-  /** The body is there. All plugins' calls start in one tick: key, idempotency claim, the session a route reads. May answer (a replay). */
+  /** The body has been read. The calls of all plugins start in one tick: key, idempotency claim, the session that a route reads. May answer (a replay). */
   identify?(): Promise<Answer | void> | void
-  /** Again one tick: limits and hold for x.want, with the rows and locks that belong to it. */
+  /** The calls of all plugins start in one tick again: limits and hold for x.want, with the rows and locks that belong to the hold. */
   admit?(): Promise<void>
-  /** Last word on what a backend gets; runs on a fresh copy for each attempt. */
+  /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Not async: this is the token path. */
+  /** Called with each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
-  /** An answer is being refused. May replace the error, for instance by 429 after too many failures. Must not wait. */
+  /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void
-  /** Exactly once, last plugin first, whatever happened, also if admit never ran. Resolves when what must precede the last byte is sent. */
+  /** Called exactly once, last plugin first, whatever happened, even if `admit` never ran. Resolves when everything that must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
 }
 
-/** Of a route that needs no hooks. */
+/** The `begin` of a route that needs no hooks. */
 export function answering(serve: (x: Exchange) => Promise<Answer>): Route['begin'] {
   return (x) => ({ serve: () => serve(x) })
 }
 
-/** The caller's account, as its keys in Redis name it. Throws `missing_api_key` where nobody called. */
+/** The caller's account ref, as in the keys of Redis. Throws `missing_api_key` when the request has no caller. */
 export function refOf({ caller }: Pick<Exchange, 'caller'>): string {
   if (!caller) throw new GatewayError('missing_api_key')
   return caller.ref

@@ -1,4 +1,4 @@
-// Builds everything once, in order, and takes it down in reverse. The list of plugins is the feature list.
+// Builds all parts of the gateway once, in order, and closes them in reverse. The list of plugins is the feature list.
 
 import { join } from 'node:path'
 import { secretsOfTarget } from './backend/secrets.ts'
@@ -36,7 +36,7 @@ import { SharedPool } from './sharing/shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
 
-/** In the order in which their hooks run; `done` runs backwards. */
+/** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
   ops,
   cors,
@@ -56,7 +56,7 @@ export interface GatewayOptions {
   readonly effective: unknown
   readonly log: Log
   readonly version: string
-  /** An operator's own, by the name under which the configuration has their block. */
+  /** An operator's own plugins; the configuration has their blocks under their names. */
   readonly ownPlugins?: readonly Plugin[]
 }
 
@@ -147,7 +147,7 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
       spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
       spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
       problem(message, cause) {
-        // Why Redis takes no writes has been said, and each new connection meets it again.
+        // The outage log has already said why Redis takes no writes, and each new connection would meet that again.
         const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
         if (!isTold) log.warn({ err: cause }, message)
       },
@@ -170,7 +170,7 @@ async function shelve(parts: ShelfParts & Opening): Promise<Shelf> {
 const archiveEveryMs = 3_600_000
 const owedEveryMs = 60_000
 
-/** Gauges that are read now and then, and the hourly archive. */
+/** Reads the gauges at intervals, and archives the journal every hour. */
 function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
   const { ledger, metrics, redis, log } = gateway
   let dropped = 0
@@ -226,7 +226,7 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
   return (name) => byName.get(name)
 }
 
-/** What never may be logged. */
+/** The texts that must never be logged. */
 export function secretsOf(config: Config): string[] {
   const { models, admin, redis, store } = config
   const targets = [...models.values()].flatMap((model) => model.targets)

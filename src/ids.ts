@@ -9,19 +9,19 @@ export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7obj().toHex()}`
 }
 
-/** The next greater id, for when a clock that is ahead made the last one. Of the same millisecond, unless that is full. */
+/** The next greater id. It keeps the millisecond of `id` unless that is full. Needed when a clock that ran ahead made `id`. */
 export function idAfter(id: string): string {
   const [prefix, hex = ''] = id.split('_')
   const next = counterOf(BigInt(`0x${hex}`)) + 1n
   return `${prefix}_${uuidOf(next).toString(16).padStart(32, '0')}`
 }
 
-/** Can it have been made here? */
+/** Whether `text` has the form of an id that newId makes. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return text.length === prefix.length + 33 && text.startsWith(`${prefix}_`) && tail.test(text)
 }
 
-/** When it was made, Unix seconds. */
+/** When the id was made, in Unix seconds. */
 export function secondsOf(id: string): number {
   const start = id.indexOf('_') + 1
   return Math.floor(Number.parseInt(id.slice(start, start + 12), 16) / 1000)
@@ -29,7 +29,8 @@ export function secondsOf(id: string): number {
 
 const tail = /_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/
 
-// A UUIDv7 is 48 bits of time, version 7, 12 bits, variant 10, 62 bits. Without version and variant it is one number that counts.
+// A UUIDv7 is 48 bits of time, version 7, 12 bits, variant 10, 62 bits. Without version and variant, the rest is one
+// number that can be incremented.
 const low = (1n << 62n) - 1n
 const middle = (1n << 12n) - 1n
 

@@ -1,6 +1,6 @@
-// The life of a request, one function: check → body → identify → admit → serve → done.
-// The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and
-// whoever granted something lets go of it in `done`. It ends when its work ends, not when its client leaves.
+// The life of a request, one function: check → body (vouch) → identify → admit → serve → done.
+// The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and each
+// plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 
 import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'
@@ -8,9 +8,9 @@ import type { Answer, Exchange, Hooks, Outcome, Route, Run, SseEvent } from './e
 import { ClientLeft } from './http/body.ts'
 import { refuseStrangeQuery } from './http/refusals.ts'
 
-/** The wire under an exchange: what lifecycle needs of HTTP. */
+/** What the lifecycle of an exchange needs of HTTP. */
 export interface Wire {
-  /** Reads the body of the exchange; calls `vouch` before it takes more than 4 KiB. What is larger is parsed, too. */
+  /** Reads the body of the exchange; calls `vouch` before it takes more than 4 KiB. Parses a body over 4 KiB, too. */
   readBody(route: Route, vouch: () => Promise<void>): Promise<void>
   send(answer: Answer): Promise<void>
   sendError(error: GatewayError): Promise<void>
@@ -23,11 +23,11 @@ export interface NamedHooks extends Hooks {
   readonly plugin: string
 }
 
-/** Told of a `done` that failed: it keeps nobody from settling. */
+/** Called when a plugin's `done` failed. The other plugins still settle. */
 export type HookFailure = (plugin: string, error: unknown) => void
 
 export interface Life {
-  /** Those of the plugins and of the route, in the order in which they run. */
+  /** The hooks of the plugins and of the route, in the order in which they run. */
   readonly hooks: readonly NamedHooks[]
   serve(run: Run): Promise<Answer>
   readonly onHookFailure: HookFailure
@@ -51,7 +51,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     }
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
-    // A file was sent when it was taken.
+    // A download is finished only when the client has taken all of it.
     if ('content' in answer && !wire.left) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     if (x.work) await x.work
@@ -61,7 +61,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     await run.finish({ ...plainOutcome(status, wire.left), error, complete: false })
     await wire.sendError(error)
   } finally {
-    // Whatever happened, somebody settles. What is not finished by now was left by its client.
+    // `finish` must run in every case, because it settles. If it has not run by now, the client has left.
     await run.finish({ ...plainOutcome(499, true), complete: false })
   }
 }
@@ -70,7 +70,7 @@ function plainOutcome(status: number, clientLeft: boolean): Outcome {
   return { status, clientLeft, backendAsked: false, complete: true, cut: false }
 }
 
-/** What the client is told: a guard may say 429 where a guess failed. */
+/** The error that the client gets: a plugin may replace it, for instance by 429 after too many wrong keys. */
 function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayError {
   for (const hook of hooks) error = hook.refuse?.(error) ?? error
   return error
@@ -79,9 +79,9 @@ function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayErro
 type Phase = 'vouch' | 'identify' | 'admit'
 
 /**
- * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in their order: what is a
- * replay is none of the later ones' business. But what one throws at once goes first, since it needed no answer of Redis:
- * an invalid body is reported before an unauthorised key. Undefined where nothing waits.
+ * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in plugin order: after a
+ * replay, what later plugins say does not matter. But a call that throws at once comes first, because it needed no
+ * answer from Redis: an invalid body is reported before an unauthorised key. Returns undefined when no call is awaited.
  */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
   let first: Promise<Answer | void> | undefined
@@ -98,11 +98,11 @@ function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | 
     }
   }
   if (atOnce) return refusedAtOnce(atOnce.error, [first, ...(others ?? [])])
-  // Mostly one call waits or none; allSettled is dearer.
+  // Mostly at most one call waits, and allSettled costs more.
   return first && others ? firstAnswer([first, ...others]) : first
 }
 
-/** What the others have taken they know only when they are answered. */
+/** Awaits the other calls before it throws: a plugin knows what it has to release only when its call is answered. */
 async function refusedAtOnce(error: unknown, calls: readonly unknown[]): Promise<never> {
   await Promise.allSettled(calls)
   throw error
@@ -131,14 +131,14 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
       if (isFinished) return finished
       isFinished = true
       const done = finishFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
-      // Whoever finishes writes the last bytes then: they must not be read before the settlement.
+      // The caller writes the last bytes after this: a client must not read them before the settlement is sent.
       finished = done ? done.then(() => x.written) : x.written
       return finished
     },
   }
 }
 
-/** A `done` that takes longer is no longer waited for. */
+/** After this time, a `done` that still runs is no longer awaited. */
 const doneMs = 10_000
 
 function within(done: Promise<void>): Promise<void> {
@@ -153,7 +153,7 @@ interface Finishing {
   readonly onHookFailure: HookFailure
 }
 
-/** Last plugin first, each after the one before. Undefined where nothing has to be waited for. */
+/** Last plugin first, one after the other. Returns undefined when nothing has to be awaited. */
 function finishFrom(last: number, finishing: Finishing): Promise<void> | undefined {
   for (let at = last; at >= 0; at--) {
     const hook = finishing.hooks[at]

@@ -1,35 +1,36 @@
-// Where log lines go: gathered, so that not each costs a system call, and written without ever waiting for their reader.
-// Where the reader takes nothing, or a disk is full, lines are dropped and counted.
+// Where log lines go. Lines are gathered, so that not every line costs a system call, and the gateway never waits for
+// their reader. When the reader takes nothing, or the disk is full, lines are dropped and counted.
 
 import { createWriteStream, fstatSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 
-/** So much is gathered before it is written; what is there is written every quarter second in any case. */
+/** This many characters are gathered before a write. Every quarter second, whatever is gathered is written. */
 const gatheredChars = 32 * 1024
 const flushEveryMs = 250
-/** So much may wait for a slow reader: at full load a disk may stand still for some seconds. */
+/** This many bytes may wait for a slow reader: at full load, a disk may then stand still for some seconds. */
 const waitingBytes = 16 * 1024 * 1024
-/** The exit waits so long for a reader. */
+/** How long the exit waits for a slow reader. */
 const closingMs = 500
 
 export interface LogOutput {
   write(line: string): void
-  /** Lines that were never written. */
+  /** The number of lines that were never written. */
   readonly dropped: number
-  /** Writes what is left, if that can be done soon. Never rejects. */
+  /** Writes the lines that are left, if that can be done soon. Never rejects. */
   close(): Promise<void>
 }
 
 export function openLogOutput(fd = 1): LogOutput {
-  // Opened by the first line: a silent gateway leaves the descriptor alone.
+  // Opened when the first line is written: a gateway that logs nothing leaves the descriptor alone.
   let opened: Writable | undefined
   let lines: string[] = []
   let chars = 0
   let dropped = 0
   const open = () => {
     const out = writableOf(fd)
-    // A disk may have room again; a reader that went away does not come back. Not destroyed: that would close the descriptor.
+    // A full disk may have room later, so the next write opens it again; the reader of a pipe does not come back. The
+    // stream is not destroyed, because that would close the descriptor.
     out.on('error', () => {
       if (!(out instanceof Socket)) opened = undefined
     })
@@ -64,7 +65,7 @@ export function openLogOutput(fd = 1): LogOutput {
   }
 }
 
-/** Not closed, since the descriptor is the process's; but a reader that takes nothing would keep the process alive. */
+/** Waits until everything is written. Does not close the descriptor, which the process owns; but lets go of it, because a reader that takes nothing would keep the process alive. */
 async function ended(out: Writable): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(resolve, closingMs, false)
@@ -75,7 +76,7 @@ async function ended(out: Writable): Promise<void> {
   else if (out instanceof Socket) out.unref()
 }
 
-/** `process.stdout` writes to a pipe synchronously: a reader that stops would stop the gateway. */
+/** Not `process.stdout`: that writes to a pipe synchronously, so that a reader that stops would stop the gateway. */
 function writableOf(fd: number): Writable {
   const kind = fstatSync(fd)
   const isPipe = kind.isFIFO() || kind.isSocket()

@@ -1,5 +1,5 @@
-// One JSON line an exchange, and the gateway's own notices. Never bodies, keys or file names: callers pass named fields,
-// and errors are reduced to name, message, code and stack before they are written.
+// One JSON line for each exchange, and the gateway's own notices. Never bodies, keys or file names: callers pass named
+// fields, and errors are reduced to name, message, code, stack and cause before they are written.
 
 import type { Config } from './config/config.ts'
 import { openLogOutput } from './log-output.ts'
@@ -9,27 +9,27 @@ export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-  /** From now on this text never leaves either. */
+  /** From now on this text is masked, too. */
   hide(secret: string): void
-  /** Lines that were dropped, since nobody took them. */
+  /** The number of lines that were dropped because their reader did not take them. */
   readonly dropped: number
-  /** Writes what is buffered, if that can be done soon. */
+  /** Writes the buffered lines, if that can be done soon. */
   close(): Promise<void>
 }
 
 export interface LogOptions {
   readonly level: Config['log']['level']
   readonly format: NonNullable<Config['log']['format']>
-  /** Texts that never leave, such as target keys; every occurrence becomes `***`. */
+  /** Texts that must not be written, such as target keys; every occurrence becomes `***`. */
   readonly secrets?: readonly string[]
   readonly write?: (line: string) => void
 }
 
-/** In the order of their importance. */
+/** The least important first. */
 const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const
 type Level = (typeof levels)[number]
 
-/** A header of a target may say `chat` or `true`, and so do the fields of every line. */
+/** Shorter secrets are not masked: a target's header may have the value `chat` or `true`, which every line contains. */
 const leastSecret = 8
 
 export function createLog({ level, format, secrets = [], ...options }: LogOptions): Log {
@@ -38,7 +38,7 @@ export function createLog({ level, format, secrets = [], ...options }: LogOption
   const masked = new Set<string>()
   const hide = (secret: string) => {
     if (secret.length < leastSecret) return
-    // As it stands in a line, which is JSON.
+    // Escaped as it is in a line, because a line is JSON.
     masked.add(JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
@@ -64,7 +64,7 @@ export function createLog({ level, format, secrets = [], ...options }: LogOption
   }
 }
 
-/** By one call: a logger that joins a hundred pieces makes a fifth of the garbage that a request leaves. */
+/** Built by one JSON.stringify: a logger that joins a hundred pieces makes a fifth of the garbage of a request. */
 function lineOf(level: Level, fields: object, message: string): string {
   const told = 'err' in fields ? { ...fields, err: describe(fields.err) } : fields
   const inner = JSON.stringify(told).slice(1, -1)

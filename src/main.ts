@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// argv and signals in, exit code out. All else is the command line's (cli/run.ts); `start` is the default command.
+// Takes argv and signals, and sets the exit code. cli/run.ts does the rest; `start` is the default command.
 
 import { enableCompileCache } from 'node:module'
 import { styleText } from 'node:util'
@@ -11,18 +11,19 @@ let signals = 0
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     signals++
-    // Whoever asks twice does not want to wait for streams.
+    // An operator who sends the signal twice does not want to wait for streams.
     if (signals > 1) process.exit(1)
     stopping.abort()
   })
 }
 
-// `tollgate help | head -1`: a reader that has read enough is no error. A gateway loses lines only, by a full disk, too.
+// `tollgate help | head -1`: a reader that closes the pipe early is not an error. A running gateway only loses log
+// lines then, and also when the disk is full.
 for (const out of [process.stdout, process.stderr]) {
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (isStart) return
     if (error.code === 'EPIPE') process.exit(0)
-    // What a command says of its failure may be lost, its exit code not.
+    // A command's error message may get lost, but its exit code must not.
     if (out === process.stderr) return
     process.stderr.write(`tollgate: Nothing can be written: ${error.message}\n`)
     process.exit(1)

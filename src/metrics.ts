@@ -1,5 +1,5 @@
-// Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never a key,
-// an account, a session, or a model name that is not configured.
+// Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never
+// a key, an account, a session, or a model name that is not configured.
 
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
@@ -109,7 +109,7 @@ export function createMetrics(version: string) {
   }
 }
 
-/** Node's own, without the gauges that prom-client names `_total`, which promtool rejects. */
+/** Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. */
 function collectNodeMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry })
   for (const name of [

@@ -1,6 +1,6 @@
-// Everything that the gateway does past a library has a name here, and TOLLGATE_PLAIN in the environment switches it off:
-// the library then does it in its own way. An operator uses that to find the cause of a fault, or with a Node that is newer
-// than the tested one. The table in ARCHITECTURE.md says what each is for.
+// Everything that the gateway does past a library has a name here, and TOLLGATE_PLAIN in the environment switches it
+// off: the library then does it in its own way. An operator uses that to find the cause of a fault, or with a Node that
+// is newer than the tested one. The table in ARCHITECTURE.md says what each name is for.
 
 export const reaches = [
   'connection-list',
@@ -16,10 +16,10 @@ export const reaches = [
 
 export type Reach = (typeof reaches)[number]
 
-/** Those that are switched off. Read once: nothing changes its way while it runs. */
+/** The names that are switched off. Read once at the start: nothing is switched while the process runs. */
 export const plain: Set<Reach> = new Set(namesIn(process.env['TOLLGATE_PLAIN']).filter(isReach))
 
-/** What TOLLGATE_PLAIN names and is not there; undefined where all is well. */
+/** Says which names in TOLLGATE_PLAIN do not exist; returns undefined when all exist. */
 export function plainProblem(text: string | undefined): string | undefined {
   const unknown = namesIn(text).filter((name) => !isReach(name))
   if (unknown.length === 0) return undefined

@@ -1,5 +1,5 @@
-// The one interface of every feature, built in or an operator's own: declared once (Plugin), running once
-// a configuration (Running), hooked once an exchange (Hooks). lifecycle.ts calls them in the order written here.
+// The interface of every feature, built in or an operator's own: declared once (Plugin), set up once for each
+// configuration (Running), begun once for each exchange (Hooks, in exchange.ts). lifecycle.ts calls the hooks.
 
 import type { ZodType } from 'zod'
 import type { Config, Model } from './config/config.ts'
@@ -15,20 +15,20 @@ import type { ObjectStore } from './store/store.ts'
 
 /** Declared once, in source. */
 export interface Plugin<C = unknown> {
-  /** Key under `plugins:` in gateway.yaml; label in logs and metrics. */
+  /** The key under `plugins:` in gateway.yaml, and the label in logs and metrics. */
   readonly name: string
-  /** What may stand under that key, with defaults. Unknown keys stop the start. */
+  /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs before the configuration takes over. Throw to refuse the configuration. */
+  /** Runs before the listeners open. Throw to refuse the configuration. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 
 /** Lives as long as one configuration. */
 export interface Running {
   readonly routes?: readonly Route[]
-  /** Called for every exchange; undefined where it is none of the plugin's. What is remembered about one is this closure's variables. */
+  /** Called for every exchange; returns undefined when the plugin has nothing to do with it. State of the exchange is kept in local variables of this function. */
   begin?(x: Exchange): Hooks | undefined
-  /** After the last exchange. Must end by itself. */
+  /** Called after the last exchange. Must end by itself. */
   close?(): Promise<void>
 }
 
@@ -37,10 +37,10 @@ export interface NamedRunning extends Running {
   readonly name: string
 }
 
-/** What plugins find there: built once, in gateway.ts. */
+/** What every plugin gets: built once, in gateway.ts. */
 export interface Gateway {
   readonly config: Config
-  /** As `check --print` shows it: secrets masked. */
+  /** The configuration as `check --print` shows it, with secrets masked. */
   readonly effective: unknown
   readonly redis: RedisLink
   readonly ledger: Ledger
@@ -48,11 +48,11 @@ export interface Gateway {
   readonly store: ObjectStore
   readonly metrics: Metrics
   readonly log: Log
-  /** Undefined where the plugin `files` is off. */
+  /** Undefined when the plugin `files` is off. */
   readonly shelf: Shelf | undefined
   readonly state: { draining: boolean }
   readonly pools: Pools
-  /** By id or alias. */
+  /** `name` is an id or an alias. */
   findModel(name: string): Model | undefined
 }
 
@@ -60,6 +60,6 @@ export interface Gateway {
 export interface Pools {
   /** Bytes of answers that clients have not taken yet. */
   readonly unsent: SharedPool
-  /** Streams that are read, downloads. */
+  /** Places for readers of session streams, and for downloads. */
   readonly readers: SharedPool
 }

@@ -13,7 +13,7 @@ import { createLog } from './log.ts'
 import { plain, plainProblem } from './plain.ts'
 import type { Plugin } from './plugin.ts'
 
-/** Resolves with the exit code, after the drain. */
+/** Resolves with the exit code after the drain. */
 export async function start(file: string, io: Io): Promise<number> {
   const loaded = await load(file, io)
   if (loaded.problems) {
@@ -27,13 +27,13 @@ export async function start(file: string, io: Io): Promise<number> {
   const hangUp = () => {
     log.warn({}, 'SIGHUP is ignored: restart the gateway to take up a changed configuration')
   }
-  // A terminal that is closed ends the gateway, as it does other programs.
+  // On a terminal, SIGHUP is not caught: closing the terminal ends the gateway, like other programs.
   if (!isShown) process.on('SIGHUP', hangUp)
   try {
     const how = plain.size > 0 ? { plain: [...plain] } : {}
     log.info({ version: version(), node: process.versions.node, file, ...how }, 'starting')
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
-    // Where stdout is no terminal it is the log's alone, a JSON line each.
+    // When stdout is not a terminal, only the log writes to it, in lines of JSON.
     await greet(gateway, file, isShown ? io.stdout : io.stderr)
     await aborted(io.signal)
     log.info({ drain_ms: config.drainMs }, 'draining')
@@ -85,7 +85,7 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
   })
 }
 
-/** Where it listens; and on a machine of one's own, a key to try it with, or how to make one. */
+/** Prints where the gateway listens, and the key of the demo account if one was made, else how to make a key. */
 async function greet(gateway: RunningGateway, file: string, out: Out): Promise<void> {
   const { public: front, admin } = gateway.listeners
   const url = reachable(front.address)

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// What `npm start` and `npm run tollgate` run: main.ts, where this Node can read it. An older one refuses its name before a
-// line of it is read, so that this file is JavaScript that any Node reads, and says in one line what to do.
+// `npm start` and `npm run tollgate` run this file. It loads main.ts if this Node can read TypeScript. An older Node
+// refuses a .ts file before it reads a line of it, so this file is JavaScript for any Node, and says what to do.
 
 const [major] = process.versions.node.split('.')
 if (Number(major) >= 24) {

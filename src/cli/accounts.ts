@@ -1,4 +1,4 @@
-// tollgate accounts …: who may call the gateway.
+// tollgate accounts …: commands for the accounts that may call the gateway.
 
 import type { List } from '../http/page.ts'
 import type { Account } from '../accounts/accounts.ts'

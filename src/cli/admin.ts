@@ -1,5 +1,5 @@
-// The admin API as the commands speak it, over node:http (fetch takes 30 ms to load). What may be repeated safely is
-// repeated when the gateway goes away in the middle, always under the same Idempotency-Key.
+// The commands' client of the admin API, over node:http (fetch takes 30 ms to load). When the gateway breaks off or
+// fails, a request is repeated, a POST always with the same Idempotency-Key.
 
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -8,17 +8,17 @@ import { CliError, exit } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
 export interface AdminOptions {
-  /** Of the listener, without `/admin`. */
+  /** The URL of the admin listener, without `/admin`. */
   readonly url: URL
   readonly token: string
-  /** Of the command's one POST; a fresh one where not given. */
+  /** The key of the command's one POST; by default a fresh one. */
   readonly idempotencyKey?: string
-  /** Told once when an answer takes more than a second. */
+  /** Gets one line when an answer takes more than a second. */
   readonly progress?: Out
   readonly signal?: AbortSignal
 }
 
-/** A path whose values are encoded, names with slashes included. */
+/** A path whose values are percent-encoded, so that a name may have slashes. */
 export function path(texts: TemplateStringsArray, ...values: readonly string[]): string {
   return String.raw({ raw: texts }, ...values.map(encodeURIComponent))
 }
@@ -70,13 +70,13 @@ interface Failure {
   readonly exitCode: number
   readonly message: string
   readonly mayHelpAgain: boolean
-  /** Nobody took the connection. */
+  /** There was no connection, so nothing was sent. */
   readonly wasNotSent: boolean
-  /** The gateway said no: nothing was changed. */
+  /** The gateway refused, so nothing was changed. */
   readonly wasRefused: boolean
 }
 
-/** Without an answer nobody knows whether money was moved; the same key makes trying again safe. */
+/** Without an answer it is not known whether money was moved; with the same key, trying again is safe. */
 function explain(
   { exitCode, message, wasNotSent, wasRefused }: Failure,
   request: Request,
@@ -114,7 +114,7 @@ async function send({ url, token, signal }: AdminOptions, request: Request): Pro
   const { method, path, body, idempotencyKey, timeoutMs = defaultTimeoutMs } = request
   const text = body && JSON.stringify(body)
   const target = new URL(`admin/${path}`, url.href.endsWith('/') ? url : `${url.href}/`)
-  // Loaded here: what needs no gateway, such as help, is 30 ms quicker without.
+  // Loaded only here: commands that call no gateway, such as help, are 30 ms quicker without it.
   const { request: open } = await import(target.protocol === 'https:' ? 'node:https' : 'node:http')
   const headers = {
     authorization: `Bearer ${token}`,
@@ -165,7 +165,7 @@ function judge(url: URL, status: number, text: string): CallOutcome {
   }
 }
 
-/** Who reads a terminal sees no headers. */
+/** Replaces a hint to a header, which a person at a terminal does not see. */
 function forPeople(message: string): string {
   return message.replace(/ as Retry-After says\.$/, ' in a moment.')
 }

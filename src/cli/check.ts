@@ -1,4 +1,5 @@
-// tollgate check: every problem of a configuration file, or with --print what the gateway would run with.
+// tollgate check: prints every problem of a configuration file, or with --print the configuration that the gateway
+// would run with.
 
 import type { Loaded } from '../config/load.ts'
 import type { Problem } from '../config/problem.ts'
@@ -19,7 +20,7 @@ const check: Command = {
   },
 }
 
-/** The file that a command was given, as its word or with --config. */
+/** Loads the file that the command names, as its word or with --config. */
 export async function loadFile({
   io,
   words,
@@ -45,7 +46,7 @@ interface CheckResult {
   readonly warnings?: readonly Problem[]
 }
 
-/** A line each and their count; answers the exit code. */
+/** Prints each problem and warning in a line, and their counts; returns the exit code. */
 export async function tellProblems(
   call: Call,
   file: string,

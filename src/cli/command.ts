@@ -1,4 +1,5 @@
-// What a command is: declared once, with its words, options and help; called with what was given. The exit codes.
+// The types of a command: a Command is declared once, with its words, options and help; a Call is what the user gave.
+// And the exit codes.
 
 import type { PluginKeys } from '../config/keys.ts'
 
@@ -11,7 +12,7 @@ export const exit = {
   configuration: 78,
 } as const
 
-/** Ends the command: message to stderr, code to the shell. */
+/** Ends the command: the message goes to stderr, the exit code to the shell. */
 export class CliError extends Error {
   override readonly name = 'CliError'
   readonly exitCode: number
@@ -36,28 +37,28 @@ export interface Out {
 export interface Io {
   readonly stdout: Out
   readonly stderr: Out
-  /** Read to its end by the commands that ask for something secret. */
+  /** Commands that ask for a secret read it to its end. */
   readonly stdin?: AsyncIterable<unknown>
   readonly env: Readonly<Record<string, string | undefined>>
-  /** For stdout; leaves the text as it is where that shows no colours, or nobody wants them. */
+  /** Colours a text for stdout; returns it unchanged when stdout shows no colours, or the user wants none. */
   readonly style?: (colour: Colour, text: string) => string
-  /** Ends what would go on for ever. */
+  /** Fires when the user interrupts the command. */
   readonly signal?: AbortSignal
-  /** The built-in plugins, for judging their blocks in gateway.yaml. Imported when asked for: they bring the gateway along. */
+  /** The built-in plugins, to check their blocks in gateway.yaml. Imported only when called, because they import the whole gateway. */
   readonly plugins?: () => Promise<readonly PluginKeys[]>
 }
 
 export interface Option {
-  /** What its value is called in the help; a switch has none. */
+  /** The name of its value in the help; an option without a value is a switch. */
   readonly value?: string
   readonly help: string
   /** May be given several times. */
   readonly isList?: boolean
 }
 
-/** The admin API as commands speak it. */
+/** The commands' client of the admin API. */
 export interface Admin {
-  /** Segments of a path are encoded: ``admin.get(path`accounts/${name}`)``. */
+  /** Segments of `path` must be encoded: ``admin.get(path`accounts/${name}`)``. */
   get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
@@ -66,9 +67,9 @@ export interface Admin {
 
 export interface Call {
   readonly io: Io
-  /** As many as the command declares, optional ones perhaps fewer. */
+  /** As many words as the command declares; optional ones may be missing. */
   readonly words: readonly string[]
-  /** An option's value. */
+  /** The option's value; if it was given several times, the last one. */
   text(name: string): string | undefined
   list(name: string): readonly string[] | undefined
   has(name: string): boolean
@@ -84,13 +85,13 @@ export interface Command {
   readonly words: readonly string[]
   readonly summary: string
   readonly options: Readonly<Record<string, Option>>
-  /** Does not speak to a gateway. */
+  /** The command calls no gateway. */
   readonly isLocal?: boolean
-  /** Answers the exit code. */
+  /** Resolves with the exit code. */
   run(call: Call): Promise<number>
 }
 
-/** Of commands that make something. */
+/** The option of commands that create something. */
 export const repeatable: Command['options'] = {
   'idempotency-key': { value: 'KEY', help: 'repeated with the same one, it is done once' },
 }
@@ -124,13 +125,13 @@ export function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? '' : 's'}`
 }
 
-/** What a command has to say on stdout, where it went well: JSON for programs, else the text. */
+/** Prints the result of a command that succeeded to stdout: JSON for programs, else the text. */
 export function tell({ io, isJson }: Call, value: unknown, text: string): number {
   io.stdout.write(isJson ? `${JSON.stringify(value)}\n` : text)
   return exit.ok
 }
 
-/** The word that the command declares at this place. Only for those that are not optional. */
+/** The word that the command declares at this index. Only for words that are not optional. */
 export function wordAt({ words }: Call, index: number): string {
   const word = words[index]
   if (word === undefined) throw usageError('A word is missing.')

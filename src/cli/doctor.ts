@@ -1,5 +1,5 @@
-// tollgate doctor: is everything there that the gateway needs, and does it do what the gateway needs of it? The file, Redis,
-// the store, each target of each model; a line a check, as they come. What it writes it takes away again.
+// tollgate doctor: checks that everything the gateway needs is there and works: the file, Redis, the store, each target
+// of each model. Prints one line for each check, when it ends. Removes again whatever it writes.
 
 import type { Loaded } from '../config/load.ts'
 import { formatPath } from '../config/problem.ts'

@@ -1,4 +1,4 @@
-// tollgate keys …: what accounts authenticate with. A new key is printed once, on a line of its own.
+// tollgate keys …: commands for the API keys of accounts. A new key is printed once, on a line of its own.
 
 import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
 import type { Account } from '../accounts/accounts.ts'
@@ -103,7 +103,7 @@ const find: Command = {
 
 export const keyCommands: readonly Command[] = [create, list, find, revoke, rotate]
 
-/** A key is 57 characters: whoever pipes a file in by mistake is told so. */
+/** A key has 57 characters; a longer input is probably a file that was piped in by mistake. */
 const longestInput = 1024
 
 async function readInput({ io }: Call): Promise<string> {
@@ -115,11 +115,11 @@ async function readInput({ io }: Call): Promise<string> {
   return text.trim()
 }
 
-/** Given as an id, or with its account as the end of a key, where only one has it. */
+/** The id of the key. The word is the id, or, with --account, the end of a key, which only one active key of the account may have. */
 async function keyIdOf(call: Call, admin: Admin): Promise<string> {
   const [word, account] = [wordAt(call, 0), call.text('account')]
   if (word.startsWith('key_')) return word
-  // Not the key's text: it would end up in the shell's history, and in a URL.
+  // The whole key is not accepted: it would get into the shell's history, and into a URL.
   if (account === undefined) throw usageError(noKeyId)
   const keys = await collect<ApiKey>(admin, path`accounts/${account}/keys`, { order: 'asc' })
   const end = word.slice(word.indexOf('…') + 1)
@@ -152,7 +152,7 @@ function limitsOf(call: Call) {
 async function makeKey(call: Call, target: string, body: object): Promise<number> {
   const admin = await call.admin()
   const made = await admin.post<NewApiKey>(target, body)
-  // The key alone on stdout, so that a shell can take it; what a person should know on stderr.
+  // Only the key goes to stdout, so that a shell can take it; the notice for a person goes to stderr.
   if (!call.isJson) call.io.stderr.write(`${made.id}: keep the key, it is not shown again.\n`)
   return tell(call, made, `${made.key}\n`)
 }

@@ -1,4 +1,4 @@
-// tollgate topup, adjust, balance, audit: the money of accounts. A top-up that is repeated by itself is made once.
+// tollgate topup, adjust, balance, audit: the money of accounts. If the client repeats a top-up, it is still made once.
 
 import type { AuditReport } from '../ledger/audit.ts'
 import type { Transaction } from '../ledger/journal.ts'

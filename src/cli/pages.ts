@@ -1,11 +1,11 @@
-// Lists of the admin API, followed from page to page.
+// Reads a list of the admin API page by page.
 
 import type { Admin } from './command.ts'
 import type { List } from '../http/page.ts'
 
 const pageSize = 100
 
-/** All rows, or the first `limit`, in the order asked for. */
+/** All rows, or the first `limit` rows, in the given order. */
 export async function collect<T extends { readonly id: string }>(
   admin: Admin,
   path: string,

@@ -1,5 +1,5 @@
-// The command line: argv → command → exit code. Commands speak the admin API; nothing of the gateway is loaded but by
-// `start`, so that the others answer in a tenth of a second.
+// The command line: argv → command → exit code. Most commands call the admin API. Only `start`, `check` and `doctor`
+// import the gateway, so that the other commands answer in a tenth of a second.
 
 import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'
@@ -26,7 +26,7 @@ const commands: readonly Command[] = [
   ...transactionCommands,
 ]
 
-/** `argv` without node and the script. Never throws for what a person can write. */
+/** `argv` is without node and the script. Never throws because of what a person writes. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   try {
     return await runOne(argv, io)
@@ -136,7 +136,7 @@ function parse(
   }
 }
 
-/** What parseArgs would take for options: the amount `-500`, as a word or after an option that has a value. */
+/** Rewrites what parseArgs would take for an option: an amount such as `-500`, as a word or after an option that takes a value. */
 function withMinus(args: readonly string[], options: Command['options']): string[] {
   const joined: string[] = []
   for (let i = 0; i < args.length; i++) {

@@ -1,4 +1,4 @@
-// tollgate start: runs the gateway until it is told to stop. Loads it only then: no other command needs it.
+// tollgate start: runs the gateway until it is told to stop. Imports the gateway only when the command runs.
 
 import type { Command } from './command.ts'
 

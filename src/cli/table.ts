@@ -1,4 +1,4 @@
-// Tables for people, and the way numbers and times are written in them. Control characters never reach the terminal.
+// Tables for people, and the format of numbers and times in them. Control characters never reach the terminal.
 
 export interface Column<T> {
   readonly title: string
@@ -6,13 +6,13 @@ export interface Column<T> {
   cell(row: T): string
 }
 
-/** Two spaces between columns, numbers to the right. Only the titles where there are no rows. */
+/** Two spaces between columns, numbers to the right. Without rows, only the titles. */
 export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
   const lines = [
     columns.map(({ title }) => title),
     ...rows.map((row) => columns.map(({ cell }) => clean(cell(row)))),
   ]
-  // Not Math.max(…): a list of 150,000 rows is too many arguments.
+  // Not Math.max(…), which can't take the 150,000 arguments of a long list.
   const widths = columns.map((_, i) =>
     lines.reduce((most, line) => Math.max(most, width(line[i] ?? '')), 0),
   )
@@ -39,7 +39,7 @@ export function card(fields: Readonly<Record<string, string>>): string {
     .join('')
 }
 
-/** A name or a note could else move the cursor or set the terminal's title. */
+/** Replaces control characters: otherwise a name or a note could move the cursor or set the terminal's title. */
 export function clean(text: string): string {
   return text.replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
 }
@@ -47,7 +47,7 @@ export function clean(text: string): string {
 const wide =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\uff01-\uff60]/u
 
-/** Columns on a terminal. */
+/** How many columns the text takes on a terminal. */
 function width(text: string): number {
   let sum = 0
   for (const char of text) sum += wide.test(char) ? 2 : /\p{M}/u.test(char) ? 0 : 1

@@ -1,4 +1,5 @@
-// tollgate transactions: the newest lines of an account's journal, oldest of them first, and with --follow those to come.
+// tollgate transactions: the newest entries of an account's journal, the oldest of these first; with --follow also the
+// entries that come later.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
@@ -42,7 +43,7 @@ interface Followed {
   readonly rows: readonly Transaction[]
 }
 
-/** Until it is interrupted. Widths are fixed: the rows to come are not known. */
+/** Prints until it is interrupted. The columns have fixed widths, because later rows are not known yet. */
 async function follow({ io, isJson }: Call, { admin, target, rows }: Followed): Promise<number> {
   const print = (row: Transaction) =>
     io.stdout.write(isJson ? `${JSON.stringify(row)}\n` : formatRow(row))
@@ -53,7 +54,7 @@ async function follow({ io, isJson }: Call, { admin, target, rows }: Followed): 
     const page = await admin.get<List<Transaction>>(`${target}?order=asc&limit=100${cursor}`)
     page.data.forEach(print)
     last = page.last_id ?? last
-    // Aborting ends the wait, and with it the loop.
+    // Aborting the signal ends the wait, and so the loop.
     if (!page.has_more) await sleep(pollMs, undefined, { signal: io.signal }).catch(() => undefined)
   }
   return exit.ok
@@ -71,7 +72,7 @@ const columns: readonly Column<Transaction>[] = [
   { title: 'ID', cell: ({ id }) => id },
 ]
 
-/** What a row's numbers do not say. */
+/** The note of a row, and what its numbers do not show. */
 function noteOf({ note, estimated, owed, implausible }: Transaction): string {
   const words = [
     note ?? '',
@@ -88,7 +89,7 @@ function tokens(count: number | undefined): string {
 
 const widths = [20, 10, 12, 16, 20, 8, 8, 12, 0]
 
-/** A table of one row without its title. */
+/** Formats one row as a table without its line of titles. */
 function formatRow(row: Transaction): string {
   const padded = columns.map((column, i) => ({
     ...column,

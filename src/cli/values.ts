@@ -1,8 +1,8 @@
-// What people write on a command line: amounts, durations, lists, pairs. Each parsed once, each fault a usage error.
+// Parsers for what people write on a command line: amounts, durations, lists, pairs. Each throws a usage error.
 
 import { usageError } from './command.ts'
 
-/** `1000000`, `1_000_000`, `+5`, `-5`. */
+/** `1000000`, `1_000_000`, `+5`, `-5`; also with the minus sign that withMinus in run.ts writes. */
 export function parseAmount(text: string): number {
   const plain = text.replace('−', '-').replaceAll('_', '')
   const amount = Number(plain)
@@ -35,12 +35,12 @@ export function parseMoment(text: string, nowMs = Date.now()): number {
   return Math.floor(nowMs / 1000) + parseSeconds(text)
 }
 
-/** `chat,files`, and the option given again. */
+/** `chat,files`, or the option given several times, or both. */
 export function parseList(texts: readonly string[] | undefined): readonly string[] | undefined {
   return texts?.flatMap((text) => text.split(',').map((word) => word.trim())).filter(Boolean)
 }
 
-/** `team=chat`, each option one pair. */
+/** `team=chat`; each text is one pair. */
 export function parsePairs(
   texts: readonly string[] | undefined,
 ): Readonly<Record<string, string>> | undefined {

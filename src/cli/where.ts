@@ -1,5 +1,5 @@
-// Which gateway the commands speak to: what was given, else what gateway.yaml says. Of the file only `admin` and `data`
-// are read: a shell that asks for a balance need not have the variables that its models take their keys from.
+// Finds the gateway that a command calls: by its options, else by gateway.yaml. Of the file only `admin` and `data` are
+// read: a shell that asks for a balance need not have the environment variables with the models' keys.
 
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -22,7 +22,7 @@ export async function findGateway(call: Call): Promise<Where> {
 
 async function find({ io, text }: Call): Promise<Where> {
   const url = text('admin')
-  // Secrets that are mounted as files mostly end with a line feed, in a variable, too.
+  // A secret from a file mostly ends with a line feed, even when a shell has put it into the variable.
   const inEnvironment = io.env.TOLLGATE_ADMIN_TOKEN?.trim() || undefined
   const token = (await givenToken({ io, text })) ?? inEnvironment
   if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }
@@ -110,7 +110,7 @@ function plain(tree: Tree): unknown {
   return Object.fromEntries(tree.entries.map(({ key, value }) => [key, plain(value)]))
 }
 
-/** `9090`, `"127.0.0.1:9090"`, `{host, port}`; what listens on every address is called on loopback. */
+/** `9090`, `"127.0.0.1:9090"`, `{host, port}`; a listener on every address is called on loopback. */
 function listenerUrl(listen: unknown): URL | undefined {
   const isShort = typeof listen === 'number' || typeof listen === 'string'
   const given = isShort ? parseHostPort(String(listen)) : (listen ?? {})

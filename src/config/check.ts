@@ -1,5 +1,5 @@
-// What no single key can tell: clashes of ids, ports and headers, references to nothing. Works on the values as they
-// stand in the file, so that it finds its faults also where another part of the file is wrong.
+// Checks that need more than one key: clashes of ids, ports and headers, references to models that do not exist. Works
+// on the values as they are in the file, so that it finds faults even when another part of the file is wrong.
 
 import type { SchemaFinding } from './explain.ts'
 import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
@@ -38,7 +38,7 @@ function portOf(listen: unknown, preset: number): unknown {
   return typeof listen === 'number' ? listen : (block(listen).port ?? preset)
 }
 
-/** Every id and alias with the place that took it first. */
+/** Every id and alias, with the path that took it first. */
 function namesOf(models: unknown): {
   readonly taken: ReadonlyMap<string, Path>
   readonly clashes: readonly SchemaFinding[]
@@ -72,7 +72,7 @@ function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
 }
 
 const literalKey = 'is taken as it stands: ${…} is replaced in values only; write the name itself'
-/** What OpenAI's API has behind its base URL. */
+/** The paths that OpenAI's API has after its base URL. */
 const operation = /\/(chat\/completions|completions|embeddings|rerank|models)\/?$/
 
 function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
@@ -126,7 +126,7 @@ function checkLimits(limits: Block): readonly SchemaFinding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
   const all = size('bodies') ?? Infinity
-  // A body counts twice, and one account alone has half of the memory.
+  // A body counts twice (its bytes and its parsed texts), and one account alone may have half of the memory.
   const tooLarge = (['json_v1', 'json_message', 'json_api'] as const).filter(
     (key) => 4 * (size(key) ?? 0) > all,
   )

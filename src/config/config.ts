@@ -1,5 +1,5 @@
-// The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved, frozen.
-// The zod schemas in schema.ts produce exactly this.
+// The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved,
+// frozen. resolve.ts makes it from the keys of the file.
 
 import type { endpointNames } from './model-keys.ts'
 import type { RedisAddress } from './words.ts'
@@ -13,11 +13,11 @@ export interface Price {
 }
 
 export interface Target {
-  /** Label in metrics and logs: position in the model's list, never the URL. */
+  /** The label in metrics and logs: the position in the model's list, from 1, never the URL. */
   readonly name: string
   /** `demo` for the built-in model. */
   readonly url: string
-  /** The backend's name of the model; the client's id where not given. */
+  /** The backend's name of the model; by default the model's id. */
   readonly model: string
   readonly key?: string
   /** Header that carries the key; default `authorization` with `Bearer `. */
@@ -28,9 +28,9 @@ export interface Target {
   readonly weight: number
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   readonly includeUsage: boolean
-  /** Asked for in every chunk. */
+  /** Usage is asked for in every chunk of a stream. */
   readonly continuousUsage: boolean
-  /** The backend is told a `cache_salt` for each account. */
+  /** The backend gets a `cache_salt` for each account. */
   readonly cacheSalt: boolean
 }
 
@@ -45,11 +45,11 @@ export interface Model {
   readonly maxOutputTokens: number
   readonly accepts: readonly string[]
   readonly endpoints: readonly Endpoint[]
-  /** `contextWindow` where somebody said it: no prompt is longer. */
+  /** The longest prompt that is believed: `contextWindow` if the file has another than the default, else Infinity. */
   readonly promptWindow: number
   readonly bytesPerToken: number
   readonly imageTokens: number
-  /** What becomes of the backend when the client leaves; undefined: aborted, unless it does not stream. */
+  /** What happens to the backend request when the client leaves; undefined: it is aborted if it streams, else finished. */
   readonly onLeave: 'abort' | 'finish' | undefined
   readonly timeouts: {
     readonly connectMs: number
@@ -59,9 +59,9 @@ export interface Model {
   }
   readonly completeWhen: 'finish_reason' | 'done'
   readonly forwardHeaders: readonly string[]
-  /** Beyond what every model takes; `*` is all. */
+  /** Parameters that are let through beyond those that every model takes; `*` is all. */
   readonly extraParameters: readonly string[]
-  /** Hosts that media may come from, with a port where it is not 443; `*.` before one is all below it. */
+  /** Hosts that media may come from, with a port if that is not 443; `*.` before a name means all hosts below it. */
   readonly remoteMedia: readonly string[]
 }
 
@@ -71,9 +71,9 @@ export interface Plan {
   readonly concurrency: number
   /** `*` allows all. */
   readonly models: readonly string[]
-  /** All files and sessions of one account together. */
+  /** For all files and sessions of one account together. */
   readonly storageBytes: number
-  /** The same of an account whose balance is 0. */
+  /** The same for an account whose balance is 0. */
   readonly unpaidStorageBytes: number
 }
 
@@ -89,19 +89,19 @@ export type StoreConfig = { readonly disk: DiskConfig } | { readonly s3: S3Confi
 
 export interface DiskConfig {
   readonly path: string
-  /** That files leave free on its file system; not given, nothing. */
+  /** How much of the file system files must leave free; by default nothing. */
   readonly reserveBytes?: number
 }
 
 export interface S3Config {
   readonly bucket: string
-  /** Of every object's key: '' or ends with a slash. */
+  /** The beginning of every object's key: '', or a text that ends with a slash. */
   readonly prefix: string
   readonly region: string
-  /** Not given: AWS. */
+  /** Undefined for AWS. */
   readonly endpoint?: string
   readonly pathStyle: boolean
-  /** Not given: where AWS tools look for them. */
+  /** When undefined, credentials are looked for where AWS tools look for them. */
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string }
   readonly partBytes: number
   /** Parts of one upload in memory at a time. */
@@ -126,24 +126,24 @@ export interface Limits {
   readonly answerBytes: number
   /** All bodies in flight together. */
   readonly bodiesBytes: number
-  /** A body comes at least as fast on average. */
+  /** A body must come at least this fast on average. */
   readonly bodyBytesPerSecond: number
-  /** All uploads that run, together. */
+  /** The memory of all running uploads together. */
   readonly uploadsBytes: number
-  /** All answers that their clients have not taken yet, together. */
+  /** All bytes of answers that clients have not taken yet, together. */
   readonly unsentBytes: number
-  /** Streams read again and downloads, all accounts together. */
+  /** Readers of session streams and downloads, all accounts together. */
   readonly readers: number
   readonly heartbeatMs: number
   readonly readerStallMs: number
   readonly jsonBodyMs: number
   readonly headersMs: number
   readonly keepAliveMs: number
-  /** An upload of which nothing arrives for so long is given up. */
+  /** An upload is ended when nothing of it arrives for this long. */
   readonly uploadIdleMs: number
-  /** A second; over `uploadIdleMs` it has to keep it up. */
+  /** Bytes a second that an upload must reach over each `uploadIdleMs`. */
   readonly uploadRateBytes: number
-  /** How long the first content is waited for before 200 is committed. */
+  /** How long a stream waits for the first content before its status is 200. */
   readonly firstByteMs: number
   /** The same for a message of a session. */
   readonly sessionFirstEventMs: number
@@ -155,7 +155,7 @@ export interface Limits {
 }
 
 export interface Config {
-  /** The file it came from, for messages; '' for built-in defaults. */
+  /** The file that it was read from, for messages; '' for built-in defaults. */
   readonly file: string
   readonly listen: Listen
   readonly admin: {
@@ -167,15 +167,15 @@ export interface Config {
   readonly data: string
   readonly redis: RedisConfig
   readonly store: StoreConfig
-  /** By id; aliases are not keys of it. */
+  /** By id; it has no entries for aliases. */
   readonly models: ReadonlyMap<string, Model>
   readonly plans: ReadonlyMap<string, Plan>
-  /** Each plugin's parsed block by name; absent where switched off. */
+  /** Each plugin's parsed block, by name; a plugin that is switched off has no entry. */
   readonly plugins: ReadonlyMap<string, unknown>
   readonly limits: Limits
   readonly log: {
     readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-    /** Not given: what suits where the log goes. */
+    /** When undefined: `pretty` on a terminal, else `json`. */
     readonly format?: 'json' | 'pretty' | undefined
   }
   readonly drainMs: number

@@ -1,16 +1,16 @@
-// Values that follow from others where the file does not give them. In the file's own notation, so that what is
-// printed as effective is what the gateway runs on.
+// Fills in values that follow from others when the file does not give them. In the file's own notation, so that
+// `check --print` shows the values that the gateway runs with.
 
 import { block, isBlock, type Block } from './check.ts'
 import { defaultMaxOutputTokens } from './model-keys.ts'
 
-/** Of a file without problems. */
+/** `file` must have no problems. */
 export function derive(file: Block): Block {
   const models = Object.entries(block(file.models))
   return {
     ...file,
     models: Object.fromEntries(models.map(([id, model]) => [id, deriveModel(block(model))])),
-    // Accounts that name no plan are on `default`, described or not.
+    // Accounts without a plan are on `default`, even if the file does not describe it.
     plans: { default: {}, ...block(file.plans) },
   }
 }

@@ -1,5 +1,5 @@
 // The effective configuration, for `tollgate check --print`: the file's own notation with every default filled in
-// and every secret masked. What it prints is a valid gateway.yaml again, but for the secrets.
+// and every secret masked. Except for the secrets, the output is a valid gateway.yaml again.
 
 import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
 import type { Schema } from './schema.ts'
@@ -12,7 +12,7 @@ export function effectiveOf(schema: Schema, given: unknown): unknown {
   const options = optionsOf(schema)
   const kind = options.find((option) => option.kind !== undefined)?.kind
   if (kind === 'secret') return value === '' || value === undefined ? value : mask
-  // Taken as text, to be exact; shown as the number that it says, as defaults are.
+  // The loader keeps decimals as text, to be exact; here they are shown as numbers, as their defaults are.
   if (kind === 'decimal' && String(Number(value)) === value) return Number(value)
   if (typeof value === 'string') return kind === 'url' ? maskUrl(value) : value
   if (typeof value !== 'object' || value === null) return value
@@ -42,7 +42,7 @@ function effectiveBlock(value: object, core: Parameters<typeof shapeOf>[0] | und
   return Object.fromEntries(out)
 }
 
-/** A password, and what may be a key in the query: everything there but the API's version. */
+/** Masks a password, and in the query every value but `api-version` and `db`, because it may be a key. */
 function maskUrl(text: string): string {
   const url = URL.parse(text)
   if (!url) return text

@@ -1,5 +1,5 @@
-// zod's findings as sentences for operators: what is wrong, what would be right. Shows a value only where it stands
-// in the file itself and is no secret: messages end in terminals and logs.
+// Turns zod's findings into sentences for operators: what is wrong, what would be right. Shows a value only if it is in
+// the file itself and is not a secret, because messages get into terminals and logs.
 
 import { didYouMean, suggest, type Path } from './problem.ts'
 import { kinds, type z } from './schema.ts'
@@ -9,7 +9,7 @@ export interface SchemaFinding {
   readonly message: string
   /** The key is at fault, not its value. */
   readonly atKey: boolean
-  /** Of a missing key: another that would do as well. */
+  /** For a missing key: another key that could be given in its place. */
   readonly or?: string
 }
 
@@ -26,7 +26,7 @@ const expected: Readonly<Record<string, string>> = {
   record: 'a block of keys',
 }
 
-/** The error map to parse with. `hidden` tells values that came from the environment. */
+/** The error map to parse with. `hidden` returns true for values that came from the environment or a file. */
 export function explain(hidden: (value: unknown) => boolean): z.core.$ZodErrorMap {
   return (raw: Raw) => {
     const found = isSecret(raw) || hidden(raw.input) ? undefined : show(raw.input)
@@ -48,7 +48,7 @@ export function explain(hidden: (value: unknown) => boolean): z.core.$ZodErrorMa
   }
 }
 
-/** One finding a fault. A union's is that of the alternative that the value looks like. */
+/** One finding for each fault. For a union, the finding is that of the alternative that the value looks like. */
 export function findings(issues: readonly Issue[], prefix: Path = []): readonly SchemaFinding[] {
   return issues.flatMap((issue): readonly SchemaFinding[] => {
     const path = [...prefix, ...issue.path.map((step) => (typeof step === 'symbol' ? '' : step))]

@@ -1,12 +1,12 @@
-// Where a listener is, as people write it and where they do not, for the loader and for the command line. It imports
-// nothing: a command that only asks where the gateway listens is not to load zod.
+// Addresses of listeners: their defaults, and a parser of `host:port`, for the loader and for the command line. This
+// file imports nothing: a command that only asks where the gateway listens must not load zod.
 
 export const defaultPort = 8080
 export const defaultAdmin = { host: '127.0.0.1', port: 9090 } as const
 
 const pattern = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]*)):(\d{1,5})$/
 
-/** `host:port`, `[::1]:port`, `:port` for every address, a port alone (from the environment) for 127.0.0.1. */
+/** `host:port`, `[::1]:port`, `:port` for every address, or a port alone (from the environment) for 127.0.0.1. */
 export function parseHostPort(text: string): { host: string; port: number } | undefined {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) {
     return { host: '127.0.0.1', port: Number(text) }

@@ -1,5 +1,6 @@
-// Everything that may stand in gateway.yaml: each key with its default and its sentence. The editors' schema, the
-// reference and the loader are made from this; nothing else knows a key or a default.
+// Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
+// reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts and the plugins have
+// keys or defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { models, plans } from './model-keys.ts'
@@ -70,9 +71,9 @@ const redis = z.union([z.literal('embedded'), redisUrl(), redisBlock], {
   error: 'write embedded, redis://host:6379/0 or {url, tls}',
 })
 
-/** S3's own: of every part but the last. */
+/** S3's own minimum, for every part but the last. */
 const smallestPart = 5 * 2 ** 20
-/** A part is held in memory. */
+/** Bounded, because a part is held in memory. */
 const largestPart = 2 ** 30
 
 const s3 = z.strictObject({
@@ -102,7 +103,7 @@ const s3 = z.strictObject({
     .describe('Parts of one upload that are in memory at a time.'),
 })
 
-/** Redis' append-only file mostly stands on the same file system, and must not find it full. */
+/** `reserve` has a default because the append-only file of Redis is mostly on the same file system, which must not become full. */
 export const diskBlock = z.strictObject({
   path: path().describe('Folder for the files.'),
   reserve: bytes({ min: 0 })
@@ -110,13 +111,13 @@ export const diskBlock = z.strictObject({
     .describe('No file is taken that would leave less free on its file system.'),
 })
 
-/** One of them: the check of the whole file sees to it. */
+/** Exactly one of the two: check.ts checks that. */
 const storeBlock = z.strictObject({
   disk: diskBlock.optional().describe('Keeps files in a folder.'),
   s3: s3.optional().describe('Keeps files in an S3 bucket.'),
 })
 
-/** Those that are compared with each other. */
+/** The sizes that check.ts compares with each other. */
 export const defaultSizes = {
   json_api: '1MiB',
   json_message: '20MiB',
@@ -194,7 +195,7 @@ const log = z.strictObject({
     .describe('`json` for machines, `pretty` for people; not given, `pretty` on a terminal only.'),
 })
 
-/** The whole file, given the plugins that there are. */
+/** The schema of the whole file, with the blocks of these plugins. */
 export function gatewayKeys(plugins: readonly PluginKeys[]) {
   return withLater(
     z.strictObject({

@@ -1,5 +1,5 @@
-// Reads gateway.yaml: all of its problems, each with its place, or a frozen Config. Reads the file and the files it
-// names, and changes nothing; never throws for what a file can hold.
+// Reads gateway.yaml: gives all of its problems, each with its place, or a frozen Config. Reads the file and the files
+// that it names, and changes nothing; never throws because of a file's content.
 
 import { dirname, resolve } from 'node:path'
 import { block, crossCheck } from './check.ts'
@@ -20,16 +20,16 @@ import { parseTree, placeAt, treeAt, type TreeProblem, type Tree } from './tree.
 
 export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Imports an operator's own plugin, named by its path under `plugins:`. Its failure is a problem of that key. */
+  /** Imports an operator's own plugin, which the file names by its path under `plugins:`. If it fails, that key has a problem. */
   readonly loadPlugin?: (absolutePath: string) => Promise<PluginKeys>
 }
 
 export type Loaded =
   | {
       readonly config: Config
-      /** The file's notation with defaults, secrets masked. */
+      /** In the file's notation, with defaults, secrets masked. */
       readonly effective: unknown
-      /** What is no problem, and may not be meant. */
+      /** Settings that are valid but perhaps not intended. */
       readonly warnings: readonly Problem[]
     }
   | { readonly problems: readonly Problem[] }
@@ -49,7 +49,7 @@ export async function loadConfig(
   const { tree, problems: unset } = await substitute(parsed.tree, { env, folder })
   const report = new Report(file, tree)
   report.add(parsed.problems)
-  // A file that is no YAML has no keys to judge.
+  // If the file is not valid YAML, there are no keys to check.
   if (parsed.problems.some(({ path }) => path.length === 0)) return { problems: report.sorted() }
   report.add(unset)
 
@@ -84,13 +84,13 @@ async function faultsOf(
     const result = await schema.safeParseAsync(value, { error })
     return result.success ? [] : findings(result.error.issues)
   } catch (thrown) {
-    // Only an operator's plugin brings schemas that can throw.
+    // Only the schema of an operator's plugin can throw.
     const message = `a plugin's schema failed: ${thrown instanceof Error ? thrown.message : 'it threw'}`
     return [{ path: ['plugins'], message, atKey: true }]
   }
 }
 
-/** Texts that came from the environment or a file: possibly secrets wherever they stand. */
+/** The texts that came from the environment or a file: each may be a secret, whatever its key is. */
 function replacedValues(tree: Tree): ReadonlySet<string> {
   if (tree.kind === 'scalar') return new Set(tree.replaced ? [String(tree.value)] : [])
   const children = tree.kind === 'list' ? tree.items : tree.entries.map(({ value }) => value)
@@ -133,7 +133,7 @@ async function ownPlugins(
   return { loaded, findings }
 }
 
-/** Collects problems, the first at each path: what follows from it would only distract. */
+/** Collects problems, only the first for each path: later ones mostly follow from it. */
 class Report {
   readonly #file: string
   readonly #tree: Tree
@@ -173,7 +173,7 @@ class Report {
     return [...this.#problems.values()].toSorted((a, b) => a.line - b.line || a.column - b.column)
   }
 
-  /** A sentence that only says what would be right says first what is there, if that is no secret. */
+  /** Puts the given value, if it is not a secret, before a message that only says what would be right. */
   #withValue(path: Path, message: string): string {
     const node = treeAt(this.#tree, path)
     if (!message.startsWith('write ') || node?.kind !== 'scalar') return message
@@ -181,7 +181,7 @@ class Report {
     return `got ${typeof node.value === 'string' ? show(node.value) : node.source}; ${message}`
   }
 
-  /** `prise:` is reported as unknown; that `price` is missing then says nothing new. */
+  /** Whether a missing key needs no report: if `prise:` was reported as unknown, that `price` is missing says nothing new. */
   #isExplained(path: Path, or: string | undefined): boolean {
     const keys = [String(path.at(-1)), ...(or === undefined ? [] : [or])]
     const parent = JSON.stringify(path.slice(0, -1))

@@ -1,4 +1,4 @@
-// What may stand under `models:` and `plans:` of gateway.yaml: each key with its default and its sentence.
+// What gateway.yaml may have under `models:` and `plans:`: each key with its default and its sentence.
 
 import { bytes, decimal, duration, pemFile, withLater, z } from './schema.ts'
 import {

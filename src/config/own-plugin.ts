@@ -1,4 +1,4 @@
-// An operator's own plugin, by path: a module that exports `plugin`, in the shape of every built-in one.
+// Imports an operator's own plugin by path: a module that exports `plugin`, in the shape of the built-in ones.
 
 import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -12,7 +12,7 @@ registerHooks({
     specifier === 'tollgate/plugin' ? { url: api, shortCircuit: true } : next(specifier, context),
 })
 
-/** Rejects with what is wrong with the module, or with what it threw. */
+/** Rejects with what is wrong with the module, or with the error that the module threw. */
 export async function importPlugin(path: string): Promise<Plugin> {
   const module: unknown = await import(pathToFileURL(path).href)
   if (!isPluginModule(module)) {

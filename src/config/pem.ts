@@ -1,5 +1,5 @@
-// Reads the certificate and key files that a configuration names and looks into them: a wrong one is a problem of the
-// file's line now, not a failed handshake later.
+// Reads the certificate and key files that a configuration names, and parses them: so a wrong file is a problem with a
+// line in gateway.yaml now, and not a failed handshake later.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -43,7 +43,7 @@ async function readPem(at: FileAt): Promise<{ readonly text: string; readonly fa
   }
 }
 
-/** A key beside a certificate in one block must be that certificate's. */
+/** If one block names a key and a certificate, the key must be that certificate's. */
 function checkPairs(
   files: readonly FileAt[],
   texts: ReadonlyMap<string, string>,

@@ -1,4 +1,4 @@
-// What can be wrong with a configuration file, and how it is told: one line each, with the place an editor can jump to.
+// A problem of a configuration file, and its text: one line, with the place that an editor can jump to.
 
 export type Path = readonly (string | number)[]
 
@@ -32,7 +32,7 @@ function formatStep(step: string | number): string {
     : `[${JSON.stringify(step)}]`
 }
 
-/** The candidate that was probably meant, if one is near enough. */
+/** The candidate that the writer probably meant; returns undefined when none is similar enough. */
 export function suggest(text: string, candidates: readonly string[]): string | undefined {
   const plain = normalise(text)
   const ranked = candidates

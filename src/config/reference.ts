@@ -1,5 +1,5 @@
-// What is generated from the schemas: config/gateway.schema.json, by which editors complete and check, and
-// docs/configuration.md. Pure; scripts/generate.ts writes the files.
+// Generates from the schemas: config/gateway.schema.json, which editors use to complete and check, and
+// docs/configuration.md. It only returns them; scripts/generate.ts writes the files.
 
 import { isBlock, type Block } from './check.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
@@ -17,19 +17,19 @@ export function jsonSchema(plugins: readonly PluginKeys[]): unknown {
   const { properties } = root as unknown as {
     readonly properties: Record<string, Record<string, unknown>>
   }
-  // An operator's own plugins stand under their paths, with blocks that only they know.
+  // The keys of an operator's own plugins are paths; only the plugin knows the schema of its block.
   if (properties.plugins) properties.plugins.patternProperties = { '^\\.{0,2}/': {} }
   return root
 }
 
-/** Where a value is no free text, `${NAME}` may stand for it. */
+/** Allows `${NAME}` in place of a value that is not free text. */
 const fromEnvironment = { type: 'string', pattern: '\\$\\{' } as const
 
 function withEnvironment(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(withEnvironment)
   if (!isBlock(node)) return node
   const inner = Object.fromEntries(
-    // A key can't come from the environment, a default is no schema.
+    // A key can't come from the environment, and a default is not a schema.
     Object.entries(node).map(([key, value]) => [
       key,
       key === 'propertyNames' || key === 'default' ? value : withEnvironment(value),
@@ -48,7 +48,7 @@ function isNarrow(node: Block): boolean {
   return 'enum' in node || 'const' in node || (node.type === 'string' && 'pattern' in node)
 }
 
-/** Alternatives of alternatives on one level, the environment once, last. */
+/** Puts nested alternatives on one level, with `fromEnvironment` only once, at the end. */
 function flatAnyOf(options: readonly unknown[]): readonly unknown[] {
   const flat = options.flatMap((option) => {
     const nested = isBlock(option) && Object.keys(option).length === 1 ? option.anyOf : undefined

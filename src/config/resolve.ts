@@ -1,5 +1,5 @@
-// From the file's keys to the Config that the gateway reads: names in the house's case, shorthands spelt out, file
-// names replaced by their texts. Everything in it was checked before; nothing here can fail. The result is frozen.
+// Makes the Config that the gateway reads from the file's keys: names in camel case, shorthands expanded, file names
+// replaced by the files' texts. Everything was checked before, so nothing can fail here. The result is frozen.
 
 import { join } from 'node:path'
 import type {
@@ -23,7 +23,7 @@ export interface Origin {
   readonly file: string
   /** Texts of PEM files by absolute path. */
   readonly pems: ReadonlyMap<string, string>
-  /** By the key that the file has for each. */
+  /** By the plugin's key in the file: its name, or the path of an operator's own plugin. */
   readonly plugins: ReadonlyMap<string, PluginKeys>
 }
 
@@ -150,7 +150,7 @@ function resolveTarget(
     ...plain,
     url: keys.url ?? 'demo',
     model: keys.model ?? id,
-    // An empty one is `key: "${NAME:-}"` without NAME: no key.
+    // `key: "${NAME:-}"` is empty when NAME is not set: then there is no key.
     ...(keys.key && { key: keys.key }),
     ...(keys.key && keys.key_header && { keyHeader: keys.key_header.toLowerCase() }),
     ...(keys.ca && { ca: pem(origin.pems, keys.ca) }),
@@ -224,7 +224,7 @@ function pem(texts: ReadonlyMap<string, string>, file: string): string {
   return texts.get(file) ?? ''
 }
 
-/** Blocks, lists and what maps hold. Other objects (a plugin's RegExp) stay as they are; a Map can't be frozen. */
+/** Freezes blocks, lists and the values of Maps. A Map itself can't be frozen, and other objects (a plugin's RegExp) are not. */
 function deepFreeze<T>(value: T): T {
   if (value instanceof Map) {
     for (const inner of value.values()) deepFreeze(inner)

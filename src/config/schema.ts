@@ -1,5 +1,5 @@
-// The words that configuration schemas are written in: zod, and on top of it durations, sizes, decimals, secrets and
-// paths. Each parses its text once, here at the border; what comes out is ms, bytes, micro-units or plain text.
+// The building blocks of configuration schemas: zod, and in addition durations, sizes, decimals, secrets and paths.
+// Each parses its text here; the rest of the gateway gets ms, bytes, micro-units or plain text.
 
 import { z } from 'zod'
 
@@ -7,7 +7,7 @@ export { z }
 
 export type Schema = z.core.$ZodType
 
-/** What a schema's value stands for where its JSON type does not say it. Loading, printing and the reference ask for it. */
+/** The meaning of a schema's value when its JSON type does not tell it. Loading, printing and the reference use it. */
 export interface Kind {
   readonly kind:
     | 'duration'
@@ -18,7 +18,7 @@ export interface Kind {
     | 'path'
     | 'certificate file'
     | 'private key file'
-  /** Keys of this block that a later version will have: refused as "not supported yet" instead of "unknown". */
+  /** Keys that this block will have in a later version: refused as "not supported yet" instead of "unknown". */
   readonly later?: readonly string[]
 }
 
@@ -38,7 +38,7 @@ const bytesOf: Readonly<Record<string, number>> = {
 const durationPattern = /^(0|[1-9]\d{0,14})(ms|s|m|h)$/
 const sizePattern = /^(0|[1-9]\d{0,15})(B|KiB|MiB|GiB|TiB)$/
 
-/** Longer ones overflow setTimeout, which then fires at once. */
+/** A longer time overflows setTimeout, which then fires at once. */
 const longestTimerMs = 2 ** 31 - 1
 
 const durationHelp = 'write a whole number with its unit, such as 500ms, 30s, 15m or 24h'
@@ -47,7 +47,7 @@ const pathHelp = 'write a path'
 const pemHelp = 'write the path of a PEM file'
 const decimalHelp = 'write a decimal number ≥ 0 with at most 6 places, such as 0.07'
 
-/** `500ms 30s 15m 24h` → milliseconds; at least 1 ms where `min` does not say otherwise. */
+/** `500ms 30s 15m 24h` → milliseconds; at least `min`, by default 1 ms. */
 export function duration({ min = 1, max = longestTimerMs } = {}) {
   return z
     .string({ error: durationHelp })
@@ -61,7 +61,7 @@ export function duration({ min = 1, max = longestTimerMs } = {}) {
     .register(kinds, { kind: 'duration' })
 }
 
-/** `64KiB 100MiB` or a plain integer → bytes; at least 1 where `min` does not say otherwise. */
+/** `64KiB 100MiB` or a plain integer → bytes; at least `min`, by default 1. */
 export function bytes({ min = 1, max = Number.MAX_SAFE_INTEGER } = {}) {
   return z
     .union([z.int({ error: bytesHelp }), z.string().regex(sizePattern, { error: bytesHelp })], {
@@ -77,8 +77,8 @@ export function bytes({ min = 1, max = Number.MAX_SAFE_INTEGER } = {}) {
 }
 
 /**
- * Decimal text → integer micro-units. The loader hands a YAML number over as its source text: the double
- * nearest to 0.07 is not 0.07, and a price must be what the file says.
+ * Decimal text → integer micro-units. The loader passes a YAML number as its source text: the double nearest
+ * to 0.07 is not 0.07, and a price must be exactly what the file says.
  */
 export function decimal() {
   return z
@@ -92,7 +92,7 @@ export function decimal() {
     .register(kinds, { kind: 'decimal' })
 }
 
-/** Text that `check --print`, messages and logs never show. Comes best from `${NAME}` or `${file:PATH}`. */
+/** A text that `check --print`, messages and logs never show. It should come from `${NAME}` or `${file:PATH}`. */
 export function secret() {
   return z.string().register(kinds, { kind: 'secret' })
 }

@@ -1,11 +1,11 @@
-// Walks a zod schema and a value side by side, for what zod alone does not do: name unknown keys at their place, keep
-// a price's source text, take numbers from the environment's text, find the files and the secrets.
+// Walks a zod schema and a value together, for what zod does not do: report unknown keys at their place, keep the
+// source text of a price, read numbers from texts of the environment, find the files and the secrets.
 
 import { didYouMean, type Path } from './problem.ts'
 import { kinds, type Kind, type Schema, type z } from './schema.ts'
 import type { TreeProblem, MapTree, ScalarTree, Tree } from './tree.ts'
 
-/** One thing that a schema accepts, with unions, defaults and the like taken off. */
+/** One alternative that a schema accepts, without the unions, defaults and the like around it. */
 interface SchemaOption {
   readonly core: z.core.$ZodTypes
   readonly kind: Kind['kind'] | undefined
@@ -20,7 +20,7 @@ export interface FileAt {
 }
 
 export interface Fitted {
-  /** Ready for the schema's `safeParse`: unknown and empty keys left out, texts turned where the schema wants numbers. */
+  /** Ready for the schema's `safeParse`: unknown and empty keys left out, texts converted if the schema wants numbers or booleans. */
   readonly value: unknown
   readonly problems: readonly TreeProblem[]
   readonly files: readonly FileAt[]
@@ -28,7 +28,7 @@ export interface Fitted {
   readonly secrets: ReadonlySet<string>
 }
 
-/** What a value of `schema` may be, each alternative with its kind. */
+/** The alternatives that `schema` accepts, each with its kind. */
 export function optionsOf(schema: Schema, outer: Partial<Kind> = {}): readonly SchemaOption[] {
   const core = schema as z.core.$ZodTypes
   const meta = { ...outer, ...kinds.get(schema) }
@@ -53,7 +53,7 @@ export function optionsOf(schema: Schema, outer: Partial<Kind> = {}): readonly S
   }
 }
 
-/** The value that stands for a key that is not given, in the file's own notation; undefined where there is none. */
+/** The default of a key, in the file's own notation; returns undefined when there is none. */
 export function defaultOf(schema: Schema): unknown {
   const def = (schema as z.core.$ZodTypes)._zod.def
   if (def.type === 'default' || def.type === 'prefault') return def.defaultValue
@@ -123,7 +123,7 @@ function knownEntries(
   return entries
 }
 
-/** Defaults that this walk has to see too: paths, and blocks that may hold some. */
+/** Keys that the file does not give but the walk must visit: defaults that are paths, and empty blocks, which may have such defaults. */
 function absentEntries(options: readonly SchemaOption[], node: MapTree): readonly KnownEntry[] {
   const shape = options.map(({ core }) => Object.entries(shapeOf(core))).flat()
   return shape.flatMap(([key, schema]): readonly KnownEntry[] => {
@@ -164,7 +164,7 @@ export function valueOf(core: z.core.$ZodTypes): Schema | undefined {
   return def.type === 'record' ? def.valueType : undefined
 }
 
-/** Text from the environment is a number or a boolean where the schema takes that and no text. */
+/** Converts a text from the environment to a number or a boolean if the schema accepts that and does not accept text. */
 function fromText(options: readonly SchemaOption[], { value, replaced }: ScalarTree): unknown {
   const takes = (type: string) => options.some(({ core }) => typeName(core) === type)
   if (!replaced || typeof value !== 'string' || takes('string')) return value
@@ -174,7 +174,7 @@ function fromText(options: readonly SchemaOption[], { value, replaced }: ScalarT
   return value
 }
 
-/** JSON type of what one option accepts. */
+/** The JSON type that an alternative accepts. */
 function typeName(core: z.core.$ZodTypes): string {
   const def = core._zod.def
   return def.type === 'literal' ? typeof def.values[0] : def.type

@@ -1,5 +1,5 @@
 // Replaces ${NAME}, ${NAME:-default} and ${file:PATH} inside a tree's string values. It runs after parsing, so that no
-// value can add keys, change types or close quotes. Keys are never touched, replaced text is not looked at again.
+// value can add keys, change types or close quotes. It changes no keys, and does not replace inside replaced text.
 
 import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
@@ -33,7 +33,7 @@ export async function substitute(
     if (typeof node.value !== 'string' || !node.value.includes('${')) return node
     const { text, faults } = await replaceIn(node.value, around)
     problems.push(...faults.map((message) => ({ ...node.at, path, message })))
-    // A scalar with a fault keeps its place but has no value that could be judged.
+    // A scalar with a fault keeps its place, but its value becomes null, so that nothing else checks it.
     return { ...node, ...(faults.length > 0 ? { value: null } : { value: text, replaced: true }) }
   }
   return { tree: await visit(tree, []), problems }
@@ -64,7 +64,7 @@ async function lookUp(
   if (file !== undefined) {
     const read = await readText(resolve(folder, file))
     if ('fault' in read) return { fault: `\${file:${file}} cannot be read: ${read.fault}` }
-    // Editors and `echo` end a file with a line feed that no secret has.
+    // Editors and `echo` end a file with a line feed that is not part of the secret.
     return { text: read.text.replace(/\r?\n$/, '') }
   }
   const [, name, fallback] = /^([A-Za-z_]\w*)(?::-(.*))?$/s.exec(inside ?? '') ?? []

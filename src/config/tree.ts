@@ -1,5 +1,5 @@
-// A YAML document as a tree that knows where each of its keys and values stands, and what text a number had.
-// The only file that imports `yaml`. Reads YAML 1.2 only; expands aliases, but not into a bomb.
+// A YAML document as a tree with the place of each key and value, and the source text of each number. The only file
+// that imports `yaml`. Reads YAML 1.2 only; expands aliases, but refuses a file that they make too large.
 
 import {
   isAlias,
@@ -30,9 +30,9 @@ export interface ScalarTree {
   readonly kind: 'scalar'
   readonly at: Position
   readonly value: string | number | boolean | null
-  /** As it stands in the file. */
+  /** The text in the file. */
   readonly source: string
-  /** Set where `value` came from the environment or a file, and then may be a secret. */
+  /** True when `value` came from the environment or a file, and so may be a secret. */
   readonly replaced?: boolean
 }
 
@@ -40,7 +40,7 @@ export type Tree = MapTree | ListTree | ScalarTree
 
 export type TreeProblem = Omit<Problem, 'file'>
 
-/** Far above any real file, far below what an alias bomb makes. */
+/** Far more than any real file has, far less than an alias bomb makes. */
 const maxNodes = 100_000
 const maxDepth = 64
 
@@ -62,7 +62,7 @@ export function parseTree(text: string): {
       logLevel: 'error',
     })
   } catch {
-    // The parser recurses: some thousand brackets end its stack.
+    // The parser is recursive: some thousand brackets overflow its stack.
     return { tree: empty, problems: [{ ...start, path: [], message: 'is nested too deeply' }] }
   }
   const faults = [...doc.errors, ...doc.warnings].map((fault) => ({
@@ -84,7 +84,7 @@ export function printYaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-/** The place of the value at `path`, or of the deepest thing around it that exists. `key`: of its key, where it has one. */
+/** The place of the value at `path`, or of its key if `want` is `key`. If there is none, the place of the deepest parent that exists. */
 export function placeAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Position {
   let node = tree
   let place = node.at
@@ -127,7 +127,7 @@ class TreeReader {
     if (depth > maxDepth) return this.#refuse(at, path, 'is nested too deeply')
     if (isAlias(node)) return this.#alias(node.source, at, path)
     const anchor = (isMap(node) || isSeq(node) || isScalar(node)) && node.anchor
-    // An alias inside of what it names finds `undefined` here: it would never end.
+    // An alias inside the node that it names finds `undefined` here, and is refused: it would never end.
     if (anchor) this.#anchors.set(anchor, undefined)
     const before = this.#nodes++
     const tree = this.#plain(node, at, { path, depth })
@@ -146,7 +146,7 @@ class TreeReader {
     this.#nodes += this.#sizes.get(tree) ?? 1
     if (this.#nodes <= maxNodes) return tree
     if (!this.#bomb) this.#refuse(at, path, 'aliases make the file too large')
-    // Told once; further ones of thousands say nothing new.
+    // Reported once: a bomb has thousands of aliases.
     this.#bomb = true
     return { kind: 'scalar', at, value: null, source: '' }
   }

@@ -1,5 +1,5 @@
-// What a configuration without problems may still do against its writer's intention. The gateway starts with it; `tollgate
-// check` and `doctor` tell.
+// Warnings: settings of a configuration without problems that its writer perhaps did not intend. The gateway starts
+// with them; `tollgate check` and `doctor` print them.
 
 import type { Config, Model, Plan } from './config.ts'
 import type { Path } from './problem.ts'
@@ -16,7 +16,7 @@ export function warningsOf({
   return [...plans].flatMap(([name, plan]) => ofPlan(name, plan, [...models.values()]))
 }
 
-/** What a client does not bound is bounded to the model's `max_output_tokens`, and counted before it is generated. */
+/** If a client does not bound its output, `max_output_tokens` of the model does, and all of it counts before it is generated. */
 function ofPlan(name: string, plan: Plan, models: readonly Model[]): readonly Warning[] {
   const { tokensPerMinute: limit } = plan
   const larger = models

@@ -1,5 +1,5 @@
-// The small values of gateway.yaml that are more than text or a number: ports, addresses, header names, model ids,
-// backend and Redis URLs. Each with the sentence that says what would be right.
+// Schemas of small values in gateway.yaml: ports, addresses, header names, model ids, backend and Redis URLs. Each has
+// the sentence that says what would be right.
 
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
@@ -31,19 +31,19 @@ function isCidr(text: string): boolean {
   )
 }
 
-/** What clients send as `model`, and what a backend calls it. */
+/** The name that clients send as `model`, or the name that a backend has for the model. */
 export const modelId = () =>
   z.string().refine((text) => /^[^\p{C}\p{Z}]{1,200}$/u.test(text) && text !== '*', {
     error: 'write a model id of 1 to 200 printable characters without spaces',
   })
 
-/** Of a body. */
+/** The name of a parameter in a request's body. */
 export const parameterName = () =>
   z.string().regex(/^(\*|[A-Za-z_][A-Za-z0-9_.-]{0,63})$/, {
     error: 'write a parameter name, such as chat_template, or "*" for all',
   })
 
-/** As it stands in a URL: `*.` for all below it, a port where it is not 443. */
+/** A host as in a URL; `*.` before it means all hosts below it; with a port if that is not 443. */
 export const mediaHost = () =>
   z.string().refine(isMediaHost, {
     error: 'write a host in small letters, such as images.example.com, *.example.com or host:8443',
@@ -55,7 +55,7 @@ function isMediaHost(text: string): boolean {
   return isPlain && URL.parse(`https://${host}/`)?.host === host
 }
 
-/** Set by the gateway or meant for one connection only: never to be configured. */
+/** Headers that the gateway sets itself or that are for one connection only: they must not be configured. */
 const ownHeaders = new Set([
   'connection',
   'content-length',
@@ -71,7 +71,7 @@ const ownHeaders = new Set([
   'upgrade',
 ])
 
-/** Of a client's: they would give its credential away, spoof its address, or hide the answer from the meter. */
+/** A client's headers that must not be forwarded: they would give away its credential, fake its address, or make the answer unreadable for the meter. */
 const keptBack =
   /^(authorization|cookie2?|x-api-key|api-key|accept-encoding|forwarded|x-forwarded-.*|x-real-ip)$/i
 
@@ -91,7 +91,7 @@ export const forwardedHeader = () =>
 export const headerValue = () =>
   headerText('is not a valid header value: no line breaks or control characters')
 
-/** A backend's credential: goes out in a header. */
+/** A backend's credential, which goes out in a header. */
 export const backendKey = () => headerText('has line breaks or control characters; a key has none')
 
 function headerText(error: string) {
@@ -139,7 +139,7 @@ export const bucket = () =>
     error: 'write a bucket name: 3 to 63 small letters, digits, dots and hyphens',
   })
 
-/** What the store says of names of objects holds for its prefix too. */
+/** A prefix must have the form that the store demands of object names. */
 export const objectPrefix = () =>
   z.string().regex(/^([A-Za-z0-9_=-][A-Za-z0-9_=.-]*\/)*$/, {
     error: 'write a prefix of letters, digits, _ = . - that ends with a slash, such as tollgate/',
@@ -163,7 +163,7 @@ function isEndpoint(text: string): boolean {
 const redisHelp =
   'write embedded, redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/redis.sock'
 
-/** The messages never repeat the URL: it may hold the password. */
+/** The messages never repeat the URL, because it may have the password. */
 export const redisUrl = () =>
   z
     .string({ error: redisHelp })
@@ -199,7 +199,7 @@ export function parseRedisUrl(text: string): (RedisAddress & { secure: boolean }
   }
 }
 
-/** A password with a bare `%` is no escape: taken as it stands. */
+/** A text with a `%` that is not an escape, such as a password, is taken as written. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)

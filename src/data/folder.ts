@@ -1,5 +1,5 @@
-// The data folder: made private, and home of the admin token. A folder that has something else in it is refused: `data: /tmp`
-// would lock everybody else out of it.
+// The data folder: makes it private, and keeps the admin token in it. A folder with other things in it is refused:
+// `data: /tmp` would lock all other users out of /tmp.
 
 import { randomBytes } from 'node:crypto'
 import { chmod, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
@@ -7,27 +7,27 @@ import { join } from 'node:path'
 import { hasCode } from '../errors.ts'
 
 const tokenName = 'admin-token'
-/** A token that is being made; it stays where the gateway is killed then. */
+/** The prefix of a token file that is being written; the file stays if the gateway is killed meanwhile. */
 const freshToken = `.${tokenName}-`
-/** What else a gateway puts there. Other folders have such names, too: /usr a `bin`, /var a `lock` and a `spool`. */
+/** What else a gateway puts into its folder. Other folders have such names, too: /usr has a `bin`, /var a `lock` and a `spool`. */
 const ownNames = new Set(['bin', 'lock', 'redis', 'redis.json', 'redis.json.new', 'spool', 'store'])
-/** What an empty disk has, or a folder that is to be empty in a repository. */
+/** Names that count as empty: a new disk has `lost+found`, and a repository marks an empty folder with the others. */
 const nothing = new Set(['lost+found', '.gitignore', '.gitkeep'])
 
-/** The folder and those above it; only its owner may look inside. */
+/** Makes the folder and those above it; only its owner may look inside. */
 export async function ensureDataFolder(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o700 })
   const names = (await readdir(dir)).filter((name) => !nothing.has(name))
   const isOwn = (name: string) =>
     ownNames.has(name) || name.startsWith(freshToken) || /^lock\.\d+$/.test(name)
   const isOurs = names.includes(tokenName) || names.every(isOwn)
-  // Where others can't look in already, nobody is locked out.
+  // If the folder is private already, nobody would be locked out.
   if (!isOurs && !(names.some(isOwn) && (await isPrivate(dir)))) {
     throw new Error(
       `the data folder ${dir} has other things in it. Set \`data\` to a folder that is empty or not there yet.`,
     )
   }
-  // One that was there before keeps its mode when it is not ours to change (a mounted volume).
+  // A folder that existed before keeps its mode if this user may not change it (a mounted volume).
   if (made === undefined) await chmod(dir, 0o700).catch(() => undefined)
 }
 
@@ -35,7 +35,7 @@ async function isPrivate(dir: string): Promise<boolean> {
   return ((await stat(dir)).mode & 0o077) === 0
 }
 
-/** The token given, or the folder's own, made at the first start and readable by its owner alone. */
+/** The given token, or the token in the folder, which is made at the first start and readable by its owner alone. */
 export async function ensureAdminToken(dir: string, given: string): Promise<string> {
   if (given !== '') return given
   const path = join(dir, tokenName)

@@ -1,4 +1,4 @@
-// What one process of this machine has at a time: a folder, or a name. A lock goes with its process, however that ends.
+// Locks a folder or a name for one process of this machine. The lock ends with its process, however the process ends.
 
 import { createHash } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ export interface Lock {
   release(): Promise<void>
 }
 
-/** Throws when another gateway on this machine has it. */
+/** Throws when another gateway on this machine has the lock. */
 export async function lockDataFolder(
   dir: string,
   { platform = process.platform }: { readonly platform?: NodeJS.Platform } = {},
@@ -23,7 +23,7 @@ export async function lockDataFolder(
   throw new Error(`another gateway uses the data folder ${real}. Stop it, or set another \`data\`.`)
 }
 
-/** An abstract unix socket: the kernel gives it to one process, and takes it back when that ends. Linux only. */
+/** Returns undefined when another process has the name. The lock is an abstract unix socket: the kernel gives it to one process, and frees it when that process ends. Linux only. */
 export function tryLockName(name: string): Promise<Lock | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy())
@@ -37,7 +37,7 @@ export function tryLockName(name: string): Promise<Lock | undefined> {
   })
 }
 
-/** Elsewhere: a file with the owner's pid, taken over from an owner that has gone. */
+/** On other systems: a file with the owner's pid. It is taken over when its owner has gone. */
 function tryLockFile(dir: string): Lock | undefined {
   const path = join(dir, 'lock')
   const mine = `${path}.${process.pid}`
@@ -46,7 +46,7 @@ function tryLockFile(dir: string): Lock | undefined {
     const owner = readOwner(path)
     if (owner !== undefined && isRunning(owner)) return undefined
     if (owner !== undefined) rmSync(path, { force: true })
-    linkSync(mine, path) // fails when another was quicker
+    linkSync(mine, path) // fails when another process was quicker
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return undefined
     throw error
@@ -65,9 +65,9 @@ function readOwner(path: string): number | undefined {
   }
 }
 
-/** Also of another user's process. */
+/** Whether the process exists, even if it is another user's. */
 export function isRunning(pid: number): boolean {
-  if (!(pid > 0)) return false // an empty file, as a power cut leaves one: 0 would ask for this process' group
+  if (!(pid > 0)) return false // a power cut can leave an empty file, read as 0; kill(0) would mean this process' group
   try {
     process.kill(pid, 0)
     return true
@@ -77,14 +77,15 @@ export function isRunning(pid: number): boolean {
 }
 
 /**
- * Tells a process from others that had or will have its pid: after a restart of the machine, or in a container, where each
- * gateway is 1. '' where the system does not say.
+ * A text that distinguishes a process from others with the same pid: after a restart of the machine, or in a container,
+ * where each gateway has pid 1. Returns '' when the system does not tell.
  */
 export function startOf(pid: number): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8)
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // Behind the program's name, which may have any characters: the 22nd field, ticks from the boot to the start.
+    // The 22nd field is the start in ticks since the boot. Fields are counted after the program's name, which may have
+    // any characters.
     const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
     return `${boot}.${ticks}`
   } catch {

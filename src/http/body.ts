@@ -1,6 +1,6 @@
-// Reads a JSON request body whole: bounded in size, in time, in pace, and together with all other bodies in flight, of
-// which each account has a share. More than 4 KiB is read only for a caller that `vouch` lets through. What the bytes mean
-// is json-scan.ts's matter.
+// Reads a whole JSON request body. Bounded are its size, its time, its pace, and the memory of all bodies in flight, of
+// which each account has a share. More than 4 KiB is read only for a caller that `vouch` lets through. json/scan.ts
+// parses the bytes.
 
 import type { IncomingMessage } from 'node:http'
 import { discard, free } from '../sharing/discard.ts'
@@ -10,11 +10,11 @@ import { smallBytes } from './json/scan.ts'
 
 export interface BodyOptions {
   readonly maxBytes: number
-  /** For the whole body. */
+  /** The whole body must arrive within this time. */
   readonly timeoutMs: number
-  /** A body that holds memory comes as fast as this on average, once it had some seconds to begin. */
+  /** A body of more than 64 KiB must arrive at least this fast on average, measured after `patienceMs`. */
   readonly bytesPerSecond: number
-  /** Before this nobody is slow. */
+  /** Before this time no body counts as slow. */
   readonly patienceMs?: number
   /** Awaited once before more than 4 KiB is read. Throws to refuse. */
   vouch(): Promise<void>
@@ -25,14 +25,14 @@ export interface BodyOptions {
 export interface BodyClaim {
   /** Throws `overloaded` when all bodies, or those of the account, would be too large. */
   take(bytes: number): void
-  /** So much of it is in memory still, and no more. */
+  /** Gives back all but `bytes`, because only that much is still in memory. */
   keep(bytes: number): void
-  /** Nothing of it is in memory any more; nothing can be taken afterwards. Harmless when called again. */
+  /** Gives back everything; nothing can be taken afterwards. Calling it again has no further effect. */
   release(): void
 }
 
 export interface BodyBudget {
-  /** `refOf` is asked when something is taken: whose body it is turns out later. */
+  /** `refOf` is called at the first `take`: only then is it known whose body it is. */
   claim(refOf: () => string): BodyClaim
   readonly usedBytes: number
 }
@@ -42,7 +42,7 @@ export class ClientLeft extends Error {
   override readonly name = 'ClientLeft'
 }
 
-/** Bodies up to 4 KiB are not counted: else strangers who send them slowly could keep customers out. */
+/** Bodies up to 4 KiB are not counted: otherwise callers without a key could send them slowly and keep customers out. */
 export function createBodyBudget(maxBytes: number): BodyBudget {
   const pool = new SharedPool(maxBytes)
   return {
@@ -55,7 +55,7 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
       let released = false
       return {
         take(bytes) {
-          // A client may leave while it is being vouched for.
+          // A client may leave while `vouch` runs.
           if (released) return
           if (taken === 0) ref = refOf()
           if (!pool.take(ref, bytes)) throw new GatewayError('overloaded')
@@ -78,7 +78,7 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
 
 const nothing = Buffer.alloc(0)
 
-/** An empty body is the route's to judge. Refusals leave the request unread: reply.ts lets the client finish. */
+/** The route decides whether an empty body is valid. After a refusal the request is left unread: reply.ts lets the client finish. */
 export async function readJsonBody(req: IncomingMessage, options: BodyOptions): Promise<Buffer> {
   const length = req.headers['content-length']
   const chunked = req.headers['transfer-encoding'] !== undefined
@@ -102,7 +102,7 @@ function tooLarge(maxBytes: number): GatewayError {
 
 function refuseOtherTypes({ headers }: IncomingMessage): void {
   const type = headers['content-type']
-  // The exact spelling of most clients first: the expression costs more.
+  // Most clients send exactly this; the regular expression costs more.
   if (type !== 'application/json' && !isJsonType(type)) {
     throw new GatewayError('unsupported_media_type')
   }
@@ -123,17 +123,17 @@ function isJsonType(type: string | undefined): boolean {
 
 const awaitingContinue = new WeakMap<IncomingMessage, () => void>()
 
-/** For server.ts: `100 Continue` is sent when the body is wanted, not before. */
+/** Called by server.ts: `100 Continue` is sent when the body is wanted, not before. */
 export function onBodyWanted(req: IncomingMessage, sendContinue: () => void): void {
   awaitingContinue.set(req, sendContinue)
 }
 
-/** Before the first byte of a body is read. */
+/** Called before the first byte of a body is read. */
 export function continueIfAsked(req: IncomingMessage): void {
   if (req.headers.expect !== undefined) awaitingContinue.get(req)?.()
 }
 
-/** Takes bytes as they come. Returns true when the body is whole. */
+/** Called with each chunk. Returns true when the body is whole; a promise pauses the request until it resolves. */
 type Take = (chunk: Buffer) => boolean | Promise<void>
 
 function readSmall(
@@ -151,24 +151,24 @@ function readSmall(
       body.set(chunk, received)
     }
     received += chunk.length
-    // Known to be whole a little before `req.complete`.
+    // So the body is known to be whole a little earlier than by `req.complete`.
     return received === expected
   }
   return receive(req, { timeoutMs, take, whole: () => body ?? nothing })
 }
 
 interface LargeBody extends BodyOptions {
-  /** Undefined for chunks: how much it is shows only at their end, and whether it is large when it is. */
+  /** Undefined for a chunked body: its size is known only at its end, and it counts as large once 4 KiB have come. */
   readonly expected: number | undefined
 }
 
-/** Memory grows with what comes: an announcement costs its sender nothing. */
+/** The buffer grows with the bytes that arrive, not with Content-Length: a client can announce any size for free. */
 function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
   const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
   const { patienceMs = defaultPatienceMs } = options
   let body = nothing
   let received = 0
-  // Copied, not collected: a chunk of one byte costs a hundred as an object.
+  // Chunks are copied, not collected: a chunk of one byte would take a hundred bytes as an object.
   const keep = (chunk: Buffer, before: number) => {
     if (received > body.length) {
       const most = Math.min(growth * body.length, expected ?? maxBytes)
@@ -195,17 +195,17 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
   const isSlow = (ms: number) => received > patientBytes && received < (bytesPerSecond * ms) / 1000
   const whole = () => body.subarray(0, received)
   const reading = receive(req, { timeoutMs, take, pace: { patienceMs, isSlow }, whole })
-  reading.catch(() => free(body)) // who awaits it hears of the failure
+  reading.catch(() => free(body)) // the caller awaits `reading` and gets the error
   return reading
 }
 
-/** Room that nothing was written to takes no memory. */
+/** The buffer grows by this factor. Pages that nothing was written to take no memory. */
 const growth = 4
 
 interface Pace {
-  /** It is looked at this often, first after as long. */
+  /** The pace is checked at this interval. */
   readonly patienceMs: number
-  /** Whether what has come within so many ms is too little. */
+  /** Whether too few bytes have arrived in the first `ms` milliseconds. */
   isSlow(ms: number): boolean
 }
 
@@ -216,14 +216,14 @@ interface Receiver {
   readonly whole: () => Buffer
 }
 
-/** What holds less may come as slowly as it likes. */
+/** A body that has no more than this in memory may be slow. */
 const patientBytes = 64 * 1024
 const defaultPatienceMs = 5000
 
-/** Of one body in a turn of the event loop: a socket that is full would give 2 MiB. */
+/** The most that is read of one body in a turn of the event loop: a full socket would give 2 MiB. */
 const turnBytes = 256 * 1024
 
-/** The one loop of a body; it ends by: whole, end of chunks, refusal, time-out, too slow, client gone. */
+/** The one read loop. It ends when the body is whole, at the last chunk, by a refusal or a time-out, or when the client is too slow or leaves. */
 function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   const { timeoutMs, take, pace, whole } = receiver
   const { socket } = req
@@ -264,13 +264,13 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
     refuse(new ClientLeft('the client left before its body was read'))
   } else {
     req.on('data', onData).on('end', onEnd).on('close', onClose)
-    // Where the parser of HTTP refused the rest and answered, the request itself is never closed.
+    // If the HTTP parser refused the rest and answered, the request itself never emits `close`.
     socket.on('close', onClose)
   }
   return promise
 }
 
-/** Lets others have their turn between two parts of a body. */
+/** Lets other requests have their turn between two parts of a body. */
 function turnsOf(req: IncomingMessage) {
   let read = 0
   let resuming: NodeJS.Immediate | undefined

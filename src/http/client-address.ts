@@ -1,12 +1,12 @@
-// The address of the client, behind trusted proxies the forwarded one. X-Forwarded-For is walked from the right and
-// only as long as the hop that wrote an entry is trusted: what a client claims of itself is never believed.
+// The address of the client; behind trusted proxies, the forwarded address. X-Forwarded-For is read from the right, and
+// an entry counts only if the hop that wrote it is trusted: what a client claims of itself is never believed.
 
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
 export type ClientAddress = (req: IncomingMessage) => string
 
-/** `trusted` are addresses and CIDRs. Throws on what is neither. */
+/** `trusted` are addresses and CIDRs. Throws when an entry is neither. */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   if (trusted.length === 0) return peerOf
   const list = blockListOf(trusted)
@@ -28,7 +28,7 @@ function walk(
   for (const hop of hops.toReversed()) {
     if (!isTrusted(address)) break
     const next = parseHop(hop)
-    // A trusted proxy that writes `unknown` is the last that is known.
+    // If a trusted proxy wrote `unknown`, its own address is the last known one.
     if (next === undefined) break
     address = next
   }
@@ -71,7 +71,7 @@ function prefixLength(entry: string, prefix: string): number {
   return Number(prefix)
 }
 
-/** Who has one IPv6 address has the 2^64 beside it: of those only the network counts. */
+/** A client with one IPv6 address can use all 2^64 of its network, so the network counts as one address. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address
   const [head = '', tail] = address.split('::')

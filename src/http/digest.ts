@@ -1,4 +1,4 @@
-// SHA-256 of megabytes in turns: 20 MiB at once take 26 ms.
+// SHA-256 of megabytes, in turns with other work: 20 MiB at once would block the event loop for 26 ms.
 
 import { createHash, hash } from 'node:crypto'
 import type { BinaryToTextEncoding } from 'node:crypto'
@@ -7,7 +7,7 @@ import { inTurns } from '../sharing/fair-turns.ts'
 const pieceBytes = 256 * 1024
 
 export interface DigestOptions {
-  /** Whose turn it is. */
+  /** The account whose turns it takes. */
   readonly ref: string
   readonly encoding: BinaryToTextEncoding
 }

@@ -1,11 +1,11 @@
-// Bodies of resources: one JSON object judged by a schema, each fault as an error with its field (docs/api.md#error).
+// Bodies of resources: one JSON object, checked by a schema; the error names the field at fault (docs/api.md#error).
 
 import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from './json/scan.ts'
 import { missing } from './refusals.ts'
 
-/** No body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
+/** An empty body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
 export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.output<S> {
   const value = body.length === 0 ? {} : objectIn(body, new Set(Object.keys(schema.shape)))
   const result = schema.safeParse(value)
@@ -23,7 +23,7 @@ function objectIn(body: Buffer, ownKeys: ReadonlySet<string>): object {
 }
 
 function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayError {
-  // A mistyped field is told as such, not as the missing one that it was meant to be.
+  // A misspelt field is reported as unknown, before the field that is missing because of it.
   const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
   if (issue?.code === 'unrecognized_keys') {
     const param = [...issue.path, issue.keys[0] ?? ''].join('.')

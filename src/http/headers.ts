@@ -3,7 +3,7 @@
 
 export type Headers = Readonly<Record<string, string>>
 
-/** What is no HTTP token is left out; control characters and what latin1 lacks become `?`. */
+/** A name that is not an HTTP token is left out; control characters and characters outside latin1 become `?`. */
 export function headerList(id: string, ...groups: readonly Headers[]): string[] {
   const list = ['X-Request-Id', id]
   for (const group of groups) {
@@ -20,7 +20,7 @@ const token = /^[\w!#$%&'*+.^`|~-]+$/
 const unsafe = /[^\t\x20-\x7e\x80-\xff]/
 const allUnsafe = new RegExp(unsafe, 'g')
 
-/** Headers are written by many hands: names are compared without case. */
+/** Names are compared without case, because many parts of the gateway write headers. */
 export function headerOf(headers: Headers, lowerName: string): string | undefined {
   for (const name in headers) {
     if (name.length === lowerName.length && name.toLowerCase() === lowerName) return headers[name]

@@ -26,7 +26,7 @@ function put(headers: Record<string, string>, what: string, state: LimitState): 
   headers[`x-ratelimit-reset-${what}`] = formatReset(state.resetMs)
 }
 
-/** `12ms`, `1s`, `6m0s`, `1h0m0s`; rounded up, so that who waits so long does not come too early. */
+/** `12ms`, `1s`, `6m0s`, `1h0m0s`; rounded up, so that a client that waits this long does not come too early. */
 function formatReset(ms: number): string {
   const wholeMs = Math.max(0, Math.ceil(ms))
   if (wholeMs < 1000) return `${wholeMs}ms`

@@ -1,5 +1,5 @@
-// The end of a connection whose client is still sending: closing at once would reset it, and the client would never
-// see the answer that was written. So a little more is read and thrown away first.
+// Ends a connection whose client is still sending. Closing it at once would reset it, and the client would never see
+// the answer that was written. So a little more is read and thrown away first.
 
 import type { Readable } from 'node:stream'
 

@@ -1,4 +1,4 @@
-// Lists: what `?limit&after&before&order` ask for, and the envelope that all lists come in (docs/api.md#lists).
+// Lists: what `?limit&after&before&order` ask for, and the envelope of all lists (docs/api.md#lists).
 
 import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
@@ -6,19 +6,19 @@ import type { IdPrefix } from '../ids.ts'
 
 export interface Page {
   readonly limit: number
-  /** Ids. The rows that follow `after` in the list's order, or those nearest to `before`; never both. */
+  /** Ids. Asks for the rows that follow `after` in the list's order, or for the rows just before `before`; never both. */
   readonly after?: string
   readonly before?: string
   readonly order: 'asc' | 'desc'
 }
 
-/** What a list's query may have, for its route. */
+/** The query parameters of a list, for its route. */
 export const pageQuery = ['limit', 'after', 'before', 'order'] as const
 
 const defaultLimit = 20
 const maxLimit = 100
 
-/** `isCursor`: can it be the id of a row? What else sorts before or after the rows is nobody's business. */
+/** `isCursor` tells whether a text can be the id of a row. Any other text is refused, so that a client cannot learn what else sorts between the rows. */
 export function parsePage(
   query: URLSearchParams,
   isCursor: (id: string) => boolean,
@@ -36,7 +36,7 @@ export function parsePage(
   return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
 }
 
-/** Of rows with ids of this kind. */
+/** The same for rows whose ids have this prefix. */
 export function parseIdPage(
   query: URLSearchParams,
   prefix: IdPrefix,
@@ -45,7 +45,7 @@ export function parseIdPage(
   return parsePage(query, (id) => isId(prefix, id), defaultOrder)
 }
 
-/** How rows are read for it: from the cursor outwards. Those before a cursor are turned afterwards. */
+/** How the rows of a page are read: away from the cursor. Rows before a cursor are reversed afterwards. */
 export interface Direction {
   readonly cursor: string | undefined
   readonly isUpwards: boolean
@@ -94,7 +94,7 @@ function parseOrder(query: URLSearchParams): Page['order'] | undefined {
   throw refuse('order', '"order" must be "asc" or "desc".')
 }
 
-/** A parameter that is there once, with a value, or not at all. */
+/** The parameter's value; undefined when it is not there. Throws when it is there twice, or without a value. */
 export function single(query: URLSearchParams, name: string): string | undefined {
   const [value, ...others] = query.getAll(name)
   if (others.length > 0 || value === '') throw refuse(name, `Give "${name}" once, with a value.`)

@@ -1,8 +1,8 @@
-// The refusals of what a client wrote in a body, each with the path of the value at fault.
+// Refusals of what a client wrote in a body or a query, each with the path of the value at fault.
 
 import { GatewayError } from '../errors.ts'
 
-/** `what` goes on after the value's path: 'must be a string'. */
+/** `what` follows the value's path in the message: 'must be a string'. */
 export function invalid(param: string, what: string): GatewayError {
   return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
 }
@@ -16,7 +16,7 @@ export function unknown(param: string): GatewayError {
   return new GatewayError('unknown_parameter', { param, message })
 }
 
-/** Ignored, a filter that is misspelt would answer with everybody's rows. `/v1` is OpenAI's: SDKs send what they like. */
+/** Refuses unknown query parameters: if a misspelt filter were ignored, the answer would have all rows. Not under `/v1`, where OpenAI's SDKs send parameters of their own. */
 export function refuseStrangeQuery(
   query: URLSearchParams,
   { path, query: known = [] }: { readonly path: string; readonly query?: readonly string[] },
@@ -34,7 +34,7 @@ export function brokenJson(at: number): GatewayError {
   return invalidJson(`The body is not valid JSON at byte ${at}.`)
 }
 
-/** `known` also has the keys that are accepted and dropped. */
+/** `known` must also have the keys that are accepted and then dropped. */
 export function refuseUnknownKeys(
   value: object,
   { known, at }: { readonly known: ReadonlySet<string>; readonly at: string },

@@ -1,4 +1,4 @@
-// The one place that writes answers: plain ones, errors, and the opening of streams (client-stream.ts writes those).
+// The one place that writes answers: plain ones, errors, and the heads of streams (client-stream.ts writes the rest).
 // Promises X-Request-Id on every answer, header values without control characters, one write for head and body, and
 // that it never throws because a client has left.
 
@@ -20,7 +20,7 @@ import { watchReader } from './slow-reader.ts'
 /** What an answer needs of its exchange. */
 export interface Replying {
   readonly id: string
-  /** Go out with every answer, refusals too. */
+  /** Headers that go out with every answer, refusals included. */
   readonly replyHeaders: Headers
 }
 
@@ -32,11 +32,11 @@ interface Head {
 export interface ReplyOptions {
   readonly answer: Answer
   readonly limits: StreamLimits
-  /** Cuts content; streams have their own ends. */
+  /** Cuts `content` answers; a `stream` answer ends by itself. */
   readonly signal?: AbortSignal
 }
 
-/** Resolves when the answer's work has ended. A stream that throws is cut, so that it never looks whole. */
+/** Resolves when the answer's work has ended. If a stream throws, the connection is cut, so that the answer never looks whole. */
 export async function sendAnswer(
   res: ServerResponse,
   x: Replying,
@@ -80,7 +80,7 @@ function contentOf(res: ServerResponse, x: Replying, sending: SendingContent): C
   }
 }
 
-/** Once an answer has begun, an error can only cut it. */
+/** Sends the error; if an answer has begun already, cuts that answer. */
 export function sendError(res: ServerResponse, x: Replying, error: GatewayError): void {
   if (res.destroyed) return
   if (res.headersSent) {
@@ -95,7 +95,7 @@ export function sendError(res: ServerResponse, x: Replying, error: GatewayError)
   })
 }
 
-/** Headers go out at once. */
+/** Sends the headers at once. */
 export function openStream(
   res: ServerResponse,
   x: Replying,
@@ -109,7 +109,7 @@ export function openStream(
   })
 }
 
-/** For requests that Node could not parse: there is no ServerResponse to write them with. */
+/** The text of a refusal for a request that Node could not parse: there is no ServerResponse to write it with. */
 export function rawRefusal(error: GatewayError, id: string): string {
   const body = errorBody(error, id)
   const head = [
@@ -130,7 +130,7 @@ export function hasLeft(res: ServerResponse): boolean {
   return res.destroyed && !res.writableFinished
 }
 
-/** Below this, head and body as one string are one write(2); a Buffer behind the head is a writev: 3 µs more. A longer string would be copied by the system and kept beside its copy until the client has taken it. */
+/** Up to this size, head and body go out as one string, in one write(2); a Buffer after the head would be a writev, 3 µs more. A longer body goes out as a Buffer: the system would copy a string, and keep both until the client has taken it. */
 const oneWriteBytes = 64 * 1024
 
 interface Whole extends Head {
@@ -144,7 +144,7 @@ function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
   const body = isLong && typeof whole.body === 'string' ? Buffer.from(whole.body) : whole.body
   if (isMidBody) res.shouldKeepAlive = false
   writeHead(res, x, { ...whole, body })
-  // Ended only when the client has been let finish: Node closes the connection at the end of such an answer.
+  // The answer is ended only after `linger`, because Node closes the connection when such an answer ends.
   if (isMidBody) {
     res.write(body)
     linger(res.req, () => res.end())
@@ -165,7 +165,7 @@ function writeHead(
   const isJson = type?.startsWith('application/json') ?? length > 0
   if (isJson && headerOf(headers, 'cache-control') === undefined)
     list.push('Cache-Control', 'no-store')
-  // A HEAD's length is that of the GET, which only the route may know.
+  // For HEAD the length is that of the GET, so the route may give it.
   const isBodiless = status === 204 || status === 304
   if (!isBodiless && headerOf(headers, 'content-length') === undefined) {
     list.push('Content-Length', String(length))
@@ -173,7 +173,7 @@ function writeHead(
   res.writeHead(status, list)
 }
 
-/** By OpenAI's SDKs, which retry these and everything from 500 on. */
+/** OpenAI's SDKs retry these, and every status from 500 on. */
 const retriedBySdks: ReadonlySet<number> = new Set([402, 408, 409, 429])
 
 function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
@@ -192,10 +192,10 @@ function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
   return headers
 }
 
-/** So much of an unread body Node may read and forget for the sake of the connection. */
+/** Up to this size, Node may read and drop an unread body, so that the connection can be used again. */
 const forgivenBytes = 64 * 1024
 
-/** More of the request's body may still arrive than can be passed over. */
+/** Whether more of the request's body may still arrive than `forgivenBytes`. */
 function isMidBody({ headers, complete }: IncomingMessage): boolean {
   if (complete) return false
   if (headers['transfer-encoding'] !== undefined) return true

@@ -1,14 +1,14 @@
-// A client that is slow to take its answer. Promises that what it has not taken is within its account's share of memory,
-// and that one which takes nothing is dropped a fifth of `readerStallMs` late at most. Does not slow anybody down.
+// Watches a client that is slow to take its answer. Promises that the untaken bytes fit in its account's share of
+// memory, and that a client which takes nothing is dropped at most a fifth of `readerStallMs` late. Slows nobody down.
 
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { plain } from '../plain.ts'
 import type { SharedPool } from '../sharing/shared-pool.ts'
 
-/** An account's share of the memory for what clients have not taken. */
+/** An account's share of the memory for bytes that clients have not taken. */
 export interface Unsent {
-  /** False where it has no more. */
+  /** Returns false when the share has no room for this. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
@@ -18,17 +18,17 @@ export function shareOf(pool: SharedPool, ref: string): Unsent {
 }
 
 export interface ReaderLimits {
-  /** A client that takes nothing for so long is dropped. */
+  /** A client that takes nothing for this long is dropped. */
   readonly readerStallMs: number
-  /** Not given, only time counts. */
+  /** Without it, a client is dropped by time alone. */
   readonly unsent?: Unsent | undefined
-  /** Told of each client that was. */
+  /** Called for each client that is dropped. */
   onDrop?(): void
 }
 
 /**
- * Until the response closes. To be called once; what it returns is to be called whenever the client was slow to take
- * what was written, and when it has taken that.
+ * Watches until the response closes. Call it once for a response. Call the function that it returns whenever the client
+ * is slow to take what was written, and again when the client has taken it.
  */
 export function watchReader(res: ServerResponse, limits: ReaderLimits): () => void {
   const { readerStallMs, unsent, onDrop } = limits
@@ -60,7 +60,7 @@ export function watchReader(res: ServerResponse, limits: ReaderLimits): () => vo
 
 interface Watch {
   readonly readerStallMs: number
-  /** Whether the client has not taken all. */
+  /** Whether there are bytes that the client has not taken. */
   isWaiting(): boolean
   drop(): void
 }
@@ -75,7 +75,7 @@ function watchQueue(res: ServerResponse, { readerStallMs, isWaiting, drop }: Wat
     if (res.destroyed) return
     const nowTaken = socket ? socket.bytesWritten - socket.writableLength : 0
     const nowQueued = socket ? queueOf(socket) : 0
-    // Behind another answer it is not the client that waits.
+    // Without a socket, this answer waits for an earlier one, and not for the client.
     const isStuck = socket !== null && waits && nowTaken === taken && nowQueued === queued
     if (!isStuck) since = performance.now()
     else if (performance.now() - since >= readerStallMs) return drop()
@@ -86,20 +86,20 @@ function watchQueue(res: ServerResponse, { readerStallMs, isWaiting, drop }: Wat
   return () => clearInterval(looking)
 }
 
-/** By the socket's own time-out, which takes two rounds to notice, and over TLS sees only whole writes go. */
+/** Uses the socket's own time-out, which notices only in its second round, and over TLS sees only whole writes end. */
 function watchTimeout(res: ServerResponse, { readerStallMs, isWaiting, drop }: Watch): () => void {
   res.setTimeout(readerStallMs, () => {
     if (isWaiting()) drop()
   })
-  // The next answer of the connection has no such bound; Node sets its own for an idle one behind this.
+  // The next answer on the connection must not have this time-out; after this, Node sets its own for an idle one.
   res.prependOnceListener('finish', () => res.setTimeout(0))
   return () => undefined
 }
 
 /**
- * What the system has not taken of the write that is under way. One write can have megabytes, and `writableLength` shrinks
- * only when all of it is gone. Node's own socket time-out looks here too. Under TLS a write goes to the handle below at
- * once, and only that handle tells.
+ * The bytes of the current write that the system has not taken. One write can have megabytes, and `writableLength`
+ * shrinks only when the whole write is done. Node's own socket time-out reads this, too. Under TLS a write goes to the
+ * handle below (`_parent`) at once, and only that handle has the number.
  */
 function queueOf(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')

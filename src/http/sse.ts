@@ -1,4 +1,4 @@
-// What every event stream of the gateway has in common (docs/api.md#streams). The grammar of frames is chat/'s matter.
+// What every event stream of the gateway has in common (docs/api.md#streams). chat/ and sessions/ write the events.
 
 import type { Headers } from './headers.ts'
 
@@ -9,5 +9,5 @@ export const sseHeaders: Headers = {
   'X-Accel-Buffering': 'no',
 }
 
-/** One LF and no blank line: behind an `id:`, a comment with a blank line makes openai-python raise. */
+/** One LF and no blank line: after an `id:` line, a comment with a blank line makes openai-python raise an error. */
 export const heartbeat = ':\n'

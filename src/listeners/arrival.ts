@@ -1,5 +1,5 @@
-// A request as it comes in: an exchange of which no more is known than its head says. Where the router refuses it, its
-// route is that refusal, so that it has an id, a log line and what plugins add to every answer.
+// A request as it comes in: an exchange of which only the head is known. If the router refuses the request, its route
+// answers with the refusal, so that the refusal too has an id, a log line and what plugins add to every answer.
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { asGatewayError } from '../errors.ts'
@@ -17,7 +17,7 @@ export interface Ways {
 
 const nothing = Buffer.alloc(0)
 
-/** All fields are there from the beginning, so that all exchanges are of one shape for the engine. */
+/** All fields are set from the beginning, so that all exchanges have one shape for the JavaScript engine. */
 export class Arrival implements Exchange {
   readonly id = newId('req')
   readonly arrivedAt = performance.now()
@@ -46,7 +46,7 @@ export class Arrival implements Exchange {
   written: Promise<void> | undefined = undefined
   #body: Buffer = nothing
   #hasLeft = false
-  /** Made when somebody asks: most never do. */
+  /** Made at the first use of `left`: most exchanges never need it. */
   #leaving: AbortController | undefined
 
   constructor(
@@ -71,7 +71,7 @@ export class Arrival implements Exchange {
     return this.#body
   }
 
-  /** It has been read. */
+  /** Called when the body has been read. */
   hold(body: Buffer): void {
     this.#body = body
   }
@@ -88,7 +88,7 @@ export class Arrival implements Exchange {
     return this.#leaving.signal
   }
 
-  /** The client closed before the answer was complete. */
+  /** Called when the client closed before the answer was complete. */
   leave(): void {
     this.#hasLeft = true
     this.#leaving?.abort()

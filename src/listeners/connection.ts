@@ -1,5 +1,5 @@
-// What is known of a connection beyond its newest request: which answers are still due on it. So a parse error is
-// never answered in the middle of another answer, and one connection cannot start exchanges without end by pipelining.
+// Knows which answers are still due on a connection. So a parse error is never answered in the middle of another
+// answer, and a client cannot start exchanges without end by pipelining on one connection.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -9,11 +9,11 @@ import { linger } from '../http/linger.ts'
 import { rawRefusal, sendError } from '../http/reply.ts'
 
 interface DueAnswers {
-  /** The newest answer; those before it are written first. */
+  /** The newest answer; the answers before it are written first. */
   newest: ServerResponse
   /** How many unfinished requests came while another answer was due. */
   pipelined: number
-  /** The connection's last answer is due, or given. */
+  /** The connection's last answer is due or was given. */
   isClosing: boolean
 }
 
@@ -22,8 +22,8 @@ const answersDue = new WeakMap<Duplex, DueAnswers>()
 const maxPipelined = 32
 
 /**
- * Called for every request. `refuse` where so many wait on this connection that no more are taken: that answer must
- * close it, and what comes behind it gets none. A thousand refusals at once took 5 MB.
+ * Called for every request. Returns `refuse` when too many requests wait on the connection: the caller's refusal must
+ * close it. Requests after that get `ignore`, and no answer: a thousand refusals at once took 5 MB.
  */
 export function noteAnswer(
   req: IncomingMessage,
@@ -47,11 +47,11 @@ export function noteAnswer(
 const refused = new WeakSet<Duplex>()
 
 /**
- * Answers what could not be parsed, then closes. Where another answer is due or has begun, it only closes.
- * @returns the answer's request id, where there was one.
+ * Answers a request that could not be parsed, then closes. If another answer is due or has begun, it only closes.
+ * @returns the answer's request id, if there was an answer.
  */
 export function refuseUnparsed(socket: Duplex, error: GatewayError): string | undefined {
-  // What arrives while we linger is no request either.
+  // Bytes that arrive during `linger` are not a request either.
   if (refused.has(socket)) return undefined
   refused.add(socket)
   const res = answersDue.get(socket)?.newest
@@ -63,13 +63,13 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): string | un
   const hasBegun = isDue && res.headersSent
   const id = newId('req')
   if (!isDue) socket.write(rawRefusal(error, id))
-  // By its own means: the exchange may yet refuse a body that never ends, and must find that an answer has begun.
+  // Written with `res`: the exchange may still refuse a body that never ends, and must see that an answer has begun.
   else if (!hasBegun) sendError(res, { id, replyHeaders: {} }, error)
   linger(socket, () => socket.end(() => socket.destroy()))
   return hasBegun ? undefined : id
 }
 
-/** An unfinished request that the parser failed at: it has no answer yet, or a refusal that closes anyway. */
+/** Whether the parser failed within this answer's own request, which has no answer yet, or a refusal that closes anyway. */
 function isItsOwn(res: ServerResponse): boolean {
   if (res.socket === null || res.req.complete) return false
   return !res.headersSent || !res.shouldKeepAlive

@@ -1,18 +1,18 @@
-// The first byte of a connection to an HTTPS listener: a letter is the beginning of a request in plain HTTP, by somebody who
-// wrote http:// and would otherwise see no more than an empty reply. All else goes on to TLS, with that byte.
+// Looks at the first byte of a connection to an HTTPS listener. A letter begins a request in plain HTTP: that client
+// wrote http:// and would otherwise only see an empty reply. Any other connection goes on to TLS, with its first byte.
 
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { plain } from '../plain.ts'
 
 export interface FirstByte {
-  /** So long it may take. */
+  /** How long the first byte may take. */
   readonly withinMs: number
-  /** The socket is the caller's from then on; what it has sent is still unread. */
+  /** The socket belongs to `onPlain` from then on; the bytes that it has received are still unread. */
   onPlain(socket: Socket): void
 }
 
-/** Of a server that does not listen yet. Node's own server for TLS is a listener on `connection`, to be called later. */
+/** The server must not listen yet. Node's TLS is a listener on the server's `connection`; it is called after the first byte. */
 export function lookAtFirstByte(server: Server, options: FirstByte): void {
   if (plain.has('first-byte')) return
   const secure = server.listeners('connection')
@@ -25,12 +25,12 @@ export function lookAtFirstByte(server: Server, options: FirstByte): void {
   })
 }
 
-/** Not called for a connection that ends first. */
+/** `then` is not called for a connection that ends before its first byte. */
 function whenReadable(socket: Socket, withinMs: number, then: (isLetter: boolean) => void): void {
   const ignore = () => undefined
   const end = () => socket.destroy()
   socket.setTimeout(withinMs, end)
-  socket.on('error', ignore) // it ends with that
+  socket.on('error', ignore) // the socket closes after an error
   socket.once('readable', () => {
     const bytes = socket.read() as Buffer | null
     if (bytes === null) return end()

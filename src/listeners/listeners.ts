@@ -1,4 +1,5 @@
-// Both listeners: makes an exchange of each request and lets it live. Knows who is still inside, for the drain.
+// Opens both listeners, makes an exchange of each request and runs its life. Knows which exchanges still run, for the
+// drain.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Arrival } from './arrival.ts'
@@ -23,7 +24,7 @@ import { isOutage } from '../redis/scripts.ts'
 export interface Listeners {
   readonly public: HttpListener
   readonly admin: HttpListener
-  /** Refuses new work on the public port, lets what runs end, ends the rest after `drainMs`; then closes both. */
+  /** Refuses new work on the public port, lets running exchanges end, ends the rest after `drainMs`; then closes both listeners. */
   close(): Promise<void>
 }
 
@@ -48,7 +49,7 @@ export async function openListeners(
       listen,
       limits: config.limits,
       onRequest: requestHandler(handling),
-      // Those who come now are not waited for.
+      // The drain does not wait for exchanges that begin now.
       onDrainingRequest: requestHandler({ ...handling, router: closedRouter, inside: new Set() }),
       onRefused: (error, id) => noteRefusal(gateway, error, id),
       log: gateway.log,
@@ -78,16 +79,16 @@ const closedRouter: Router = {
   },
 }
 
-/** What never became an exchange has its line and its count, too. */
+/** A request that never became an exchange has a log line and is counted, too. */
 function noteRefusal({ metrics, log }: Gateway, error: GatewayError, id: string): void {
   const { status, code, source } = error
   metrics.rejections.inc({ code })
   log.info({ request_id: id, status, code, source }, 'request')
 }
 
-/** How often the drain looks whether anybody is still inside. */
+/** How often the drain looks whether exchanges still run. */
 const lookMs = 20
-/** For the terminals to be written and the settlements to be sent. */
+/** The time, after the abort, for the terminal events to be written and the settlements to be sent. */
 const endingMs = 5000
 
 async function drained(inside: ReadonlySet<AbortController>, drainMs: number): Promise<void> {
@@ -140,7 +141,7 @@ function requestHandler(handling: Handling) {
   }
 }
 
-/** The route's part comes behind that of the plugin that it is of. */
+/** The route's hooks come just after those of its plugin. */
 function begun(x: Exchange, { running, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
   const owner = ownerOf.get(x.route)
   const serving = x.route.begin(x)
@@ -181,7 +182,7 @@ class HttpWire implements Wire {
     const { req, x, claim, gateway } = this.#parts
     const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
     const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, claim })
-    // Also where it can't be parsed: what a refusal has cost is counted.
+    // Held before it is parsed: a plugin weighs a refusal by the size of the body, even if the body is not valid JSON.
     x.hold(body)
     if (body.length <= smallBytes) return
     this.#isParsing = true
@@ -215,7 +216,7 @@ class HttpWire implements Wire {
   }
 }
 
-/** Of what is written bit by bit. */
+/** The label of an answer that is written bit by bit, for the metrics. */
 function kindOf(answer: Answer, { access }: Route): 'download' | 'session' | 'chat' {
   if ('content' in answer) return 'download'
   return access === 'sessions' ? 'session' : 'chat'

@@ -1,5 +1,5 @@
-// Method and path to a route. Exact: case counts, a slash at the end counts, nothing is resolved. The only aliases are
-// `/v1/api/…` for `/api/…`, and HEAD, which GET routes serve.
+// Finds the route of a method and path. Exact: case counts, a slash at the end counts, nothing is resolved. The only
+// aliases are `/v1/api/…` for `/api/…`, and HEAD, which GET routes serve.
 
 import findMyWay from 'find-my-way'
 import type { HTTPMethod } from 'find-my-way'
@@ -16,13 +16,13 @@ export interface Router {
   find(method: string, path: string): RouteMatch
 }
 
-/** OPTIONS is not counted as a method of a resource: where CORS answers it for every path, unknown paths are still unknown. */
+/** OPTIONS is not counted as a method of a resource: even if CORS answers it for every path, an unknown path must get 404. */
 const resourceMethods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
-/** As long as a path can be: an id that nobody has is not found by its resource, whatever its length. */
+/** As long as a path can be: an unknown id gets its resource's own 404 (such as `file_not_found`), however long the id is. */
 const maxParamLength = 16 * 1024
 
-/** Throws where two routes are the same. */
+/** Throws when two routes are the same. */
 export function createRouter(routes: readonly Route[]): Router {
   const table = findMyWay({ caseSensitive: true, maxParamLength })
   for (const route of routes) {
@@ -52,5 +52,5 @@ function notAllowed(allowed: readonly string[]): GatewayError {
   return new GatewayError('method_not_allowed', { headers: { Allow: names.join(', ') } })
 }
 
-/** The table only finds; lifecycle.ts serves. */
+/** Never called: the table only finds routes; lifecycle.ts serves them. */
 function nobody(): void {}

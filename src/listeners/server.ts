@@ -1,5 +1,5 @@
-// A listener, public or admin: node:http or node:https with the time-outs of docs/api.md#limits. Promises that whoever speaks
-// no sound HTTP gets an error in JSON all the same, and that nobody is answered twice. Routes are not its matter.
+// A listener, public or admin: node:http or node:https with the time-outs of docs/api.md#limits. Promises that a client
+// which sends invalid HTTP gets an error in JSON all the same, and that no request is answered twice. Knows no routes.
 
 import { createServer as createHttpServer } from 'node:http'
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
@@ -21,11 +21,11 @@ export interface HttpListener {
   readonly port: number
   /** Such as `http://127.0.0.1:8080`. */
   readonly address: string
-  /** Open connections. */
+  /** How many connections are open. */
   readonly connections: number
-  /** From now on new requests are answered 503 and their connections closed; running ones go on. */
+  /** From now on new requests are answered 503 and their connections closed; running requests go on. */
   drain(): void
-  /** Stops listening; what still runs after a short grace is cut. */
+  /** Stops listening; connections that are still open after `closeGraceMs` are cut. */
   close(): Promise<void>
 }
 
@@ -35,16 +35,16 @@ export interface ListenerOptions {
   readonly listen: Listen
   readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
   readonly onRequest: OnRequest
-  /** Serves while draining; by default everything is answered `server_draining`. */
+  /** Serves requests during the drain; by default each is answered `server_draining`. */
   readonly onDrainingRequest?: OnRequest
-  /** Hears of what is answered here, without either of them. */
+  /** Called for each refusal that is answered here, without onRequest or onDrainingRequest. */
   readonly onRefused?: (error: GatewayError, requestId: string) => void
   readonly log: Log
-  /** For several processes on one port. */
+  /** Lets several processes listen on one port. */
   readonly reusePort?: boolean
 }
 
-/** Rejects when the address cannot be had. */
+/** Rejects when it cannot listen on the address. */
 export async function createListener(options: ListenerOptions): Promise<HttpListener> {
   const { listen, reusePort = false } = options
   const gate = { draining: false }
@@ -77,17 +77,17 @@ function createServer({ listen, limits }: ListenerOptions): Server {
     headersTimeout: limits.headersMs,
     connectionsCheckingInterval: Math.min(5000, limits.headersMs),
     keepAliveTimeout: limits.keepAliveMs,
-    // Bodies have time-outs of their own, by route.
+    // Bodies have time-outs of their own.
     requestTimeout: 0,
     insecureHTTPParser: false,
-    // Node's own refusal is not JSON; strict.ts looks after the Host.
+    // strict.ts checks the Host header, because Node's own refusal is not JSON.
     requireHostHeader: false,
   }
   const { tls } = listen
   const server = tls
     ? createHttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
     : createHttpServer(options)
-  // Node would silently drop headers over 2000; 16 KiB bound them already.
+  // Node would silently drop headers over 2000; maxHeaderSize bounds them already.
   server.maxHeadersCount = 0
   return server
 }
@@ -150,7 +150,7 @@ async function serve(handler: OnRequest, { req, res, log }: ServedRequest): Prom
   }
 }
 
-/** The connection's state is in doubt: it is not used again. Returns the answer's id. */
+/** Sends the refusal and closes the connection, whose state is in doubt. Returns the answer's id. */
 function refused(res: ServerResponse, error: GatewayError): string {
   const id = newId('req')
   res.shouldKeepAlive = false
@@ -172,7 +172,7 @@ const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeo
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** Undefined where the connection broke: there is nobody to answer. */
+/** Returns undefined when the connection broke, so that there is nobody to answer. */
 function clientRefusal(error: Error): GatewayError | undefined {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   const known = parserErrors[code]
@@ -184,7 +184,7 @@ function clientRefusal(error: Error): GatewayError | undefined {
 
 const closeGraceMs = 2500
 
-/** Whoever has not finished the handshake of TLS is no connection of HTTP's yet. */
+/** Needs `sockets`, because the HTTP server does not know connections that have not finished their TLS handshake. */
 async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
   if (!server.listening) return
   const closed = once(server, 'close')

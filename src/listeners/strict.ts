@@ -1,10 +1,10 @@
-// What Node's parser lets through and HTTP/1.1 forbids: whatever two servers in a row could read in two ways is
-// refused before anything else looks at the request (RFC 9112 §3.2, §6.1).
+// Refuses what Node's parser lets through and HTTP/1.1 forbids: a request that two servers in a row could read in two
+// ways is refused before any other code looks at it (RFC 9112 §3.2, §6.1).
 
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
-/** The refusal of a request whose head is not sound; undefined for a sound one. */
+/** The refusal of a request whose head is invalid; undefined when the head is valid. */
 export function unsoundness(req: IncomingMessage): GatewayError | undefined {
   if (req.httpVersionMajor !== 1) return malformed('Speak HTTP/1.1 to this server.')
   const hosts = count(req.rawHeaders, 'host')
@@ -20,12 +20,12 @@ export function unsoundness(req: IncomingMessage): GatewayError | undefined {
   return undefined
 }
 
-/** `Expect` with anything but 100-continue. */
+/** The refusal of an `Expect` header with anything but 100-continue. */
 export function unknownExpectation(): GatewayError {
   return malformed('The Expect header may only be "100-continue".')
 }
 
-/** An asked-for tunnel or proxied request. */
+/** The refusal of CONNECT, which asks for a tunnel. */
 export function notAProxy(): GatewayError {
   return malformed('This server is no proxy.')
 }
@@ -39,7 +39,7 @@ function isPlainChunked(req: IncomingMessage, coding: string): boolean {
   return coding.toLowerCase() === 'chunked'
 }
 
-/** Node's `headers` keeps the first of several; only the raw list shows them all. */
+/** Node's `headers` keeps only the first of several equal names; the raw list has them all. */
 function count(rawHeaders: readonly string[], lowerName: string): number {
   let found = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -1,5 +1,5 @@
-// The request target, as path and query. It is never resolved like a browser's URL: `//`, `..` and `%2e` stay what
-// they are, so that only what a route says literally is a route.
+// The request target, as path and query. It is never resolved like a browser's URL: `//`, `..` and `%2e` stay as they
+// are, so that a path must match a route literally.
 
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
@@ -18,7 +18,7 @@ export function parseTarget(req: IncomingMessage): RequestTarget {
   return { path: target.slice(0, mark), query: new URLSearchParams(target.slice(mark + 1)) }
 }
 
-/** RFC 9112 §3.2.2: the absolute form must be taken. Its host must be the Host header's, which others check. */
+/** RFC 9112 §3.2.2: a server must accept the absolute form. Its host must equal the Host header, which other code checks. */
 function originForm(url: string, host: string | undefined): string {
   if (url.startsWith('/') || url === '*') return url
   const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(url)

@@ -1,7 +1,7 @@
-// What an Idempotency-Key stands for, in Redis: the first try while it runs, then for a day a pointer to what it made. The
-// answer is made again from that: kept, it would take as much of Redis as a client likes.
-// One command a look. What is kept is written by the scripts that create, in one step with what they create; a try that
-// died before that blocks its key for `claimLeaseMs` at most. Needs Redis 7 (SET with NX and GET).
+// What Redis has under an Idempotency-Key: while the first try runs, the id of that try; then for a day a pointer to
+// what it created. A replay makes the answer again from the pointer: a stored answer could take as much of Redis as a
+// client likes. Each look is one command. The script that creates a resource writes the pointer in the same step; a try
+// that dies before that blocks its key for `claimLeaseMs` at most. Needs Redis 7 (SET with NX and GET).
 
 import { hash } from 'node:crypto'
 import { asked } from './asked.ts'
@@ -11,32 +11,32 @@ import { keys } from './redis.ts'
 import { createScripts } from './scripts.ts'
 import type { ScriptLibrary, ScriptsOptions } from './scripts.ts'
 
-/** A try: who calls what with which key. */
+/** One request with an Idempotency-Key. */
 export interface Try {
-  /** Unique to it. */
+  /** Unique to this try. */
   readonly id: string
-  /** The account's. */
+  /** The account's ref. */
   readonly ref: string
   readonly method: string
   readonly path: string
   readonly key: string
   readonly body: Buffer
-  /** Its SHA-256, base64url, where that is known already. */
+  /** The body's SHA-256, base64url, if the caller knows it already. */
   readonly bodyHash?: string | undefined
 }
 
-/** `free` only where nothing was to be taken. */
+/** Only `look` answers `free`. */
 export type ClaimState =
   | { readonly is: 'taken'; readonly claim: Claim }
   | { readonly is: 'free' }
   | { readonly is: 'running' }
   | { readonly is: 'pointing'; readonly pointer: string }
 
-/** One key of one caller, as one try sees it. */
+/** One Idempotency-Key of one account, for one try. */
 export interface KeyPlace {
-  /** Sends in this tick. Throws `idempotency_key_reused` where the key came with another body. */
+  /** Claims the key if it is free. Sends in this tick. Throws `idempotency_key_reused` when the key came with another body. */
   take(): Promise<ClaimState>
-  /** The same for who creates nothing. */
+  /** The same, but claims nothing. */
   look(): Promise<ClaimState>
 }
 
@@ -53,7 +53,7 @@ export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => Ke
   const scripts = createScripts({ link, library, onReply })
   return (one) => {
     const key = keyOf(one)
-    // Once a try: bodies have megabytes, and a try may look often.
+    // Computed once for each try: bodies have megabytes, and a try may look often.
     const body = one.bodyHash ?? hashOf(one.body)
     const running = `${body} running ${one.id}`
     const letGo = async () => void (await scripts.run('release', [key], [running]))
@@ -71,7 +71,7 @@ export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => Ke
   }
 }
 
-/** Of a script that has these words. */
+/** Makes the claim of a try. `letGo` removes the claim from Redis. */
 export function claimOf(words: Claim['words'], letGo: () => Promise<void>): Claim {
   let isKept = false
   return {
@@ -85,13 +85,13 @@ export function claimOf(words: Claim['words'], letGo: () => Promise<void>): Clai
   }
 }
 
-/** Both mounts of a route are one route. */
+/** `/v1/api/…` and `/api/…` are the same route. */
 function keyOf({ ref, method, path, key }: Try): string {
   const route = path.startsWith('/v1/api/') ? path.slice('/v1'.length) : path
   return keys.claim(ref, hashOf(`${method} ${route}\n${key}`))
 }
 
-/** 128 bits: who finds two texts of one hash has two calls of his own taken for one. */
+/** 132 bits are enough: a client that finds two texts with one hash only confuses two calls of its own. */
 function hashOf(bytes: string | Buffer): string {
   return hash('sha256', bytes, 'base64url').slice(0, 22)
 }

@@ -1,5 +1,6 @@
-// One page of rows whose ids stand in a zset. Rows can be gone (retention) while their ids stay: these are skipped, and
-// taken out of the zset. A page ends early when its rows are large: it has more than `largestPage` only where one row has.
+// Reads one page of rows whose ids are in a zset. Rows can be gone (retention) while their ids stay: such ids are
+// skipped, and removed from the zset. A page ends early when its rows are large: it has more than `largestPage` bytes
+// only if its one row has.
 
 import type { Redis } from 'ioredis'
 import { directionOf, listOf } from '../http/page.ts'
@@ -7,18 +8,18 @@ import type { Direction, List, Page } from '../http/page.ts'
 import { readMembers } from './members.ts'
 
 export interface Rows<T> {
-  /** The zset. */
+  /** The zset with the ids. */
   readonly key: string
-  /** In one flight, in the order of the ids; one at least that is there, and fewer than asked for where the next has no room. */
+  /** Reads in one flight, in the order of the ids. Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
   read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>
-  /** Ids whose rows are gone; by default they are only taken out of the zset. */
+  /** Called with ids whose rows are gone; by default they are only removed from the zset. */
   forget?(ids: readonly string[]): Promise<unknown>
 }
 
-/** `unreadable` is there, but none of ours. */
+/** `unreadable`: the row exists, but this gateway did not write it. */
 export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'unreadable'
 
-/** A page is made, and held until its client has taken it: `has_more` tells the client to go on. */
+/** In bytes: a page is in memory until its client has taken it. If rows are left, `has_more` tells the client to go on. */
 const largestPage = 1024 * 1024
 const rowsAFlight = 26
 

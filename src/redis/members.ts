@@ -1,10 +1,10 @@
-// Members of a zset whose scores are all 0, from a cursor on, so that creation order is the order of the ids. A member is an id, or
-// an id, a colon and more. A cursor is a place: whether a member is still there does not matter.
+// Reads members of a zset from a cursor on. All scores are 0, so the members are in the order of their ids, which is
+// creation order. A member is an id, or an id, a colon and more. A cursor is a position: its member need not exist.
 
 import type { Redis } from 'ioredis'
 
 export interface Members {
-  /** An id; from the end in whose direction nothing lies where it is undefined. */
+  /** An id; undefined starts at the first member in the direction of reading. */
   readonly cursor: string | undefined
   readonly isUpwards: boolean
   readonly count: number
@@ -15,7 +15,7 @@ export function readMembers(
   key: string,
   { cursor, isUpwards, count }: Members,
 ): Promise<string[]> {
-  // `;` is the character after the colon: `id;` stands behind the id and behind all that begins with `id:`.
+  // `;` is the character after the colon: `id;` sorts after the id and after all that begins with `id:`.
   return isUpwards
     ? redis.zrangebylex(key, cursor ? `(${cursor};` : '-', '+', 'LIMIT', 0, count)
     : redis.zrevrangebylex(key, cursor ? `(${cursor}` : '+', '-', 'LIMIT', 0, count)

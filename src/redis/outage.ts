@@ -1,31 +1,32 @@
-// What the log says while Redis is away, or answers and refuses to write (its disk or its memory is full, it became a
-// replica): a line when that begins and one when it is over, with how long it was and how many requests it cost.
+// What the log says during an outage of Redis: Redis is away, or it answers and refuses to write (its disk or memory is
+// full, or it became a replica). One line when the outage begins and one when it is over, with its length and the
+// number of requests that it cost.
 
 import type { Redis } from 'ioredis'
 import type { Log } from '../log.ts'
 
 export interface OutageOptions {
   readonly log: Pick<Log, 'info' | 'warn'> | undefined
-  /** A zset, whether it is there or not. */
+  /** The key of a zset, which need not exist. */
   readonly probeKey: string
 }
 
 /** Why a Redis that answers takes no writes, by the first word of its error. */
 const refusal = /^(MISCONF|OOM|NOREPLICAS|READONLY)\b/
-/** A replica's. Its connections are closed, since behind the same address the new master may be: that is no news. */
+/** The error of a replica. Its connection is then closed on purpose, because a new connection may reach the new master: that close is not logged. */
 const ofReplica = 'READONLY'
-/** What a retry can't heal: said also where an outage has been told already. */
+/** Errors that a retry can't heal: they are logged even during an outage that was logged already. */
 export const hopeless = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|DB index|invalid DB))/
 const probeEveryMs = 1000
 
 export class RedisOutage {
   readonly #options: OutageOptions
   #client: Redis | undefined
-  /** Of the outage that goes on, or of the last one. */
+  /** Of the current outage, or of the last one: requests that were refused, and its beginning. */
   #refused = 0
   #since = 0
   #isAway = false
-  /** Before the first connection, a reason is said as it comes. */
+  /** Until the first connection, every new reason is logged. */
   #wasUp = false
   #isTold = true
   #reason = ''
@@ -37,17 +38,17 @@ export class RedisOutage {
     this.#options = options
   }
 
-  /** Redis answers, and takes no writes: why. */
+  /** Why Redis answers but takes no writes; undefined when it takes writes or is away. */
   get refuses(): string | undefined {
     return this.#refuses
   }
 
-  /** A request was refused because of it. */
+  /** Call this for each request that is refused because of the outage. */
   count(): void {
     this.#refused++
   }
 
-  /** Nothing is news any more. */
+  /** From now on nothing is logged, because the gateway closes. */
   close(): void {
     this.#isClosing = true
   }
@@ -59,7 +60,7 @@ export class RedisOutage {
     client.on('ready', () => this.#back())
   }
 
-  /** Of each error that Redis answers. */
+  /** Call this with each error that Redis answers. */
   answered(message: string): void {
     const [, word] = refusal.exec(message) ?? []
     if (word === undefined || this.#refuses !== undefined || this.#isClosing) return
@@ -91,7 +92,7 @@ export class RedisOutage {
     this.#isTold = false
     if (isReplica) return
     this.#begin()
-    // Why it went is mostly said by the next connection that fails.
+    // If no reason is known yet, the next failed connection mostly brings one.
     if (this.#reason !== '') this.#tellAway()
   }
 
@@ -103,7 +104,7 @@ export class RedisOutage {
   }
 
   #back(): void {
-    // Whether it is still a replica, the probe finds out.
+    // If writes were refused, the probe finds out whether Redis is still a replica.
     if (this.#refuses === undefined) this.#tellBack()
     this.#wasUp = true
     this.#isAway = false
@@ -129,12 +130,12 @@ export class RedisOutage {
     this.#probe = setTimeout(() => void this.#try(), probeEveryMs).unref()
   }
 
-  /** A write that changes nothing, which Redis refuses for all the reasons above. */
+  /** Sends a write that changes nothing; Redis refuses it for each reason in `refusal`. */
   async #try(): Promise<void> {
     try {
       await this.#client?.zadd(this.#options.probeKey, 'XX', 0, 'nobody')
     } catch {
-      // Where the connection is lost, that is told.
+      // If the connection is lost, #lost has ended the probe and logs that.
       if (this.#refuses !== undefined) this.#later()
       return
     }
@@ -144,7 +145,7 @@ export class RedisOutage {
   }
 }
 
-/** An AggregateError (one refusal for each of a host's addresses) has no message of its own. */
+/** The error's message. An AggregateError (one refusal for each address of a host) has no message of its own. */
 export function textOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
   return error instanceof Error ? error.message : String(error)

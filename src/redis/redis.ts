@@ -1,6 +1,6 @@
-// Every key that the gateway writes to Redis, named here, and the connections to it.
+// The names of all keys that the gateway writes to Redis, and the connections to Redis.
 // An account's keys share the hash tag {<ref>}: one slot of a Cluster, so that one script can touch them all.
-// A connection never sends a command twice and never queues one while Redis is away; what to do then is its user's to decide.
+// A connection never sends a command twice and never queues one while Redis is away; the caller decides what to do.
 
 import { isIP } from 'node:net'
 import { Redis } from 'ioredis'
@@ -26,11 +26,11 @@ export const keys = {
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */
   credit: (ref: string, id: string) => `{${ref}}:credit:${id}`,
-  /** stream: one entry a change of the balance */
+  /** stream: one entry for each change of the balance */
   journal: (ref: string) => `{${ref}}:journal`,
-  /** hash: sums a model and key; EXPIRE 35 d */
+  /** hash: the sums of an hour, by model and key; EXPIRE 35 d */
   usageHour: (ref: string, hour: number) => `{${ref}}:usage:h${hour}`,
-  /** hash: the same a day; EXPIRE 400 d */
+  /** hash: the same sums of a day; EXPIRE 400 d */
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
@@ -40,7 +40,7 @@ export const keys = {
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
   /** hash: message id → the message as JSON */
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
-  /** hash: hold (of its owner), next (seq), bytes, counted (by its session for it, while it runs), touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (what the frames before that seq said), `to:<seq>` (terminals that lost readers got); EXPIRE when ended */
+  /** hash: hold (the id of its generation's hold), next (the next seq), bytes, counted (bytes that its session counts for it while it runs), touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (the text of the frames before seq said_next), `to:<seq>` (terminal events that readers of a lost stream got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`; EXPIRE when ended */
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
@@ -52,9 +52,9 @@ export const keys = {
   sessionFiles: (ref: string, session: string) => `{${ref}}:session:${session}:files`,
   /** hash: used (bytes of all files), rows (the sum of their `row`), reserved (what uploads may still need, rows included), `<file id>` (what that upload has reserved), sessions (what all sessions count), `<session id>` (what that one counts, where it may expire), frames, claims and told (what Redis removes by itself, as storage.lua has it), closed (the last minute of `dueAccounts` that covers nothing here) */
   storage: (ref: string) => `{${ref}}:storage`,
-  /** zset: what has to be looked at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
+  /** zset: what the sweeper has to look at, and when (ms of Redis TIME): `upload <file id>` (its lease ends), `abandoned <file id> <tries>` (an upload that died), `expiry <file id>`, `object <file id> <tries>` (to be deleted from the store), `session <session id>` (its files go when it has gone) */
   due: (ref: string) => `{${ref}}:due`,
-  /** string: the hash of a body, and `running` with a try's id or `kept` with ids of what it made; EXPIRE 24 h, seconds while its first try runs */
+  /** string: the hash of a body, and `running` with a try's id or `kept` with ids of what the try created; EXPIRE 24 h, and 10 s while the first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
   /** rate-limiter-flexible: requests a minute on routes without a hold */
   rate: (ref: string) => `{${ref}}:rate`,
@@ -62,44 +62,44 @@ export const keys = {
   accounts: 'accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
-  /** hash: `name:<name>` and `external:<external id>` → the account's id, and since when (ms) it is about to have it; what was given up stays, so readers compare */
+  /** hash: `name:<name>` and `external:<external id>` → the account's id, and, until the account has the name, when (ms) it began to take it; names that were given up stay, so readers compare */
   accountClaims: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',
-  /** set: refs of accounts that may owe something; what they owe stands in the account */
+  /** set: refs of accounts that may owe something; `owed` of the account has the sum */
   debtors: 'debtors',
-  /** string: what an Idempotency-Key of the admin API stands for, sealed; EXPIRE 24 h */
+  /** string: the body and the seed of an admin request with an Idempotency-Key, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
 
 export interface RedisLink {
   readonly client: Redis
   readonly up: boolean
-  /** What the log tells of it; and whether it is there and refuses to write. */
+  /** Why Redis answers but takes no writes, and the count of requests that the outage cost. */
   readonly outage: Pick<RedisOutage, 'refuses' | 'count'>
-  /** Resolves when what this turn has sent so far is on the wire: at its end, where it leaves together. Never rejects. */
+  /** Resolves when the commands that this turn of the event loop has sent so far are on the wire, which is at the turn's end. Never rejects. */
   written(): Promise<void>
-  /** Called at every later (re)connect, in the order of registration, before any event that arrives after it. Must not throw. */
+  /** Listeners are called at every later (re)connect, in the order of registration, before any later event. They must not throw. */
   onReady(listener: () => void): void
-  /** Called once for each connection that was up, when it is gone. */
+  /** Listeners are called once for each connection that was up, when it is lost. */
   onLost(listener: () => void): void
-  /** Waits for the replies under way, if they come soon. */
+  /** Waits for outstanding replies, if they come soon. */
   close(): Promise<void>
 }
 
 export interface ConnectOptions {
-  /** Where the embedded server listens; needed for `embedded`. */
+  /** Where the embedded server listens; required for `embedded`. */
   readonly embeddedSocket?: string
   readonly log?: Pick<Log, 'info' | 'warn'>
-  /** A command without a reply by then is rejected. It may have run, or may still. */
+  /** A command without a reply after this time is rejected. It may have run, or may still run. */
   readonly commandTimeoutMs?: number
-  /** How long the first connection is waited for. */
+  /** How long `connect` waits for the first connection. */
   readonly waitMs?: number
 }
 
-/** Connected when it resolves; from then on it reconnects for ever. Rejects at once where trying again can't help. */
+/** Resolves when connected; from then on the client reconnects for ever. Rejects at once when trying again can't help. */
 export async function connect(
   config: RedisConfig,
   options: ConnectOptions = {},
@@ -126,7 +126,7 @@ export async function connect(
 
 interface Told {
   readonly outage: RedisOutage
-  /** The connection is being closed, for another one. */
+  /** `asked`: this connection is being closed, and another one will be opened. */
   readonly leaving: { asked: boolean }
 }
 
@@ -141,7 +141,7 @@ function clientOptions(
     connectionName: 'tollgate',
     disableClientInfo: true,
     protocol: 2,
-    // With ioredis' defaults a debit whose reply is lost runs twice.
+    // With ioredis' defaults, a debit would run twice if its reply was lost.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -151,17 +151,19 @@ function clientOptions(
     disconnectTimeout: 500,
     maxLoadingRetryTime: 250,
     retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt - 1, 5), 1000),
-    // Called for every error reply: an old master that became a replica stays one on this connection.
+    // Called for every error reply. On READONLY the master has become a replica, and only a new connection can reach
+    // the new master.
     reconnectOnError(error) {
       forgetArguments(error)
       outage.answered(error.message)
-      // Once for a connection: ioredis would close it anew for each of the replies that are under way.
+      // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
       const isFirst = error.message.includes('READONLY') && !leaving.asked
       leaving.asked ||= isFirst
       return isFirst
     },
-    // It sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait 9.3 ms (p50) instead
-    // of 5.5, and cost 25 µs of CPU a call instead of 19 at 0 ms. joinWrites has the good of it without the wait.
+    // Auto-pipelining sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait
+    // 9.3 ms (p50) instead of 5.5, and at 0 ms a call costs 25 µs of CPU instead of 19. joinWrites has its advantage
+    // without the wait.
     enableAutoPipelining: false,
   }
 }
@@ -177,17 +179,17 @@ function address(config: RedisConfig, embeddedSocket: string | undefined): Redis
     username,
     password,
     db,
-    // Without a server name, proxies that choose a server by it (SNI) can't.
+    // The server name is sent for proxies that choose a server by it (SNI).
     ...(tls && { tls: { ...tls, ...(isIP(host) === 0 && { servername: host }) } }),
   }
 }
 
-/** The current connection's. */
+/** The `written` of the current connection. */
 interface Writes {
   written: () => Promise<void>
 }
 
-/** Without joining, each command is written as it is sent. */
+/** Without joinWrites, each command is on the wire as soon as it is sent. */
 function writesOf(client: Redis): () => Promise<void> {
   return plain.has('redis-writes') ? () => gone : joinWrites(client)
 }
@@ -195,13 +197,14 @@ function writesOf(client: Redis): () => Promise<void> {
 const gone = Promise.resolve()
 
 /**
- * One write for all commands of a turn of the event loop: 5–7 µs a call in bursts of 50 instead of 8 (writev for 50 × write).
- * Answers what tells when the commands of this turn are gone.
+ * Joins all commands of a turn of the event loop into one write: in bursts of 50, a call takes 5–7 µs instead of 8
+ * (one writev instead of 50 writes). Returns a function whose promise resolves when the commands of this turn are
+ * written.
  */
 function joinWrites({ stream }: Redis): () => Promise<void> {
   const write = stream.write.bind(stream)
   let isCorked = false
-  /** Of this turn, where somebody asked: one for all. */
+  /** The promise of this turn, made at the first call and shared by all callers. */
   let turn: PromiseWithResolvers<void> | undefined
   const uncork = () => {
     isCorked = false
@@ -221,7 +224,7 @@ function joinWrites({ stream }: Redis): () => Promise<void> {
   return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : gone)
 }
 
-/** ioredis puts a failed command's arguments on its error: passwords, hashes of keys. */
+/** ioredis puts the arguments of a failed command on its error: passwords, hashes of keys. They must not get into the log. */
 function forgetArguments(error: Error): void {
   if ('command' in error) delete error.command
 }
@@ -237,13 +240,13 @@ function firstReady(client: Redis, waitMs: number): Promise<void> {
     }
     const onError = (error: Error) => {
       last = error
-      // A failed SELECT even leads to a connection that works, on the wrong database.
+      // After a failed SELECT, ioredis would even go on with a working connection to the wrong database.
       if (hopeless.test(error.message)) onEnd()
     }
     const onReady = () => settle(resolve)
     const onEnd = () => settle(() => reject(last))
     client.on('error', onError).on('ready', onReady).on('end', onEnd)
-    client.connect().catch(() => undefined) // the events above tell more
+    client.connect().catch(() => undefined) // the `error` event has the reason
   })
 }
 
@@ -265,7 +268,7 @@ function linkTo(client: Redis, { writes, outage }: LinkParts): RedisLink {
     client,
     outage,
     get up() {
-      return wasUp && client.status === 'ready' // the status alone is earlier than onReady's listeners
+      return wasUp && client.status === 'ready' // the status changes before onReady's listeners are called
     },
     written: () => writes.written(),
     onReady: (listener) => void client.on('ready', listener),
@@ -281,11 +284,11 @@ async function end(client: Redis): Promise<void> {
   if (client.status === 'end') return
   const ended = new Promise<void>((resolve) => {
     client.once('end', resolve)
-    // Between two attempts, `end` never comes; and a server that hangs does not close its side.
+    // Between two connection attempts `end` never comes, and a server that hangs does not close its side.
     setTimeout(resolve, 1000).unref()
     if (client.status === 'reconnecting') resolve()
   })
-  if (client.status === 'ready') await client.quit().catch(() => undefined) // it is gone already
+  if (client.status === 'ready') await client.quit().catch(() => undefined) // the connection is lost already
   client.disconnect()
   await ended
 }

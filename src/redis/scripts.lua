@@ -1,6 +1,6 @@
--- Purpose: what every script begins with; scripts.ts puts this text in front of each.
--- The client's parser of integer replies is off by one near 2^53, `..` and tostring print 14 digits: amounts are
--- answered as text by int().
+-- Purpose: the beginning of every script; scripts.ts puts this text in front of each.
+-- Amounts are answered as text by int(): ioredis reads integer replies near 2^53 wrong by one, and `..` and tostring
+-- print only 14 digits.
 
 local call, format, match = redis.call, string.format, string.match
 

@@ -1,5 +1,6 @@
-// Runs a library's Lua scripts by their SHA, scripts.lua in front of each. Every failure of Redis, and every reply that is none of ours, is
-// `ledger_unavailable` with the cause kept; `wasRefused` tells those that certainly changed nothing.
+// Runs a library's Lua scripts by their SHA, scripts.lua in front of each. Every failure of Redis, and every reply that
+// no script of ours can give, is `ledger_unavailable` with the cause kept; `wasRefused` tells the failures that
+// certainly changed nothing.
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -7,16 +8,16 @@ import type { Redis } from 'ioredis'
 import { GatewayError, hasCode } from '../errors.ts'
 import type { RedisLink } from './redis.ts'
 
-/** What scripts need of a connection. Commands must not wait for a lost one: no offline queue, no re-sending. */
+/** What scripts need of a connection. It must not queue commands while the connection is lost, and must not re-send them. */
 export type ScriptLink = Omit<RedisLink, 'close' | 'written' | 'outage'>
 
-/** A folder of Lua: each script with the files that stand before it, so that none pays for functions it does not use. */
+/** A folder of Lua: each script with the files to put before it, so that no script has functions it does not use. */
 export interface ScriptLibrary<Name extends string> {
   readonly folder: URL
   readonly scripts: Readonly<Record<Name, readonly string[]>>
 }
 
-/** A script's answer: a word, Redis' time, and what belongs to the word. */
+/** A script's answer: a word, the time of Redis, and the values that belong to the word. */
 export interface Reply {
   readonly word: string
   readonly nowMs: number
@@ -27,11 +28,11 @@ export interface Reply {
 export interface Scripts<Name extends string> {
   /** Sends in this tick. */
   run(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
-  /** Makes Redis know all of them, so that no later call pays a second flight. */
+  /** Loads all scripts into Redis, so that no later call needs a second flight. */
   load(): Promise<void>
 }
 
-/** Bytes go out as they are. */
+/** A Buffer goes out byte for byte. */
 export type Argument = string | Buffer
 
 export interface ScriptsOptions<Name extends string> {
@@ -112,7 +113,7 @@ export function unavailable(cause?: unknown): GatewayError {
   return new GatewayError('ledger_unavailable', { cause })
 }
 
-/** Redis answered with an error: the script did not run, or stopped before it wrote. */
+/** Whether Redis answered with an error: then the script did not run, or stopped before it wrote. */
 export function wasRefused(error: unknown): boolean {
   return (
     error instanceof GatewayError &&
@@ -121,20 +122,20 @@ export function wasRefused(error: unknown): boolean {
   )
 }
 
-/** The log has said once that Redis is away, or refuses to write. */
+/** Whether the error is part of an outage that the log has reported already: Redis is away, or refuses to write. */
 export function isOutage(error: unknown, { outage }: Pick<RedisLink, 'outage'>): boolean {
   if (!(error instanceof GatewayError) || error.code !== 'ledger_unavailable') return false
-  // An answer that none of our scripts should give.
+  // `parse` found an answer that no script of ours should give.
   if (error.cause instanceof TypeError) return false
   return !wasRefused(error) || outage.refuses !== undefined
 }
 
-/** No reply came: it may have run. */
+/** Whether no reply came, so that the script may have run. */
 export function isUnclear(error: unknown): boolean {
   return hasCode(error, 'ledger_unavailable') && !wasRefused(error)
 }
 
-/** Counts come as integers, amounts as text: ioredis reads the integer 9007199254740989 as …988. */
+/** A whole number in a reply. Scripts answer counts as integers but amounts as text: ioredis reads the integer 9007199254740989 as …988. */
 export function numberAt({ values }: Reply, index: number): number {
   const value = values[index]
   const number = typeof value === 'string' && value !== '' ? Number(value) : value

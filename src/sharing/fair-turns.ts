@@ -1,6 +1,6 @@
-// Work that accounts share out among them: so much at a time, and of each account one, so that who asks for much waits
-// behind himself. And long work on the event loop: in pieces of a few milliseconds, one piece a turn of the loop, accounts
-// in turn. Knows no time-outs; how many may wait is bounded by those who ask.
+// FairTurns runs the work of accounts: at most `most` at a time, and one for each account, so that an account that asks
+// for much waits for its own work. inTurns runs long work on the event loop: in pieces of a few milliseconds, one piece
+// in a turn of the loop, accounts in turn. There are no time-outs; the callers bound how many may wait.
 
 export class FairTurns {
   readonly #most: number
@@ -31,8 +31,8 @@ export class FairTurns {
   }
 
   /**
-   * Accounts stand in the order in which they are served; one that has its turn goes behind the others. At most one can
-   * begin: until now all that wait were at work, or as many were as may be.
+   * `#waiting` has the accounts in the order in which they are served; an account that gets its turn goes to the end.
+   * At most one account can begin: until now either all waiting accounts had work running, or `most` of them had.
    */
   #next(): void {
     for (const [ref, turns] of this.#waiting) {
@@ -50,7 +50,7 @@ export class FairTurns {
 const pieceMs = 4
 const byAccount = new FairTurns(Infinity)
 
-/** Calls `step` until it answers. Within an account, what was begun first is finished first. Rejects with what `step` throws. */
+/** Calls `step` until it returns a result. Within an account, the work that began first ends first. Rejects with what `step` throws. */
 export function inTurns<T>(ref: string, step: () => T | undefined): Promise<T> {
   return byAccount.run(ref, async () => {
     for (;;) {
@@ -64,7 +64,7 @@ export function inTurns<T>(ref: string, step: () => T | undefined): Promise<T> {
   })
 }
 
-/** One for each account that has work to do. */
+/** One entry for each account that has work to do. */
 const waiting: (() => void)[] = []
 
 function nextTurn(): Promise<void> {

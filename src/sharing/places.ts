@@ -1,19 +1,19 @@
-// How many transfers an account may have in this process at a time. Each takes memory, or a connection to the store, for
-// as long as its client likes: rates alone do not bound how many there are. All accounts share what there is, so none of
-// them keeps the others out.
+// Bounds how many transfers an account may have in this process at a time. Each transfer takes memory, or a connection
+// to the store, for as long as its client likes: rates alone do not bound how many run. All accounts share one pool, so
+// that no account can keep the others out.
 
 import { GatewayError } from '../errors.ts'
 import type { SharedPool } from './shared-pool.ts'
 
 export interface Places {
-  /** Throws `concurrency_limit_exceeded`, `overloaded`. What it answers gives the place back; calling it again changes nothing. */
+  /** Takes a place, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
   take(ref: string): () => void
 }
 
 export interface PlacesOptions {
-  /** Of one account, also where more are free. */
+  /** The most places of one account, even if more are free. */
   readonly most?: number
-  /** One is taken for each place. */
+  /** Each place takes 1 from this pool. */
   readonly pool: SharedPool
 }
 
@@ -37,7 +37,7 @@ export function createPlaces({ most = Infinity, pool }: PlacesOptions): Places {
   }
 }
 
-/** Who has none and gets none meets others' load. */
+/** An account that has no place and gets none is refused because of the load of others, hence `overloaded`. */
 function refusal(others: number): GatewayError {
   if (others === 0) return new GatewayError('overloaded')
   const message = `No more than the ${others} of these that run may run now. Wait for one to end.`

@@ -1,6 +1,6 @@
-// A bounded pool that accounts share: bytes, slots, readers. An account may take more only while what it has stays below
-// what is still free, so one alone gets half, n greedy ones get 1/(n+1) each, and a newcomer always finds as much as
-// each of them has (dynamic thresholds: Choudhury and Hahne, 1998). It knows no reasons, no waiting and no clocks.
+// A bounded pool that accounts share: bytes, slots, readers. An account may take more only if afterwards it has no more
+// than is still free. So one account alone gets half, n greedy accounts get 1/(n+1) each, and a newcomer always finds
+// as much as each of them has (dynamic thresholds: Choudhury and Hahne, 1998). Nothing waits here.
 
 export class SharedPool {
   readonly #total: number
@@ -19,7 +19,7 @@ export class SharedPool {
     return this.#byAccount.get(ref) ?? 0
   }
 
-  /** Whether the account got `amount` more. What was taken has to be given back by `give`. */
+  /** Returns whether the account got `amount` more. The caller must give it back with `give`. */
   take(ref: string, amount: number): boolean {
     const after = this.usedBy(ref) + amount
     if (after > this.#total - this.#used - amount) return false

@@ -1,4 +1,5 @@
-// The part of `tollgate doctor` that only a store on disk has: room, and no folder left behind that was not there before.
+// The part of `tollgate doctor` for a store on disk only: checks its free space, and removes the folders that the
+// checks have made.
 
 import { rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -7,7 +8,7 @@ import type { CheckOutcome } from './examination.ts'
 
 const leastBytes = 2 ** 30
 
-/** Of the file system that the folder is on, or will be. The store takes nothing that would go below the reserve. */
+/** The free space of the file system that the folder is on, or will be on. The store takes no file that would leave less than the reserve. */
 export async function judgeSpace(path: string, reserveBytes: number): Promise<CheckOutcome> {
   const { bavail, bsize } = await statfs((await missingOf(path)).above)
   const free = bavail * bsize
@@ -20,7 +21,7 @@ export async function judgeSpace(path: string, reserveBytes: number): Promise<Ch
 
 const inGiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
-/** Removes the folders, now not there, that the checks of a store at `path` are going to make. */
+/** Call it before the checks of a store at `path`. The function that it returns removes the folders that did not exist before. */
 export async function watchFolders(path: string): Promise<() => Promise<void>> {
   const folders = [join(path, 'doctor'), join(path, '.tmp'), path]
   const missing = await Promise.all(
@@ -29,15 +30,15 @@ export async function watchFolders(path: string): Promise<() => Promise<void>> {
   const fresh = new Set(missing.flat())
   return async () => {
     for (const folder of [...fresh].toSorted((a, b) => b.length - a.length)) {
-      await rmdir(folder).catch(() => undefined) // never made, or by now somebody else's, too
+      await rmdir(folder).catch(() => undefined) // never made, or by now it has files of others
     }
   }
 }
 
 interface DiskWay {
-  /** What of the path is not there, the deepest first. */
+  /** The folders of the path that do not exist, the deepest first. */
   readonly missing: readonly string[]
-  /** What is there of it. */
+  /** The deepest folder of the path that exists. */
   readonly above: string
 }
 

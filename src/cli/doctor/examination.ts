@@ -1,5 +1,5 @@
-// What `tollgate doctor` does with each of its checks: gives it so much time and no more, tells how it went, and goes on
-// with the next. What a check says comes from strange servers: no secret and no control character of it is shown.
+// Runs the checks of `tollgate doctor`: gives each a time limit, tells its finding, and goes on with the next check.
+// Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
 import { GatewayError, hasCode } from '../../errors.ts'
 import { clean } from '../table.ts'
@@ -9,7 +9,7 @@ export type Verdict = 'ok' | 'warn' | 'fail'
 export interface CheckOutcome {
   readonly verdict: Verdict
   readonly detail: string
-  /** It failed since nobody answered. */
+  /** The check failed because no server answered. */
   readonly unreachable?: boolean
 }
 
@@ -21,19 +21,19 @@ export const ok = (detail: string): CheckOutcome => ({ verdict: 'ok', detail })
 export const warn = (detail: string): CheckOutcome => ({ verdict: 'warn', detail })
 export const fail = (detail: string): CheckOutcome => ({ verdict: 'fail', detail })
 
-/** Ends by its signal where it can; it is left alone where it cannot. What it throws is a failure. */
+/** Should end when its signal fires; if it does not, it is no longer awaited. If it throws, the check fails. */
 type CheckWork = (signal: AbortSignal) => Promise<CheckOutcome>
 
 export interface ExaminationOptions {
-  /** Ends all of it: the check that runs, and each that would follow, throws its reason. */
+  /** Ends the examination: the running check, and each later one, throws the signal's reason. */
   readonly signal: AbortSignal
-  /** Of one check. */
+  /** The time limit of one check. */
   readonly limitMs: number
   readonly secrets: readonly string[]
   tell(finding: Finding): void
 }
 
-/** A header of a target may say `chat`: that is no secret, and a word of every line. */
+/** Shorter secrets are not masked: a target's header may have the value `chat`, which many lines contain. */
 const leastSecret = 8
 const mostDetail = 400
 
@@ -60,7 +60,7 @@ export class Examination {
     return this.#tell({ what, ...outcome })
   }
 
-  /** What was made is taken away, also after the end of everything else. Only a failure is told. */
+  /** Removes what a check has made, even after the examination's signal has fired. Only a failure is told. */
   async tidy(what: string, run: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
     const check: CheckWork = async (signal) => {
       await run(signal)
@@ -114,13 +114,13 @@ function failureOf(error: unknown): CheckOutcome {
   return { ...fail(reasonOf(error)), unreachable: isUnreachable(error) }
 }
 
-/** The error that began it: what the gateway's own say is meant for clients, and fetch says nothing. */
+/** The text of the error's first cause: the messages of the gateway's own errors are meant for clients, and fetch's say nothing. */
 export function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ')
   if (!(error instanceof Error)) return String(error)
   const saysLittle = error instanceof GatewayError || error instanceof TypeError
   if (saysLittle && error.cause !== undefined) return reasonOf(error.cause)
-  // An S3 server's code is its error's name; some send no sentence with it.
+  // The code of an S3 server is the error's name; some servers send no message with it.
   if (error.message === 'UnknownError') return error.name
   const isPlain = /^(Error|TypeError|TimeoutError)$/.test(error.name)
   return isPlain ? error.message : `${error.name}: ${error.message}`

@@ -1,5 +1,5 @@
-// GET /models of a target: is it there, does it take the key, does it have the model? A list is not needed to answer
-// requests: a backend without one, or with other names in it, is worth a warning.
+// GET /models of a target: does the target answer, does it accept the key, does it list the model? A backend can answer
+// requests without a list, so a missing list, or one with other names, is only a warning.
 
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -13,7 +13,7 @@ import { readBody, refusal } from './refusal.ts'
 
 interface Asking {
   readonly connectMs: number
-  /** Of the model. */
+  /** The model's `promptWindow`. */
   readonly promptWindow: number
   readonly signal: AbortSignal
 }
@@ -25,7 +25,7 @@ export async function listModels(target: Target, asking: Asking): Promise<CheckO
   const status = answer.statusCode ?? 0
   const body = await readBody(answer)
   if (status === 401 || status === 403) return refusal(status, body, target)
-  // One was seen that answers 500 here, and chats.
+  // Not a failure: one backend was seen that answers 500 here, and still serves chats.
   if (status !== 200) return { ...refusal(status, body, target), verdict: 'warn' }
   const models = modelsIn(parsed(body.toString()))
   if (!models) return warn('the answer is no list of models')
@@ -36,7 +36,7 @@ export async function listModels(target: Target, asking: Asking): Promise<CheckO
   return warn(`${target.model} is not among the ${ids.length} that are listed: ${some}`)
 }
 
-/** http-proxy-3 only ever posts here; all else is as on the way of a request. */
+/** Not by forward.ts: http-proxy-3 is set up for POST only. Connections and headers are those of a usual request. */
 function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
@@ -52,7 +52,7 @@ function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMes
 
 interface Listed {
   readonly id: string
-  /** Tokens, where the backend tells. */
+  /** In tokens; undefined when the backend does not tell. */
   readonly window: number | undefined
 }
 
@@ -65,7 +65,7 @@ function modelsIn(list: unknown): readonly Listed[] | undefined {
   })
 }
 
-/** vLLM's name, OpenRouter's, llama.cpp's. */
+/** The names are those of vLLM, OpenRouter and llama.cpp. */
 function windowOf(model: unknown): number | undefined {
   const named = [
     field(model, 'max_model_len'),
@@ -82,7 +82,7 @@ function isNamed(model: string, id: string): boolean {
   return id === model || id === `${model}:latest`
 }
 
-/** What a backend reports above the window is not believed, and so not charged. */
+/** Prompt tokens that a backend reports above the window are not believed, and so not charged. */
 function judgeWindow({ id, window = 0 }: Listed, promptWindow: number): CheckOutcome {
   if (window <= promptWindow) return ok(`${id} is listed`)
   return warn(

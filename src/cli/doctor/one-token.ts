@@ -1,5 +1,6 @@
-// One token from a target, in a stream, by the code that a request goes through: does it come, does the stream end as the
-// model's `complete_when` says, is its usage reported? Sends one short message and reads no more than it has to.
+// Asks a target for one token in a stream, by the code that a request goes through: does the token come, does the
+// stream end as the model's `complete_when` says, is usage reported? Sends one short message and reads no more than
+// needed.
 
 import type { BackendAnswer } from '../../backend/sending.ts'
 import { forward } from '../../backend/forward.ts'
@@ -36,16 +37,16 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
   return judge(heard, { ...route, ms: performance.now() - begun })
 }
 
-/** A backend that goes on behind its one token does not obey. */
+/** A backend that sends more events than this does not obey the bound of one token. */
 const mostEvents = 64
-/** As long as the gateway itself waits for usage and [DONE] behind a finish. */
+/** As long as the gateway itself waits for usage and [DONE] after a finish_reason. */
 const afterFinishMs = 2000
 const mostEventBytes = 2 ** 20
 
 interface Heard {
   readonly meter: Meter
   readonly error?: string
-  /** Why the stream ended before its time. */
+  /** Why the stream broke off. */
   readonly cut?: string
 }
 

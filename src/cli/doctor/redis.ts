@@ -1,5 +1,5 @@
-// The part of `tollgate doctor` about Redis: can it be used, does it keep what it is given, what time is it there. Reads
-// only. Of an embedded Redis: the one of the gateway that runs on this data folder, if one does.
+// The part of `tollgate doctor` about Redis: can the gateway use it, does it persist its data, what does its clock say.
+// It only reads. With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'
@@ -9,7 +9,7 @@ import type { RedisLink } from '../../redis/redis.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { Examination, CheckOutcome } from './examination.ts'
 
-/** One that is there answers at once. */
+/** A Redis that runs answers at once. */
 const longestWaitMs = 3000
 
 type Client = RedisLink['client']
@@ -29,14 +29,14 @@ export async function examineRedis(
   const { limitMs } = examination
   const opening = connect(redis, {
     commandTimeoutMs: limitMs,
-    waitMs: Math.min(longestWaitMs, 0.8 * limitMs), // so that its reason is told, not the lack of time
+    waitMs: Math.min(longestWaitMs, 0.8 * limitMs), // shorter than the check, so that the finding has connect's reason
     ...(embeddedSocket !== undefined && { embeddedSocket }),
   })
   try {
     await examineServer(opening, examination)
   } finally {
     const closing = opening.then((link) => link.close())
-    await closing.catch(() => undefined) // there is none, and the check has told why
+    await closing.catch(() => undefined) // connect failed, and the check has told why
   }
 }
 
@@ -102,7 +102,7 @@ export function judgeEviction(info: Info): CheckOutcome {
   return fail(`${policy}: with its memory full it throws balances away; ${advice}`)
 }
 
-/** `fsync` is undefined where the server does not tell. */
+/** `fsync` is undefined when the server does not tell. */
 export function judgePersistence(info: Info, fsync: string | undefined): CheckOutcome {
   if (info.get('aof_enabled') !== '1') {
     return warn('no append-only file: a crash of Redis loses balances; set appendonly yes')
@@ -115,14 +115,14 @@ export function judgePersistence(info: Info, fsync: string | undefined): CheckOu
   return ok(`append-only file${fsync === undefined ? '' : `, appendfsync ${fsync}`}`)
 }
 
-/** Hosted servers keep CONFIG to themselves. */
+/** Returns undefined when the server refuses CONFIG, as hosted servers do. */
 async function readFsync(client: Client): Promise<string | undefined> {
   const reply = await client.config('GET', 'appendfsync').catch(() => [])
   const value: unknown = Array.isArray(reply) ? reply[1] : undefined
   return typeof value === 'string' ? value : undefined
 }
 
-/** How far Redis's clock is ahead of this machine's, in ms. */
+/** How far the clock of Redis is ahead of this machine's, in ms. */
 async function readClock(client: Client): Promise<number> {
   const before = Date.now()
   const [seconds, micros] = await client.time()
@@ -132,7 +132,7 @@ async function readClock(client: Client): Promise<number> {
 
 const clockWarnMs = 1000
 
-/** Never a failure: money goes by Redis's clock alone. Ids and dates are this machine's. */
+/** Never a failure: everything about money uses only the clock of Redis. Ids and dates use this machine's clock. */
 export function judgeClock(aheadMs: number): CheckOutcome {
   const off = Math.abs(aheadMs)
   const detail = `${Math.round(off)} ms ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`

@@ -1,5 +1,5 @@
-// What a backend says in place of what it was asked for, in a line: its status and the sentence in its body, in whatever
-// shape that comes, without the target's secrets.
+// A backend's refusal in one line: its status, and the sentence in its body, in any of the usual shapes, without the
+// target's secrets.
 
 import type { IncomingMessage } from 'node:http'
 import { mask } from '../../backend/secrets.ts'
@@ -10,7 +10,7 @@ import type { CheckOutcome } from './examination.ts'
 
 const mostBytes = 4 * 2 ** 20
 
-/** Some list thousands of models. Throws where it is cut. */
+/** Reads up to `mostBytes`, enough for a list of thousands of models; throws when there is more, or when the stream is cut. */
 export async function readBody(stream: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -32,7 +32,7 @@ export function refusal(status: number, body: Buffer, target: Target): CheckOutc
   return fail(`${status}${why}`)
 }
 
-/** `{error: {message}}`, `{error}`, `{detail}`, `{message}`, or text that is no page. */
+/** The sentence in `{error: {message}}`, `{error}`, `{detail}` or `{message}`, else the text, unless that is an HTML page. */
 export function saidBy(text: string): string {
   const value = parsed(text)
   if (value === undefined) return /^\s*</.test(text) ? '' : text

@@ -1,5 +1,5 @@
-// The part of `tollgate doctor` about the store: everything that an upload and a download need, done once under a name of
-// its own, which is removed however the examination ends. Nothing else of the store is touched.
+// The part of `tollgate doctor` about the store: does everything that an upload and a download need once, under names
+// of its own. Removes these objects however the examination ends, and touches nothing else in the store.
 
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -25,13 +25,13 @@ export async function examineStore(config: StoreConfig, examination: Examination
   }
 }
 
-/** S3's own: of every part but the last. What is cut short has to be in parts, and need not be larger than that. */
+/** S3's own minimum, for every part but the last. The upload that is cut short must have a part, and need not be larger. */
 const partBytes = 5 * 2 ** 20
 
 async function openFor(config: StoreConfig, answerMs: number): Promise<ObjectStore> {
   if ('disk' in config) return diskStore(config.disk.path)
   const { s3Store } = await import('../../store/s3.ts')
-  // No call outlives its check, or the command would not end.
+  // No call may outlive its check, or the command would not end.
   const patienceMs = answerMs / 2
   return s3Store({ ...config.s3, partBytes }, { answerMs, connectMs: answerMs, patienceMs })
 }
@@ -46,7 +46,7 @@ async function examineOpen(
   const [whole, cut] = [`${mark}-whole`, `${mark}-cut`]
   try {
     const written = await examination.check('store write', (signal) => write(store, whole, signal))
-    // Nothing more to learn from a store that takes nothing.
+    // The other checks need a store that can be written.
     if (written !== 'fail') {
       await examination.check('store ranged read', () => readRange(store, whole))
       await examination.check('store delete', () => remove(store, whole))
@@ -71,7 +71,7 @@ async function examineOpen(
 
 interface Watched {
   readonly store: ObjectStore
-  /** By name; resolves when nothing of the put can still come. */
+  /** By object name; a promise resolves when its put can write nothing more. */
   readonly puts: ReadonlyMap<string, Promise<unknown>>
 }
 
@@ -79,14 +79,14 @@ function watchPuts(store: ObjectStore): Watched {
   const puts = new Map<string, Promise<unknown>>()
   const put: ObjectStore['put'] = (name, content, options) => {
     const putting = store.put(name, content, options)
-    const settled = putting.catch(() => undefined) // who asked for it hears of it
+    const settled = putting.catch(() => undefined) // the caller of `put` gets the error
     puts.set(name, settled)
     return putting
   }
   return { store: { ...store, put }, puts }
 }
 
-/** Every byte of it differs from its neighbours', so that a range off by one is found out. */
+/** Every byte differs from its neighbours, so that a range that is off by one is found. */
 const content = Buffer.from(Array.from({ length: 64 * 1024 }, (_, i) => i % 251))
 
 async function write(store: ObjectStore, name: string, signal: AbortSignal): Promise<CheckOutcome> {
@@ -117,14 +117,14 @@ class CutShort extends Error {}
 
 interface Cutting {
   readonly name: string
-  /** After so many bytes, something of it has to be in the store. */
+  /** After this many bytes, the store must have a part of the upload. */
   readonly size: number
   readonly signal: AbortSignal
-  /** So long it may take until it is listed. */
+  /** How long it may take until the store lists the upload. */
   readonly seenMs: number
 }
 
-/** A client that leaves in the middle of an upload. That it leaves nothing means something only if it was seen before. */
+/** Acts like a client that leaves in the middle of an upload. First waits until the store lists the upload: otherwise it would prove nothing that nothing is left afterwards. */
 async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutcome> {
   const { name, size, signal, seenMs } = cutting
   const leaving = new AbortController()
@@ -148,7 +148,7 @@ async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutc
 }
 
 async function* slowly(size: number, leaving: AbortSignal): AsyncGenerator<Buffer> {
-  // The store frees what it has sent.
+  // A copy each time, because the store frees the memory of what it has sent.
   for (let sent = 0; sent <= size; sent += content.length) yield Buffer.from(content)
   if (!leaving.aborted) await once(leaving, 'abort')
   throw leaving.reason
@@ -156,7 +156,7 @@ async function* slowly(size: number, leaving: AbortSignal): AsyncGenerator<Buffe
 
 const lookMs = 50
 
-/** Resolves when the store lists it as unfinished. */
+/** Resolves when the store lists the upload as unfinished. */
 async function seen(
   store: ObjectStore,
   { name, seenMs, signal }: Omit<Cutting, 'size'>,
@@ -168,19 +168,19 @@ async function seen(
   }
 }
 
-/** A header's date has whole seconds, and is a little old when it is here. */
+/** The date in a header has whole seconds, and is a little old when it arrives. */
 const clockWarnMs = 5000
-/** S3 refuses signatures that are off by more. */
+/** S3 refuses signatures whose time is off by more. */
 const clockFailMs = 15 * 60_000
 
-/** By the Date of any answer, a refusal's too. */
+/** Uses the Date header of any answer, even of a refusal. */
 async function readClock(s3: S3Config, signal: AbortSignal): Promise<CheckOutcome> {
   const url = s3.endpoint ?? `https://s3.${s3.region}.amazonaws.com`
   const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal })
   return judgeClock(Date.parse(headers.get('date') ?? '') - Date.now())
 }
 
-/** NaN where the server does not tell. */
+/** `aheadMs` is NaN when the server does not tell its time. */
 export function judgeClock(aheadMs: number): CheckOutcome {
   if (Number.isNaN(aheadMs)) return warn('the server does not tell the time')
   const off = Math.abs(aheadMs)

@@ -1,6 +1,6 @@
-// Which parameters a target takes: one short request for each of those that matter, all at once, for a token each. A server
-// that answers may still have ignored a parameter; where the answer shows that, it is told. Judges nothing: to lack one is
-// no fault.
+// Finds out which parameters a target takes: one short request for each parameter that matters, all at once, for a
+// token each. A server that answers may still have ignored a parameter; that is reported when the answer shows it. This
+// check never fails: to lack a parameter is not a fault.
 
 import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
@@ -15,14 +15,14 @@ interface Asking {
   readonly model: Model
   readonly target: Target
   readonly signal: AbortSignal
-  /** What was not answered by then is left out. */
+  /** A parameter without an answer after this time counts as `does not tell`. */
   readonly limitMs: number
 }
 
 interface Probe {
   readonly name: string
   readonly fields: object
-  /** Of the answer's chunks, or of the answer as the only one. Absent: the answer shows nothing. */
+  /** Whether the answer shows that the parameter was taken. Gets the chunks of a stream, or the whole answer as the only chunk. Absent when no answer can show it. */
   sees?(chunks: readonly unknown[]): boolean
 }
 
@@ -37,7 +37,7 @@ interface Told {
 const verdicts = ['takes', 'ignores', 'refuses', 'does not tell'] as const
 
 export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<CheckOutcome> {
-  // A little earlier than the examination itself gives up.
+  // A little before the examination itself gives up.
   const late = AbortSignal.timeout(limitMs * 0.8)
   const signal = AbortSignal.any([asking.signal, late])
   const told = await Promise.all(
@@ -124,11 +124,11 @@ async function ask(
     const verdict = !sees || sees(chunks) ? 'takes' : 'ignores'
     return { name, verdict, tokens: tokensIn(chunks) }
   } catch {
-    return nothing // late, or cut off: the check before this one tells of that
+    return nothing // too late, or cut off: the chat check before this one reports such faults
   }
 }
 
-/** JSON is named for those that demand it with `response_format`. */
+/** The message has the word JSON, because some servers demand that with `response_format`. */
 function bodyOf({ model, maxTokensField = 'max_tokens' }: Target, fields: object): Buffer {
   const messages = [{ role: 'user', content: 'Say {} in JSON.' }]
   return Buffer.from(JSON.stringify({ model, messages, [maxTokensField]: 1, ...fields }))
@@ -144,7 +144,7 @@ function chunksOf(text: Buffer): readonly unknown[] {
   return chunks
 }
 
-/** The most that a chunk reports: some report in each. */
+/** The largest count that a chunk reports: some servers report in each chunk. */
 function tokensIn(chunks: readonly unknown[]): number {
   const counts = chunks.map((chunk) => field(field(chunk, 'usage'), 'completion_tokens'))
   return Math.max(0, ...counts.filter((count) => typeof count === 'number'))

@@ -1,5 +1,5 @@
-// The part of `tollgate doctor` about the models' backends: every target of every model is asked what it has, for one token,
-// and which parameters it takes, for a token each. They cost what they cost there; nothing is charged here.
+// The part of `tollgate doctor` about the models' backends: asks every target of every model for its list of models,
+// for one token, and which parameters it takes, for a token each. Backends may charge for this; Tollgate does not.
 
 import type { Config } from '../../config/config.ts'
 import { ok } from './examination.ts'

@@ -1,12 +1,12 @@
-// Reading of JSON that anybody may have written: nothing is believed to be an object before it was looked at.
+// Reads JSON that anybody may have written: each value is checked to be an object before it is used as one.
 
-/** A field's value; undefined where the value is no object or has no such field. */
+/** A field's value; returns undefined when `value` is not an object or has no such field. */
 export function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return (value as Record<string, unknown>)[name]
 }
 
-/** Undefined where the text is no JSON. */
+/** Returns undefined when the text is not JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown

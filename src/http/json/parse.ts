@@ -1,6 +1,7 @@
-// Reads a JSON object of any size into values, in steps of a tenth of a millisecond: whoever takes them may do other things
-// between any two. One pass, no recursion. Refuses what JSON.parse refuses, and what would only cost: too many values, too
-// many members at the top, keys and numbers of kilobytes, deep nesting. Of two equal keys below the top the last one counts.
+// Reads a JSON object of any size into values, in steps of a tenth of a millisecond: the caller can do other work
+// between two steps. One pass, no recursion. Refuses what JSON.parse refuses, and also what is only expensive: too many
+// values, too many members at the top, keys and numbers of kilobytes, deep nesting. If an object below the top has a
+// key twice, the last value counts.
 
 import { isUtf8 } from 'node:buffer'
 import type { GatewayError } from '../../errors.ts'
@@ -11,26 +12,26 @@ import { brokenJson, invalidJson } from '../refusals.ts'
 
 /** Where a top-level member lies. */
 export interface Member {
-  /** At the key's first quote. */
+  /** The position of the key's first quote. */
   readonly keyStart: number
   readonly valueStart: number
   readonly valueEnd: number
-  /** Of all objects in the value, as written: a parsed value with fewer had one twice. */
+  /** The number of keys of all objects in the value, as written. If the parsed value has fewer, a key was there twice. */
   readonly keys: number
 }
 
 export interface ParsedObject {
-  /** In the order of the body, by unescaped key. */
+  /** By unescaped key, in the order of the body. */
   readonly members: ReadonlyMap<string, Member>
   readonly values: Readonly<Record<string, unknown>>
-  /** Of all texts in the values. */
+  /** The characters of all texts in the values. */
   readonly chars: number
-  /** Members and entries in all, but for whole numbers in lists. */
+  /** The number of all members and entries, without whole numbers in lists. */
   readonly items: number
 }
 
 export interface JsonParseOptions {
-  /** Of texts over 64 KiB no more is kept than their beginning, of at least so many characters: enough to judge them. */
+  /** Of a text over 64 KiB only the beginning is kept, at least this many characters: enough to validate it. */
   readonly keptChars?: number
 }
 
@@ -38,9 +39,9 @@ export interface JsonParseOptions {
 export const maxMembers = 256
 /** Members of objects and entries of lists. A conversation of 5000 messages with calls of tools has 60,000. */
 export const maxItems = 100_000
-/** Whole numbers in lists are token ids, which cost a tenth. OpenAI takes 300,000 tokens in a request for embeddings. */
+/** For whole numbers in lists: they are token ids, which take a tenth. OpenAI accepts 300,000 tokens in an embeddings request. */
 export const maxIds = 1_000_000
-/** Of a key or number, which are read in one go. */
+/** The longest key or number: each is read in one step. */
 const maxWordBytes = 4096
 const utf8StepBytes = 1024 * 1024
 const stepTokens = 128
@@ -57,13 +58,13 @@ type Container =
   | { readonly list: unknown[]; readonly object?: undefined }
   | { readonly object: Record<string, unknown>; readonly list?: undefined; key: string }
 
-/** What the grammar expects next. `first` is behind an opening bracket, `next` behind a value. */
+/** What the grammar expects next. `first` is after an opening bracket, `next` is after a value. */
 type Expected = 'body' | 'first' | 'key' | 'colon' | 'value' | 'next' | 'end'
 
 export class JsonParse {
   readonly #text: Buffer
   readonly #strings: StringReader
-  /** How much is known to be UTF-8. */
+  /** How many bytes were checked to be UTF-8. */
   #checked = 0
   /** Where the next token begins. */
   #at = 0
@@ -84,13 +85,13 @@ export class JsonParse {
     this.#strings = new StringReader(text, keptChars)
   }
 
-  /** Goes on by one step. Undefined while there is more to do. Throws `invalid_json`. */
+  /** Does one step. Returns undefined while there is more to do. Throws `invalid_json`. */
   step(): ParsedObject | undefined {
     if (this.#checked < this.#text.length) return this.#checkUtf8()
     if (this.#strings.isWithin) return this.#readString()
     for (let i = 0; i < stepTokens; i++) {
       this.#at = skipSpace(this.#text, this.#at)
-      // Megabytes of white space are passed in steps, too.
+      // skipSpace stops after 64 KiB: megabytes of white space are skipped in several steps.
       if (isSpace(this.#text[this.#at])) break
       if (this.#at === this.#text.length && this.#due === 'end') {
         return { members: this.#members, values: this.#top, chars: this.#chars, items: this.#items }
@@ -105,7 +106,7 @@ export class JsonParse {
     const text = this.#text
     const from = this.#checked
     let to = Math.min(from + utf8StepBytes, text.length)
-    // A character that would be cut waits for the next step.
+    // A character that lies across `to` is left for the next step.
     for (let cut = 0; cut < 3 && ((text[to] ?? 0) & 0xc0) === 0x80; cut++) to--
     if (!isUtf8(text.subarray(from, to))) throw invalidJson('The body is not valid UTF-8.')
     this.#checked = to
@@ -205,7 +206,7 @@ export class JsonParse {
     this.#behind()
   }
 
-  /** `#at` is behind a value already. */
+  /** Called when `#at` is just after a value. */
   #ended(value: unknown): void {
     this.#put(value)
     this.#behind()
@@ -280,7 +281,7 @@ function isDigit(c: number | undefined): boolean {
   return c !== undefined && c >= 0x30 && c <= 0x39
 }
 
-/** As JSON.parse does: an own property, whatever its name. */
+/** Like JSON.parse, sets an own property, whatever its name is. */
 function setOwn(object: Record<string, unknown>, key: string, value: unknown): void {
   if (key !== '__proto__') object[key] = value
   else {

@@ -1,7 +1,7 @@
-// Where the top-level members of a JSON body lie, byte for byte, so that a body can be changed in places and go on
-// untouched otherwise (splice.ts). Refuses what two parsers might read in two ways: duplicate keys, and keys that only
-// look like the gateway's own (Go backends match without case). A body over 4 KiB is parsed ahead, in pieces, once its
-// key is known; parsed here, it would hold the event loop.
+// Finds where the top-level members of a JSON body lie, byte for byte, so that some can be changed and all other bytes
+// stay as they are (splice.ts). Refuses what two parsers might read in two ways: duplicate keys, and keys that only
+// look like the gateway's own (Go backends match without case). A body over 4 KiB is parsed ahead, in pieces, once the
+// caller's key is known: to parse it here would block the event loop.
 
 import { isUtf8 } from 'node:buffer'
 import { inTurns } from '../../sharing/fair-turns.ts'
@@ -14,32 +14,32 @@ import { brokenJson, invalidJson } from '../refusals.ts'
 export type { Member } from './parse.ts'
 
 export interface JsonScan {
-  /** In the order of the body, by unescaped key. */
+  /** By unescaped key, in the order of the body. */
   readonly members: ReadonlyMap<string, Member>
-  /** Behind the opening brace. */
+  /** The position after the opening brace. */
   readonly start: number
-  /** The member's value; undefined where there is none. */
+  /** The member's value; returns undefined when there is no such member. */
   value(key: string): unknown
   /** The member's value as it was sent. */
   text(key: string): string | undefined
 }
 
-/** A body up to here is parsed at once, whoever sent it: 10 µs, 0.3 ms at the worst. */
+/** A body up to this size is parsed at once, whoever sent it: 10 µs, 0.3 ms at the worst. */
 export const smallBytes = 4096
 
 const aheadOf = new WeakMap<Buffer, ParsedObject>()
 
 export interface ParseAhead extends JsonParseOptions {
-  /** Whose turn it is. */
+  /** The account whose turns it takes. */
   readonly ref: string
 }
 
-/** An empty object takes so much, an empty list or a number less. */
+/** The memory of an empty object; an empty list or a number takes less. */
 const itemBytes = 64
 
 /**
- * Parses a large body in pieces, of which `scanJson` then knows. Nothing to do for a small one. Answers how many bytes its
- * values take, as far as they are kept. Throws `invalid_json`.
+ * Parses a large body in pieces; `scanJson` then uses the result. Does nothing for a small body. Resolves with the
+ * bytes that the kept values take. Throws `invalid_json`.
  */
 export async function parseAhead(body: Buffer, { ref, ...options }: ParseAhead): Promise<number> {
   if (body.length <= smallBytes) return 0
@@ -49,7 +49,7 @@ export async function parseAhead(body: Buffer, { ref, ...options }: ParseAhead):
   return parsed.chars + parsed.items * itemBytes
 }
 
-/** `ownKeys` are those that the gateway reads or writes. Throws `invalid_json`. */
+/** `ownKeys` are the keys that the gateway reads or writes. Throws `invalid_json`. */
 export function scanJson(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
   const parsed = aheadOf.get(body)
   if (parsed) return scanOf(body, parsed, ownKeys)
@@ -92,11 +92,11 @@ const colon = 0x3a
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** Natively parsed, for its values and for all that is not looked at here. */
+/** JSON.parse gives the values, and refuses what the scan does not check. */
 function scanSmall(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
   if (!isUtf8(body)) throw invalidJson('The body is not valid UTF-8.')
   const whole = body.toString()
-  // Where a char is a byte, slices of the text are ten times cheaper than decoding keys one by one.
+  // If every char is a byte, slices of the text are ten times cheaper than decoding the keys one by one.
   const slice =
     whole.length === body.length
       ? (from: number, to: number) => whole.slice(from, to)
@@ -133,7 +133,7 @@ interface Scanning {
   slice(from: number, to: number): string
 }
 
-/** From the first key to the closing brace, whose place it returns. */
+/** Scans from the first key to the closing brace, and returns the position of that brace. */
 function scanMembers(body: Buffer, first: number, scanning: Scanning): number {
   const { members, ownKeys, slice } = scanning
   let i = first
@@ -166,7 +166,7 @@ interface WrittenKey {
 
 function checkKey(key: string, { written, ownKeys }: WrittenKey): void {
   if (ownKeys.has(written)) return
-  // Upper and lower once each: folds what has several lower cases, such as the long s and the Kelvin sign.
+  // To upper case, then to lower case: only that also folds letters such as the long s and the Kelvin sign.
   if (ownKeys.has(key) || ownKeys.has(key.toUpperCase().toLowerCase())) {
     throw invalidJson(
       `The key "${written}" is too much like one that the gateway reads. Spell it exactly.`,

@@ -1,5 +1,5 @@
-// Steps over JSON tokens in a Buffer: one pass, no recursion, no copies. Each function takes the place where something
-// begins and returns the place behind it. Depth is bounded; strings and brackets must close, in their order.
+// Skips JSON tokens in a Buffer: one pass, no recursion, no copies. Each function takes the position where a token or
+// value begins and returns the position after it. Depth is bounded; strings and brackets must close, in their order.
 
 import type { GatewayError } from '../../errors.ts'
 import { isSpace, stringEnd } from './tokens.ts'
@@ -13,7 +13,7 @@ const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** At most so much white space is skipped in one call. */
+/** At most this much white space is skipped in one call. */
 const spaceBytes = 64 * 1024
 
 export function skipSpace(text: Buffer, from: number): number {
@@ -23,14 +23,14 @@ export function skipSpace(text: Buffer, from: number): number {
   return i
 }
 
-/** From quote to behind the closing quote. */
+/** From the opening quote to the position after the closing quote. */
 export function skipString(text: Buffer, from: number): number {
   const end = stringEnd(text, from + 1, text.length)
   if (end === text.length) throw unfinished()
   return end + 1
 }
 
-/** From the first byte of any value. Numbers and words are not checked, only where they end. */
+/** From the first byte of any value. Of numbers and words only the end is found; they are not checked. */
 export function skipValue(text: Buffer, from: number): number {
   const c = text[from]
   if (c === quote) return skipString(text, from)
@@ -51,10 +51,10 @@ function isSign(c: number): boolean {
   return c === 0x2d || c === 0x2b || c === 0x2e || c === 0x45
 }
 
-/** The closing brackets that are due, innermost last. The body's own brace is one level. */
+/** The closing brackets that must come, innermost last. The body's own brace is one level. */
 const due = new Uint8Array(maxDepth)
 
-/** Keys of all objects that were stepped over since the caller set it to 0: a parsed value with fewer had a key twice. */
+/** The keys of all objects that were skipped since the caller set this to 0. If the parsed value has fewer, a key was there twice. */
 export const passed = { keys: 0 }
 
 function skipNested(text: Buffer, from: number): number {

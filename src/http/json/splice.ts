@@ -1,15 +1,15 @@
 // Replaces, adds or removes top-level members of a JSON body and leaves every other byte as it is: numbers beyond 2^53,
-// unknown keys, their order, white space. A large body is not copied for it.
+// unknown keys, their order, white space. It does not copy a large body.
 
 import type { JsonScan } from './scan.ts'
 
-/** JSON text to put; undefined removes the member. */
+/** By key: the JSON text of the new value; undefined removes the member. */
 export type Edits = ReadonlyMap<string, string | undefined>
 
-/** One write costs less than copying up to here. */
+/** Up to this size, copying the pieces together costs less than several writes. */
 const joinedBytes = 64 * 1024
 
-/** In pieces, which are views of a large body. */
+/** Returns the new body in pieces; the pieces of a large body are views of `body`. */
 export function spliceBody(body: Buffer, scan: JsonScan, edits: Edits): readonly Buffer[] {
   const pieces = splicedPieces(body, scan, edits)
   return body.length <= joinedBytes ? [Buffer.concat(pieces)] : pieces
@@ -26,7 +26,7 @@ function splicedPieces(body: Buffer, scan: JsonScan, edits: Edits): readonly Buf
   const members = [...scan.members]
   const lastKept = members.findLastIndex(([key]) => !isRemoved(key))
   for (const [index, [key, member]] of members.entries()) {
-    // Those behind the last kept one go together below: the comma before them has to go too.
+    // The removed members after the last kept one are removed together below, with the comma before them.
     if (index > lastKept) break
     const text = edits.get(key)
     if (text !== undefined) replace(member.valueStart, member.valueEnd, text)

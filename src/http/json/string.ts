@@ -1,5 +1,5 @@
-// Reads the strings of a JSON text whose UTF-8 was checked: short ones at once, long ones in pieces of 64 KiB, so that a
-// string of megabytes keeps nobody waiting. Long plain ones, such as data URLs, are searched natively.
+// Reads the strings of a JSON text whose UTF-8 was checked: short ones at once, long ones in pieces of 64 KiB, so that
+// a string of megabytes blocks nothing. In long strings, the next quote and backslash are found by native search.
 
 import { GatewayError } from '../../errors.ts'
 import { unfinished } from './skip.ts'
@@ -7,7 +7,7 @@ import { invalidJson } from '../refusals.ts'
 
 export interface ReadString {
   readonly value: string
-  /** Behind the closing quote. */
+  /** The position after the closing quote. */
   readonly end: number
 }
 
@@ -19,26 +19,26 @@ const backslash = 0x5c
 export class StringReader {
   readonly #text: Buffer
   readonly #keptChars: number
-  /** Where the next piece begins; undefined while no long string is read. */
+  /** Where the next piece begins; undefined when no long string is being read. */
   #from: number | undefined
-  /** Joined as a rope: as one piece, 31 MiB of two-byte characters take 50 ms. */
+  /** The engine joins the pieces as a rope: 31 MiB of two-byte characters in one piece take 50 ms. */
   #value = ''
-  /** The next ones at or behind a place that was passed. */
+  /** Positions of the next quote and backslash, as far as the search has come. */
   #quote = -1
   #backslash = -1
 
-  /** A long string keeps pieces until it has `keptChars`; of the rest, control characters are not refused. */
+  /** Of a long string, pieces are kept until it has `keptChars`; in the rest, control characters are not refused. */
   constructor(text: Buffer, keptChars = Infinity) {
     this.#text = text
     this.#keptChars = keptChars
   }
 
-  /** A long string was begun and has not ended. */
+  /** Whether a long string was begun and has not ended. */
   get isWithin(): boolean {
     return this.#from !== undefined
   }
 
-  /** Undefined for a string that is long or not plain. */
+  /** Returns undefined for a string that is long, or has escapes or characters outside ASCII. */
   readShort(start: number): ReadString | undefined {
     const text = this.#text
     const most = start + shortBytes
@@ -50,7 +50,7 @@ export class StringReader {
     return undefined
   }
 
-  /** Keys. Throws where it has more than `maxBytes`. */
+  /** Reads a key in one go. Throws when it has more than `maxBytes`. */
   readWhole(start: number, maxBytes: number): ReadString {
     const short = this.readShort(start)
     if (short) return short
@@ -67,20 +67,20 @@ export class StringReader {
     this.#value = ''
   }
 
-  /** Undefined while the string goes on. */
+  /** Returns undefined while the string goes on. */
   readPiece(): ReadString | undefined {
     const from = this.#from ?? 0
     if (this.#value.length >= this.#keptChars && this.#isPlain(from))
       return this.#ended(this.#quote)
     const end = this.#pieceEnd(from)
-    // Parsed for its escapes, and because control characters are not allowed.
+    // JSON.parse resolves the escapes, and refuses control characters.
     const piece = String(parseText(`"${this.#text.toString('utf8', from, end)}"`))
     if (this.#value.length < this.#keptChars) this.#value += piece
     this.#from = end
     return this.#text[end] === quote ? this.#ended(end) : undefined
   }
 
-  /** Whether the string goes on to its end without an escape: then its end is known. */
+  /** Whether the rest of the string has no escape: then `#quote` is its end. */
   #isPlain(from: number): boolean {
     this.#look(from)
     return this.#quote < this.#backslash && this.#quote < this.#text.length
@@ -93,13 +93,13 @@ export class StringReader {
     return whole
   }
 
-  /** Only where the last one found was passed: else each short string would search through all of a long text. */
+  /** Searches again only when the last found position was passed: otherwise each short string would search all of a long text. */
   #look(from: number): void {
     if (this.#quote < from) this.#quote = indexOf(this.#text, quote, from)
     if (this.#backslash < from) this.#backslash = indexOf(this.#text, backslash, from)
   }
 
-  /** At the closing quote, or before a character or an escape within the string. */
+  /** The end of a piece: the closing quote, or a position that does not cut a character or an escape. */
   #pieceEnd(from: number): number {
     const text = this.#text
     const most = from + pieceBytes
@@ -113,7 +113,7 @@ export class StringReader {
     return characterBefore(text, most)
   }
 
-  /** From the next backslash on, byte by byte: which quote ends the string only its escapes tell. */
+  /** Goes on byte by byte from the next backslash: with escapes, the next quote may not be the end of the string. */
   #stepOver(most: number): number {
     const text = this.#text
     let i = this.#backslash
@@ -134,7 +134,7 @@ function indexOf(text: Buffer, byte: number, from: number): number {
   return found < 0 ? text.length : found
 }
 
-/** The place itself, or the beginning of the character that lies across it. */
+/** `place` itself, or the beginning of the character that lies across `place`. */
 function characterBefore(text: Buffer, place: number): number {
   let at = place
   while (((text[at] ?? 0) & 0xc0) === 0x80) at--

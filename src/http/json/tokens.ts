@@ -1,7 +1,7 @@
-// The tokens of JSON text, one at a time, in a Buffer: no recursion, no copies, nothing is parsed. Forgives everything:
-// of text that is broken or cut off it gives what is there. For those who count; who must be strict uses http/json/scan.ts.
+// The tokens of JSON text in a Buffer, one at a time: no recursion, no copies, nothing is parsed. Never refuses: of
+// text that is broken or cut off, it gives the tokens that are there. For callers that count; strict ones use scan.ts.
 
-/** From where to where in a text, in bytes. */
+/** A part of a text, in bytes. */
 export interface Span {
   readonly start: number
   readonly end: number
@@ -12,7 +12,7 @@ export type TokenKind = 'open' | 'close' | 'key' | 'string' | 'number' | 'word' 
 const quote = 0x22
 const backslash = 0x5c
 const colon = 0x3a
-/** Native search costs as much to start as this many bytes by hand. */
+/** Starting a native search costs as much as looking at this many bytes here. */
 const byHandBytes = 64
 const mostByHandBytes = 8192
 
@@ -20,12 +20,12 @@ export class JsonTokens {
   readonly #text: Buffer
   readonly #to: number
   #at: number
-  /** Of the last token: of a string or key what stands between its quotes. */
+  /** Where the last token lies; for a string or key, without its quotes. */
   start = 0
   end = 0
-  /** Brackets that are open: behind an `open` one more, behind a `close` one less. */
+  /** How many brackets are open; `open` and `close` tokens are counted already. */
   depth = 0
-  /** Tokens so far. */
+  /** How many tokens were read so far. */
   count = 0
 
   constructor(text: Buffer, { from = 0, to = text.length } = {}) {
@@ -55,7 +55,7 @@ export class JsonTokens {
     return this.#plain(i, c)
   }
 
-  /** Is the last `open` one of a list? */
+  /** After an `open`: whether it opens a list. */
   get isList(): boolean {
     return this.#text[this.start] === 0x5b
   }
@@ -84,7 +84,7 @@ export class JsonTokens {
   }
 }
 
-/** Of the closing quote, from behind the opening one; `to` where there is none. */
+/** The position of the closing quote; `from` is after the opening quote. Returns `to` when there is none. */
 export function stringEnd(text: Buffer, from: number, to: number): number {
   let i = from
   let bytes = byHandBytes
@@ -102,7 +102,7 @@ export function stringEnd(text: Buffer, from: number, to: number): number {
     while (found - slashes > i && text[found - slashes - 1] === backslash) slashes++
     if (slashes % 2 === 0) return found
     i = found + 1
-    // Where one quote is escaped, more are.
+    // If one quote is escaped, more will be.
     bytes = Math.min(2 * bytes, mostByHandBytes)
   }
   return to
@@ -111,7 +111,7 @@ export function stringEnd(text: Buffer, from: number, to: number): number {
 export const isSpace = (c: number | undefined): boolean =>
   c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
 
-/** White space, commas, and a colon behind something that is no key. */
+/** White space, commas, and a colon after something that is not a key. */
 const isBetween = (c: number): boolean => isSpace(c) || c === 0x2c || c === colon
 
 function isPlain(c: number): boolean {
@@ -119,7 +119,7 @@ function isPlain(c: number): boolean {
   return c !== 0x7b && c !== 0x7d && c !== 0x5b && c !== 0x5d
 }
 
-/** What a string or a key says; as it stands where its escapes are broken. */
+/** The text of a string or a key with its escapes resolved; if they are broken, the text as written. */
 export function decoded(text: Buffer, from: number, to: number): string {
   const raw = text.toString('utf8', from, to)
   if (!raw.includes('\\')) return raw

@@ -1,6 +1,6 @@
-// A redis-server as a child that never outlives this process: in a session of its own, so that Ctrl-C does not reach it,
-// and ended by SIGTERM when the pipe from here closes, however this process ends (kill -9 too).
-// It does not restart anything: redis-embedded.ts and the tests decide that.
+// A redis-server as a child that never outlives this process: it has a session of its own, so that Ctrl-C does not
+// reach it, and gets SIGTERM when the pipe from this process closes, however this process ends (kill -9 too).
+// This file restarts nothing: embedded.ts and the tests decide that.
 
 import { spawn } from 'node:child_process'
 import type { ChildProcessByStdio } from 'node:child_process'
@@ -11,8 +11,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 
 export type RedisChild = ChildProcessByStdio<Writable, Readable, null>
 
-// The shell becomes the server by exec, so the child's pid and exit are the server's own. What it leaves behind is a
-// subshell blocked in `read`: end of file there means that the parent has gone; a line means that the server has.
+// The shell becomes the server by exec, so the child's pid and exit code are the server's own. A subshell stays behind,
+// blocked in `read`: end of file means that this process has gone; a line means that the server has ended.
 const watched = `
 exec 3<&0 </dev/null
 server=$$
@@ -20,7 +20,7 @@ server=$$
 exec "$@" 2>&1 3<&-
 `
 
-/** `args` are redis-server's; `dir` is where it works and keeps its files (an argument would have to be quoted its way). */
+/** `args` are redis-server's; `dir` is its working folder, where it keeps its files (as an argument, the path would have to be quoted as redis-server demands). */
 export function spawnRedis(server: string, args: readonly string[], dir: string): RedisChild {
   const child = spawn('/bin/sh', ['-c', watched, 'sh', server, ...args], {
     cwd: dir,
@@ -28,13 +28,13 @@ export function spawnRedis(server: string, args: readonly string[], dir: string)
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, LC_ALL: 'C' },
   })
-  child.on('error', () => undefined) // hasEnded tells
-  child.stdin.on('error', () => undefined) // EPIPE: the watching subshell was killed before it was told
+  child.on('error', () => undefined) // hasEnded returns true then
+  child.stdin.on('error', () => undefined) // EPIPE: the watching subshell was killed before it got the line
   child.once('exit', () => child.stdin.end('gone\n'))
   return child
 }
 
-/** Also true of one that could not be started at all: its folder is gone, or there are no more processes. */
+/** Also true of a server that could not be started: its folder is gone, or the system has no more processes. */
 function hasEnded(child: RedisChild): boolean {
   return child.pid === undefined || child.exitCode !== null || child.signalCode !== null
 }
@@ -57,7 +57,7 @@ export async function endRedis(
   clearTimeout(last)
 }
 
-/** Resolves when the server answers on its socket and has loaded its data; rejects when it ends before, or by time. */
+/** Resolves when the server answers on its socket and has loaded its data; rejects when the server ends before that, or after `timeoutMs`. */
 export async function redisAnswers(
   child: RedisChild,
   socket: string,
@@ -78,7 +78,7 @@ export async function redisAnswers(
   }
 }
 
-/** Does a server listen there that is not loading? A refusal for want of a password counts as yes. */
+/** Whether a server answers there and is not loading. A refusal that asks for a password counts as an answer. */
 export function ping(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const connection = connect(socket)
@@ -93,7 +93,7 @@ export function ping(socket: string): Promise<boolean> {
   })
 }
 
-/** Does any process have this socket open, even one that hangs? */
+/** Whether any process listens on this socket, even one that hangs. */
 export function listens(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const connection = connect(socket)

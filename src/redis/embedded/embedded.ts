@@ -1,5 +1,6 @@
-// The gateway's own Redis: found or fetched, started on a unix socket that only this user reaches, its data in the data
-// folder, started again when it dies, and gone when the gateway is, however that ends. It does not connect to it.
+// The gateway's own Redis: found or fetched, started on a unix socket that only this user can reach, with its data in
+// the data folder. It is started again when it dies, and it ends when the gateway ends, however the gateway ends. This
+// file opens no client connection to it.
 
 import {
   chmod,
@@ -23,32 +24,32 @@ import { findRedisServer } from './find.ts'
 export interface EmbeddedRedis {
   /** Stays the same when the server is started again. */
   readonly socket: string
-  /** Of the server that runs now, or ran last. */
+  /** The pid of the server that runs now, or ran last. */
   readonly pid: number
-  /** To be called last: it takes the server away from everybody. */
+  /** Ends the server. Call it after everything that uses Redis has closed. */
   stop(): Promise<void>
 }
 
 export interface EmbeddedOptions {
-  /** Exists, and is locked by the caller: two servers on one folder would spoil each other's file. */
+  /** It must exist, and the caller must hold its lock: two servers on one folder would destroy each other's file. */
   readonly dataDir: string
   readonly log: Pick<Log, 'info' | 'warn'>
 }
 
 const recordName = 'redis.json'
-/** A large file takes its time to load: about a minute for 10 GB. */
+/** How long the server may load its file: 10 GB take about a minute. */
 const loadMs = 600_000
 const firstPauseMs = 100
 const lastPauseMs = 5000
 /** A server that lived this long has not failed at its start. */
 const healthyMs = 30_000
 
-/** Where the server of the gateway on this data folder listens, or did; it may be gone. */
+/** The socket of the server that a gateway started on this data folder; the server may be gone. */
 export function recordedSocket(dataDir: string): Promise<string | undefined> {
   return readRecord(join(dataDir, recordName))
 }
 
-/** Resolves when it has loaded its data and answers. */
+/** Resolves when the server has loaded its data and answers. */
 export async function startEmbeddedRedis({
   dataDir,
   log,
@@ -63,7 +64,7 @@ export async function startEmbeddedRedis({
   const socket = join(folder, socketName)
   await writeRecord(record, socket)
   const start = async () => {
-    await mkdir(folder, { recursive: true, mode: 0o700 }) // a cleaner of /tmp may have been there
+    await mkdir(folder, { recursive: true, mode: 0o700 }) // a cleaner of /tmp may have removed it
     return spawnRedis(server, serverArguments(socket), dir)
   }
   const tidy = async () => {
@@ -143,7 +144,7 @@ function keepRunning({ first, socket, start, tidy, log }: KeptRedis): EmbeddedRe
   }
 }
 
-/** Waits for the server's end. */
+/** Waits for the server's end; resolves with its exit and the last of its output. */
 async function lastWords(child: RedisChild): Promise<string> {
   let said = ''
   child.stdout.on('data', (chunk: Buffer) => {
@@ -156,7 +157,7 @@ async function lastWords(child: RedisChild): Promise<string> {
 const socketName = 'redis.sock'
 const folderPrefix = 'tollgate-'
 
-/** Not in the data folder: a socket's path may have 107 bytes (103 on macOS), a data folder's any length. */
+/** Not in the data folder: a socket's path may have at most 107 bytes (103 on macOS), but a data folder's path any length. */
 async function socketFolder(): Promise<string> {
   const suffix = `/${folderPrefix}XXXXXX/${socketName}`
   const fits = Buffer.byteLength(tmpdir() + suffix) <= 103
@@ -168,7 +169,7 @@ async function writeRecord(record: string, socket: string): Promise<void> {
   await rename(`${record}.new`, record)
 }
 
-/** The server of a gateway that was killed needs a moment to write its file and end. */
+/** Waits for the server of an earlier gateway: after that gateway was killed, its server needs a moment to write its file and end. */
 async function outlive(record: string): Promise<void> {
   const socket = await readRecord(record)
   if (!socket) return
@@ -189,14 +190,14 @@ async function readRecord(record: string): Promise<string | undefined> {
     const { socket } = JSON.parse(await readFile(record, 'utf8')) as { socket?: unknown }
     return typeof socket === 'string' ? socket : undefined
   } catch {
-    return undefined // none, or cut off: there is nothing to wait for
+    return undefined // there is no record, or only half of one: no server to wait for
   }
 }
 
-/** Only ever what was made here, whatever the record says. */
+/** Removes only what this file can have made, whatever the record says. */
 async function removeSocket(socket: string): Promise<void> {
   const folder = dirname(socket)
   if (basename(socket) !== socketName || !basename(folder).startsWith(folderPrefix)) return
   await unlink(socket).catch(() => undefined) // the server removes it itself unless it was killed
-  await rmdir(folder).catch(() => undefined) // gone, or not empty and so not ours
+  await rmdir(folder).catch(() => undefined) // it is gone, or it is not empty and so not ours
 }

@@ -1,6 +1,6 @@
-// Finds something that runs as a redis-server, and on Debian and Ubuntu fetches it: as root by apt-get install, else by
-// unpacking Debian's packages into the data folder; with TOLLGATE_INSTALL=no, neither. Every step has a time limit; if all
-// fail, the error says what to install. It starts no server.
+// Finds a program that runs as a redis-server. If there is none, fetches one on Debian and Ubuntu: as root by apt-get
+// install, else by unpacking Debian's packages into the data folder; with TOLLGATE_INSTALL=no, neither. Every step has
+// a time limit; if all fail, the error says what to install. It starts no server.
 
 import { execFile } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
@@ -13,7 +13,7 @@ import type { Log } from '../../log.ts'
 
 const run = promisify(execFile)
 
-/** A path that runs as a redis-server. `dataDir` exists. */
+/** Resolves with the path of a redis-server. `dataDir` must exist. */
 export async function findRedisServer(
   dataDir: string,
   { log }: { readonly log: Pick<Log, 'info'> },
@@ -32,11 +32,11 @@ async function findInstalled(dataDir: string): Promise<string | undefined> {
     if (path && (await isServer(path))) return path
   }
   const tool = onPath('redis-check-rdb')
-  // Debian's redis-server is a symlink to redis-check-rdb: the name that it is started by decides what it is.
+  // Debian's redis-server is a symlink to redis-check-rdb: the program acts by the name that it is started with.
   return tool && placeServer(dataDir, (path) => symlink(tool, path))
 }
 
-/** Makes `<data>/bin/redis-server` under another name first: a second process never sees half of it. */
+/** Makes `<data>/bin/redis-server` under another name first, so that a second process never sees half of it. */
 async function placeServer(
   dataDir: string,
   make: (path: string) => Promise<void>,
@@ -77,7 +77,7 @@ function onPath(name: string): string | undefined {
   return undefined
 }
 
-/** One process of this user at a time: apt's lists have a lock that fails instead of waiting. */
+/** Lets one process of this user fetch at a time: the lock of apt's lists fails instead of waiting. */
 async function fetchOnce(dataDir: string, log: Pick<Log, 'info'>): Promise<string> {
   if (process.env.TOLLGATE_INSTALL === 'no') throw notFound()
   if (!onPath('apt-get') || !onPath('dpkg')) throw notFound()
@@ -125,7 +125,7 @@ async function apt(args: readonly string[], timeout: number, cwd?: string): Prom
   await run('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=100', ...args], { timeout, env, cwd })
 }
 
-/** Without root: the packages' files side by side, and a script that starts the server with their libraries. */
+/** Without root: unpacks all packages into one folder, and writes a script that starts the server with their libraries. */
 async function unpackTools(dataDir: string): Promise<string | undefined> {
   const bin = join(dataDir, 'bin')
   await mkdir(bin, { recursive: true, mode: 0o700 })
@@ -154,14 +154,14 @@ async function downloadTools(folder: string): Promise<void> {
   try {
     await apt(needed, 120_000, folder)
   } catch {
-    // No package lists, and only root may fill the system's: lists of one's own.
+    // The system has no package lists, and only root may update them: use lists in this folder.
     const lists = join(folder, 'apt')
     await mkdir(join(lists, 'lists/partial'), { recursive: true })
     own = ['-o', `Dir::State=${lists}`, '-o', `Dir::Cache=${lists}`]
     await apt([...own, 'update'], 120_000)
     await apt([...own, ...needed], 120_000, folder)
   }
-  // There on most machines, and under one of two names (Debian 13 renamed it).
+  // Most machines have these libraries already, and each Debian has only some of the names (Debian 13 renamed libssl3).
   for (const name of ['libssl3', 'libssl3t64', 'libatomic1', 'libsystemd0']) {
     await apt([...own, 'download', name], 60_000, folder).catch(() => undefined)
   }

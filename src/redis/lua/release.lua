@@ -1,6 +1,6 @@
--- Purpose: lets a claim go that its try did not use, unless another try has it by now.
+-- Purpose: removes a claim that its try did not use, unless another try has the claim by now.
 -- KEYS: claim
--- ARGV: 1 what stands there while it is that try's
+-- ARGV: 1 the claim's value while this try has it
 -- Reply: ok, now | claim_lost, now
 
 local claim = KEYS[1]
