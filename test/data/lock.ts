@@ -23,7 +23,7 @@ for (const platform of ['linux', 'darwin'] as const) {
 
   t.test(`${platform}: a lock goes with its process, even by kill -9`, async (t) => {
     const folder = await tempDir(t)
-    const module = resolve(import.meta.dirname, '../src/lock.ts')
+    const module = resolve(import.meta.dirname, '../../src/data/lock.ts')
     const script = `const { lockDataFolder } = await import(${JSON.stringify(module)})
       await lockDataFolder(${JSON.stringify(folder)}, { platform: '${platform}' })
       console.log('locked')
@@ -40,7 +40,7 @@ for (const platform of ['linux', 'darwin'] as const) {
 }
 
 t.test("another user's process is alive", async (t) => {
-  const module = resolve(import.meta.dirname, '../src/lock.ts')
+  const module = resolve(import.meta.dirname, '../../src/data/lock.ts')
   // Root may signal everybody, so it asks as somebody else. No user but root owns process 1.
   const script = `const { isRunning } = await import(${JSON.stringify(module)})
     if (process.getuid() === 0) process.setuid(65534)

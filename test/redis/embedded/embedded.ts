@@ -102,7 +102,7 @@ t.test('stopped while it waits to be started again, it stays away', async (t) =>
 
 t.test('a gateway killed with -9 takes it along, and the file is whole', async (t) => {
   const dataDir = await tempDir(t)
-  const script = join(import.meta.dirname, 'fixtures/embedded-gateway.ts')
+  const script = join(import.meta.dirname, '../../fixtures/embedded-gateway.ts')
   const stdio = ['ignore', 'pipe', 'inherit'] as const
   const gateway = spawn(process.execPath, [script, dataDir], { stdio: [...stdio] })
   t.teardown(() => gateway.kill('SIGKILL'))
