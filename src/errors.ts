@@ -109,7 +109,10 @@ export const errorTable = {
   upstream_incomplete: upstream(502, 'The answer was cut off before it was complete.'),
   upstream_unavailable: busy(503, 'The model is not available now. Try again as Retry-After says.'),
   storage_unavailable: busy(503, 'File storage is not available now. Try again.'),
-  ledger_unavailable: busy(503, 'Balances cannot be checked now. Try again as Retry-After says.'),
+  ledger_unavailable: busy(
+    503,
+    'Accounts and what they store cannot be reached now. Try again as Retry-After says.',
+  ),
   overloaded: busy(503, 'The gateway holds as many bodies as it may. Try again.'),
   server_draining: busy(503, 'This server is shutting down. Try again on a new connection.'),
   upstream_timeout: {
