@@ -32,8 +32,9 @@ export async function checkBrowser(client: string): Promise<void> {
   await checkStreams(act, direct)
   await checkFiles(act, direct)
   // Behind the heads of all that a page asks on one connection, preflights included, and within the stream. Not by a reset,
-  // which may take with it all that its connection had brought.
-  proxy.setCut({ afterBytes: 9000, how: 'fin' })
+  // which may take with it all that its connection had brought. A busy browser may lose as much to a FIN, so fewer
+  // connections are cut than the client tries without anything new.
+  proxy.setCut({ afterBytes: 9000, how: 'fin' }, 4)
   const cut = (await act('stream', { apiKey, baseURL: proxy.url })) as { readonly text: string }
   assert.equal(cut.text, text, 'each chunk once, over connections that are cut')
   assert.ok(proxy.cuts > 0, `${proxy.cuts} connections were cut`)
