@@ -121,7 +121,7 @@ async function run(place: string, test: string): Promise<Result> {
 
 async function copyTree(place: string): Promise<void> {
   await mkdir(place)
-  for (const name of ['src', 'test', 'config', 'package.json', '.tap']) {
+  for (const name of ['src', 'test', 'scripts', 'config', 'docs', 'package.json', '.tap']) {
     await cp(join(root, name), join(place, name), { recursive: true })
   }
   await symlink(join(root, 'node_modules'), join(place, 'node_modules'))
