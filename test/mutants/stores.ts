@@ -83,13 +83,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/property.ts',
     'ledger/usage.ts',
   ),
-  one(
-    'ledger/lua/admission.lua',
-    'write_usage(reap.usage)',
-    '',
-    'ledger/property.ts',
-    'redis/scripts.ts',
-  ),
+  one('ledger/lua/admission.lua', 'write_usage(reap.usage)', '', 'ledger/ledger-lease.ts'),
   one(
     'ledger/lua/settle.lua',
     'local usage = usage_of(now)',

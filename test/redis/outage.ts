@@ -2,6 +2,7 @@
 
 import { EventEmitter } from 'node:events'
 import t from 'tap'
+import type { Test } from 'tap'
 import { RedisOutage } from '../../src/redis/outage.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { connect } from '../../src/redis/redis.ts'
@@ -79,13 +80,19 @@ t.test('a connection that is closed on purpose is no outage', (t) => {
   t.end()
 })
 
-t.test('one that refuses to write is told once, and asked until it writes', async (t) => {
+/** To a real Redis, which an operator may change. */
+async function linked(t: Test) {
   const { socket } = await startRedis(t)
   const { said, log } = listen()
   const link = await connect({ kind: 'single', host: '', port: 0, path: socket, db: 0 }, { log })
   t.teardown(() => link.close())
   const operator = await connectLink(t, socket)
   said.splice(0)
+  return { said, link, operator }
+}
+
+t.test('one that refuses to write is told once, and asked until it writes', async (t) => {
+  const { said, link, operator } = await linked(t)
   await operator.client.config('SET', 'maxmemory', '1')
   for (let i = 0; i < 5; i++) {
     await t.rejects(link.client.set('a', 'b'), /^OOM/)
@@ -103,12 +110,7 @@ t.test('one that refuses to write is told once, and asked until it writes', asyn
 })
 
 t.test('a master that became a replica is told once, however often it is left', async (t) => {
-  const { socket } = await startRedis(t)
-  const { said, log } = listen()
-  const link = await connect({ kind: 'single', host: '', port: 0, path: socket, db: 0 }, { log })
-  t.teardown(() => link.close())
-  const operator = await connectLink(t, socket)
-  said.splice(0)
+  const { said, link, operator } = await linked(t)
   const warnings: Error[] = []
   const warned = (warning: Error) => void warnings.push(warning)
   process.on('warning', warned)
