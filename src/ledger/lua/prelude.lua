@@ -15,7 +15,7 @@ local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- tag, all these keys lie in the same slot. While a Cluster moves this slot, it can refuse a derived key at any call.
 -- So the script reads each derived key before the first write: a refusal has then changed nothing. See
 -- docs/decisions/0024-keys-derived-in-lua.md.
-local tag = match(account_key, '^(.*)account$')
+local tag = string.sub(account_key, 1, -1 - #'account')
 
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
 local function made_at(hold_id)
@@ -24,7 +24,7 @@ end
 
 -- The key of the hash that keeps a hold's mark: one hash for each hour of hold ids.
 local function settled_of(hold_id)
-  return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))
+  return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))
 end
 
 local function read_account()
@@ -88,10 +88,11 @@ end
 
 -- The usage sums of Redis' current hour and day. `fields` has the sums that were read, with what was booked since.
 local function usage_of(now)
-  local hour, day = int(math.floor(now / HOUR_MS)), int(math.floor(now / DAY_MS))
+  local hour = format('usage:h%d', math.floor(now / HOUR_MS))
+  local day = format('usage:d%d', math.floor(now / DAY_MS))
   return {
-    { key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },
-    { key = tag .. 'usage:d' .. day, seconds = USAGE_DAY_SECONDS, fields = {} },
+    { key = tag .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },
+    { key = tag .. day, seconds = USAGE_DAY_SECONDS, fields = {} },
   }
 end
 
