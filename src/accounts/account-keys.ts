@@ -65,6 +65,8 @@ export interface KeyBook {
   getKeyRef(id: string): Promise<string>
   /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
   findKey(text: string): Promise<ApiKey>
+  /** What is stored of a key, as a request names it to the ledger. */
+  hmacOf(text: string): string
 }
 
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
@@ -78,6 +80,7 @@ export function createKeyBook(redis: Redis, pepper: string): KeyBook {
     rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
     getKeyRef: (id) => asked(findRef(redis, id)),
     findKey: (text) => asked(findByText(redis, text, pepper)),
+    hmacOf: (text) => hmacKey(text, pepper),
   }
 }
 

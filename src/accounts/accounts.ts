@@ -3,6 +3,7 @@
 // short leaves at most rows that nobody finds.
 
 import type { Redis } from 'ioredis'
+import type { Config } from '../config/config.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
@@ -14,7 +15,7 @@ import { claim, claimedBy } from './account-claims.ts'
 import type { NameClaim, Claimed } from './account-claims.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
-import { newRef } from './api-key.ts'
+import { accountSettings, newRef } from './api-key.ts'
 
 /** As the admin API shows it. */
 export interface Account {
@@ -77,12 +78,8 @@ export interface AccountBook {
 
 export type Accounts = AccountBook & KeyBook
 
-export interface AccountsOptions {
-  readonly redis: Redis
-  readonly pepper: string
-}
-
-export function createAccounts({ redis, pepper }: AccountsOptions): Accounts {
+export function createAccounts(redis: Redis, config: Pick<Config, 'plugins'>): Accounts {
+  const { pepper } = accountSettings.of(config)
   return { ...createAccountBook(redis), ...createKeyBook(redis, pepper) }
 }
 

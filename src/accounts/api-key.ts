@@ -3,6 +3,14 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import { secret } from '../config/schema.ts'
+import { settingsOf } from '../config/settings.ts'
+
+export const accountSettings = settingsOf('auth', {
+  pepper: secret()
+    .default('')
+    .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
+})
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const prefix = 'tg_live_'

@@ -1,27 +1,21 @@
 // Makes a hold before a request and settles it after: turns what the request wants into balance tokens, and what it
 // used into a charge (docs/money.md, promise 5). The script that makes the hold also counts the limits of plan and key.
 
-import { duration, z } from '../config/schema.ts'
-import type { Config } from '../config/config.ts'
+import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Outcome, Route, Want } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
+import { ledgerSettings } from '../ledger/open.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
 import type { Tokens } from '../ledger/price.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter, Used } from '../backend/usage.ts'
 
-const defaultLeaseMs = 30_000
-
 const schema = z.strictObject({
-  lease: duration()
-    .prefault('30s')
-    .describe(
-      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
-    ),
+  ...ledgerSettings.shape,
   min_output_tokens: z
     .int()
     .min(1)
@@ -30,12 +24,6 @@ const schema = z.strictObject({
 })
 
 type MeteringConfig = z.infer<typeof schema>
-
-/** The ledger is opened before plugins are set up and needs the lease. */
-export function leaseMsOf(config: Config): number {
-  const block = config.plugins.get('metering') as MeteringConfig | undefined
-  return block?.lease ?? defaultLeaseMs
-}
 
 export const metering: Plugin<MeteringConfig> = {
   name: 'metering',

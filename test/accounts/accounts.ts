@@ -7,11 +7,13 @@ import { newAccountSeed } from '../../src/accounts/accounts.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
+const noPlugins = { plugins: new Map() }
+
 async function start(t: Test): Promise<{ readonly accounts: Accounts; readonly redis: Redis }> {
   const server = await startRedis(t)
   const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
   t.teardown(() => redis.disconnect())
-  return { redis, accounts: createAccounts({ redis, pepper: '' }) }
+  return { redis, accounts: createAccounts(redis, noPlugins) }
 }
 
 const upwards = { limit: 2, order: 'asc' } as const
@@ -234,7 +236,7 @@ t.test('with Redis away every call is ledger_unavailable', async (t) => {
   t.teardown(() => redis.disconnect())
   await redis.connect()
   await server.kill()
-  const accounts = createAccounts({ redis, pepper: '' })
+  const accounts = createAccounts(redis, noPlugins)
   const refused = { code: 'ledger_unavailable' }
   await t.rejects(accounts.createAccount({ name: 'a' }), refused)
   await t.rejects(accounts.getAccount('a'), refused)
