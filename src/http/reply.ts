@@ -14,6 +14,7 @@ import { sendContent } from './content.ts'
 import type { Content } from './content.ts'
 import { headerList, headerOf } from './headers.ts'
 import type { Headers } from './headers.ts'
+import { limitHeaders } from './limit-headers.ts'
 import { linger } from './linger.ts'
 import { watchReader } from './slow-reader.ts'
 
@@ -177,7 +178,10 @@ function writeHead(
 const retriedBySdks: ReadonlySet<number> = new Set([402, 408, 409, 429])
 
 function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
-  const headers: Record<string, string> = { ...error.headers }
+  const headers: Record<string, string> = {
+    ...error.headers,
+    ...(error.limits && limitHeaders(error.limits)),
+  }
   if (error.retryAfterMs !== undefined) {
     headers['Retry-After'] = String(Math.ceil(error.retryAfterMs / 1000))
     headers['retry-after-ms'] = String(Math.ceil(error.retryAfterMs))

@@ -1,6 +1,6 @@
 // One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
 
-import type { LimitStates } from '../http/limit-headers.ts'
+import type { LimitStates } from '../errors.ts'
 
 /** Totals since the start. */
 export interface Progress {

@@ -3,7 +3,7 @@
 
 import { keys } from '../redis/redis.ts'
 import { accountKeys } from './library.ts'
-import type { LedgerScripts } from './library.ts'
+import type { LedgerScripts, LedgerWords } from './library.ts'
 import type { Reply } from '../redis/scripts.ts'
 
 export interface SettleOrder {
@@ -45,26 +45,23 @@ export type Order = (SettleOrder | CreditOrder) & {
   readonly wasAnswered?: boolean
 }
 
+export type OrderReply = Reply<LedgerWords['settle' | 'credit']>
+
 export const orderKey = ({ kind, ref, id }: Order) => `${kind}:${ref}:${id}`
 
-const hourMs = 3_600_000
-
-/** A hold id is a UUIDv7 in hex. */
-export const hourOfHold = (id: string) => Math.floor(Number.parseInt(id.slice(0, 12), 16) / hourMs)
-
 /** Sends in this tick. */
-export function sendOrder(scripts: LedgerScripts, order: Order): Promise<Reply> {
+export function sendOrder(scripts: LedgerScripts, order: Order): Promise<OrderReply> {
   return order.kind === 'settle' ? sendSettle(scripts, order) : sendCredit(scripts, order)
 }
 
-function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<Reply> {
+function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
   const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
   const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
   const args = [`${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 
-function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<Reply> {
+function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<OrderReply> {
   const { ref, id, amount, hash, type, meta, at } = order
   const names = [...accountKeys(ref), keys.credit(ref, id)]
   return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])

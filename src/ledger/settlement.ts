@@ -1,5 +1,7 @@
 // Turns the end of a hold's work into the order that charges it, and the reply into the result.
 
+import type { Debtors } from './debtors.ts'
+import type { LedgerEvents } from './events.ts'
 import type { Hold, Progress, Settled } from './hold.ts'
 import { amount, tokens } from './leases.ts'
 import type { SettleOrder } from './orders.ts'
@@ -47,4 +49,20 @@ export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder
   const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0, counted: 0, minute: 0 }
   const nobody = { keyId: '-', model: '-', flags: '', meta: '{}' }
   return { kind: 'settle', ref, hmac, id, ...nothing, ...nobody }
+}
+
+interface Told {
+  readonly debtors: Debtors
+  readonly events: LedgerEvents
+}
+
+/** After each settlement that Redis has made, also one that was sent again. */
+export function reportSettled(reply: Reply, order: SettleOrder, { debtors, events }: Told): void {
+  const { id, ref, model, implausible: tokens = 0 } = order
+  if (numberAt(reply, 3) > 0) debtors.note(ref)
+  const isRepeated = reply.values[5] === 1
+  if (tokens > 0 && !isRepeated) {
+    // A hold has the id of its request.
+    events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
+  }
 }

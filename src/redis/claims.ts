@@ -9,7 +9,7 @@ import { GatewayError } from '../errors.ts'
 import type { Claim } from '../exchange.ts'
 import { keys } from './redis.ts'
 import { createScripts } from './scripts.ts'
-import type { ScriptLibrary, ScriptsOptions } from './scripts.ts'
+import type { ScriptLibrary, ScriptsOptions, WordsOf } from './scripts.ts'
 
 /** One request with an Idempotency-Key. */
 export interface Try {
@@ -42,15 +42,15 @@ export interface KeyPlace {
 
 export const claimLeaseMs = 10_000
 
-const library = {
+export const claimScripts = {
   folder: new URL('lua/', import.meta.url),
-  scripts: { release: [] },
-} satisfies ScriptLibrary<string>
+  scripts: { release: { words: ['ok', 'claim_lost'] } },
+} as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-type ClaimsOptions = Pick<ScriptsOptions<'release'>, 'link' | 'onReply'>
+type ClaimsOptions = Pick<ScriptsOptions<WordsOf<typeof claimScripts>>, 'link' | 'onReply'>
 
 export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => KeyPlace {
-  const scripts = createScripts({ link, library, onReply })
+  const scripts = createScripts({ link, library: claimScripts, onReply })
   return (one) => {
     const key = keyOf(one)
     // Computed once for each try: bodies have megabytes, and a try may look often.

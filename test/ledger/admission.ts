@@ -3,9 +3,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { Admission } from '../../src/ledger/admission.ts'
+import { Admission, createPlanGuesses } from '../../src/ledger/admission.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { hourOfHold } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
 import {
@@ -211,5 +211,20 @@ t.test(
       await Promise.all([filling, settled])
       t.equal((await next).amount, 10)
     }
+  },
+)
+
+t.test(
+  'guesses the default plan until told, and forgets the longest unused of more than 10,000',
+  async (t) => {
+    const guesses = createPlanGuesses()
+    t.equal(guesses.get('a'), 'default')
+    guesses.set('a', 'big')
+    guesses.set('b', 'big')
+    for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
+    t.equal(guesses.get('a'), 'big')
+    guesses.set('one more', 'x')
+    t.equal(guesses.get('a'), 'big')
+    t.equal(guesses.get('b'), 'default')
   },
 )

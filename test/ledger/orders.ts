@@ -1,11 +1,10 @@
 import t from 'tap'
 import { releaseOrder, settleOrder } from '../../src/ledger/settlement.ts'
-import { hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
+import { orderKey, sendOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import type { LedgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
-import type { Reply } from '../../src/redis/scripts.ts'
 import {
   connectLink,
   makeAccount,
@@ -20,19 +19,17 @@ import { startRedis } from '../fixtures/redis-server.ts'
 const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 
-t.test('the hour of a hold is in its id', async (t) => {
-  t.equal(hourOfHold(id), 2400)
+t.test('an order is known by its kind, its account and its id', async (t) => {
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })
 
 t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
-  const ok: Reply = { word: 'ok', nowMs: 1, values: [] }
   const sent: (readonly unknown[])[] = []
-  const run: LedgerScripts['run'] = async (_name, _keys, words) => {
-    sent.push(words)
-    return ok
+  const evalsha = async (_sha: string, keyCount: number, ...words: readonly unknown[]) => {
+    sent.push(words.slice(keyCount))
+    return ['ok', 1]
   }
-  const scripts: LedgerScripts = { run, load: async () => undefined }
+  const scripts = createScripts({ library: ledgerScripts, link: Object({ client: { evalsha } }) })
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
     await sendOrder(scripts, one)

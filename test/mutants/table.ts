@@ -90,8 +90,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'ledger/admission.ts',
-    'const reply = mayBeLate(first) ? await this.#ask(question) : first',
-    'const reply = first',
+    'const answer = mayBeLate(first) ? await this.#ask(question) : first',
+    'const answer = first',
   ),
   one(
     'lifecycle.ts',

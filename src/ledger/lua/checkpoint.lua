@@ -1,7 +1,7 @@
 -- Purpose: stores what holds have used so far, and renews their leases. If a gateway dies, its holds cost this much.
 -- KEYS: account, holds, open, journal
 -- ARGV: 1 lease ms; 2… (at most 100) `<hold id> <charge> <prompt> <cached> <completion>`
--- Reply: ok, now, status of the account, then ok | gone for each hold
+-- Reply: ok, now, status of the account, then ok or gone for each hold
 
 local lease = tonumber(ARGV[1])
 

@@ -82,7 +82,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
     sessionBytes,
     leaseMs: gateway.ledger.leaseMs,
   })
-  const lost = new Lost({ redis, rows })
+  const lost = new Lost({ redis, rows, holds: gateway.ledger.holds })
   const generations = new Generations({ rows, replayBytes })
   const places = createPlaces({ pool: gateway.pools.readers })
   const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, messages }

@@ -4,7 +4,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { hourOfHold } from '../../../src/ledger/orders.ts'
+import { hourOfHold } from '../../../src/ledger/hold-rows.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { framesOf, openStreams, said } from '../../fixtures/stream.ts'
@@ -12,8 +12,8 @@ import type { Setup } from '../../fixtures/stream.ts'
 
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start, silence } = opened
-  const lost = new Lost({ redis, rows })
+  const { redis, rows, holds, start, silence } = opened
+  const lost = new Lost({ redis, rows, holds })
   /** Silent, with `words` as frames of their own. */
   const startGone = async (words: readonly string[] = []) => {
     const owned = await start()

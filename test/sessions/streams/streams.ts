@@ -25,14 +25,14 @@ const nothing = '204'
 
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start, options } = opened
+  const { redis, rows, holds, start, options } = opened
   const messages = createMessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
   const streams = new Streams({
     rows,
-    lost: new Lost({ redis, rows }),
+    lost: new Lost({ redis, rows, holds }),
     generations,
     replayBytes,
     places: createPlaces({ pool: new SharedPool(1000) }),
