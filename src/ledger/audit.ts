@@ -178,7 +178,7 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
 
 interface Snapshot {
   readonly account: Readonly<Record<string, string>>
-  readonly open: Readonly<Record<string, string>>
+  readonly holdRows: Readonly<Record<string, string>>
   readonly leases: number
   /** What was written since the journal was read. */
   readonly entries: readonly JournalEntry[]
@@ -189,25 +189,25 @@ async function snapshot(redis: Redis, ref: string, after: string | undefined): P
   const replies = await redis
     .multi()
     .hgetall(keys.account(ref))
-    .hgetall(keys.open(ref))
-    .zcard(keys.holds(ref))
+    .hgetall(keys.holdRows(ref))
+    .zcard(keys.holdLeases(ref))
     .xrange(keys.journal(ref), after ? `(${after}` : '-', '+')
     .exec()
-  const [account, open, leases, entries] = (replies ?? []).map(([error, value]) => {
+  const [account, holdRows, leases, entries] = (replies ?? []).map(([error, value]) => {
     if (error) throw error
     return value
   })
   return {
     account: account as Snapshot['account'],
-    open: open as Snapshot['open'],
+    holdRows: holdRows as Snapshot['holdRows'],
     leases: Number(leases),
     entries: entries as readonly JournalEntry[],
   }
 }
 
-function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect): void {
+function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Expect): void {
   const stored = (field: string) => Number(account[field] ?? 0)
-  const holds = Object.values(open).map(parseHoldRow)
+  const holds = Object.values(holdRows).map(parseHoldRow)
   const reserved = holds.reduce((sum, { amount }) => sum + amount, 0)
   expect('granted', sums.granted, stored('granted'))
   expect('spent', sums.spent, stored('spent'))

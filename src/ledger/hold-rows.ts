@@ -22,13 +22,13 @@ export interface HoldReader {
 export function createHoldReader(redis: Redis): HoldReader {
   return {
     async isLeased(ref, id) {
-      const asking = Promise.all([redis.time(), redis.zscore(keys.holds(ref), id)])
+      const asking = Promise.all([redis.time(), redis.zscore(keys.holdLeases(ref), id)])
       const [[seconds], deadline] = await asked(asking)
       return deadline !== null && Number(deadline) > Number(seconds) * 1000
     },
     async usedBy(ref, id) {
       const mark = redis.hget(keys.settled(ref, hourOfHold(id)), id)
-      const [row, marked] = await asked(Promise.all([redis.hget(keys.open(ref), id), mark]))
+      const [row, marked] = await asked(Promise.all([redis.hget(keys.holdRows(ref), id), mark]))
       return useOf(row, marked)
     },
   }

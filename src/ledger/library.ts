@@ -57,7 +57,7 @@ export type LedgerScripts = Scripts<LedgerWords>
 /** The keys that every script declares first. A script derives the keys of an hour itself, because only Redis knows which hour it is. */
 export const accountKeys = (ref: string): readonly string[] => [
   keys.account(ref),
-  keys.holds(ref),
-  keys.open(ref),
+  keys.holdLeases(ref),
+  keys.holdRows(ref),
   keys.journal(ref),
 ]

@@ -18,10 +18,10 @@ export const keys = {
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
-  /** zset: hold id → lease deadline (ms of Redis TIME) */
-  holds: (ref: string) => `{${ref}}:holds`,
+  /** zset: hold id → lease deadline (ms of Redis TIME); has the same holds as `holdRows` */
+  holdLeases: (ref: string) => `{${ref}}:holds`,
   /** hash: hold id → amount, charge and usage so far, opaque meta */
-  open: (ref: string) => `{${ref}}:open`,
+  holdRows: (ref: string) => `{${ref}}:open`,
   /** hash: hold id → what was charged, settled or reaped; hour of the hold id; EXPIRE 25 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */

@@ -163,12 +163,12 @@ t.test(
     }
     await until(async () => (await admission.look(caller.ref)).reserved === 0)
     const ids = Array.from({ length: 350 }, () => newHoldId())
-    const key = keys.open(caller.ref)
+    const key = keys.holdRows(caller.ref)
     await link.client.hset(
       key,
       Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
     )
-    await link.client.zadd(keys.holds(caller.ref), ...ids.flatMap((id) => [1, id]))
+    await link.client.zadd(keys.holdLeases(caller.ref), ...ids.flatMap((id) => [1, id]))
     await link.client.hset(keys.account(caller.ref), {
       reserved: 350,
       [`open:key_${caller.ref}`]: 350,

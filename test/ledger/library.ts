@@ -38,8 +38,8 @@ t.test('the keys that the scripts derive are those that redis.ts names', async (
   const names = [
     keys.account(ref),
     keys.key(ref, hmac),
-    keys.holds(ref),
-    keys.open(ref),
+    keys.holdLeases(ref),
+    keys.holdRows(ref),
     keys.journal(ref),
     keys.settled(ref, hourOfHold(settled.id)),
     keys.credit(ref, credit.idempotencyId),

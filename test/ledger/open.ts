@@ -39,7 +39,7 @@ plugins: { metering: { lease: 90s } }
   const hold = await ledger.admit(request(caller, 10))
   const [seconds] = await redis.client.time()
   const leftS =
-    Number(await redis.client.zscore(keys.holds(caller.ref), hold.id)) / 1000 - Number(seconds)
+    Number(await redis.client.zscore(keys.holdLeases(caller.ref), hold.id)) / 1000 - Number(seconds)
   t.ok(leftS > 60 && leftS <= 91, `${leftS}`)
   await t.rejects(ledger.admit(request(caller, 10)), { code: 'concurrency_limit_exceeded' })
   await ledger.settle(hold, { ...used(5), implausible: 7 })

@@ -225,8 +225,8 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
   const replies = await client
     .multi()
     .hgetall(keys.account(ref))
-    .hgetall(keys.open(ref))
-    .zcard(keys.holds(ref))
+    .hgetall(keys.holdRows(ref))
+    .zcard(keys.holdLeases(ref))
     .xrange(keys.journal(ref), seen.cursor, '+')
     .exec()
   const [account, open, leases, entries] = (replies ?? []).map(([, value]) => value) as [
@@ -271,7 +271,7 @@ async function checkLives(t: Test, world: World, { client }: ScriptLink) {
     const { ref } = caller
     const [mark, open] = await Promise.all([
       client.hget(keys.settled(ref, hourOfHold(hold.id)), hold.id),
-      client.hget(keys.open(ref), hold.id),
+      client.hget(keys.holdRows(ref), hold.id),
     ])
     const inJournal = world.journal.get(ref)?.charged.get(hold.id) ?? 0
     const [kind, charge] = (mark ?? '').split(' ')

@@ -72,8 +72,8 @@ t.test(
     const admit = () => admission.admit(request(caller, 10))
     await sendOrder(scripts, settleOrder(await admit(), used(5)))
     const [held, expired] = [await admit(), await admit()]
-    await client.hset(keys.open(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
-    await client.zadd(keys.holds(ref), 1, expired.id)
+    await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
+    await client.zadd(keys.holdLeases(ref), 1, expired.id)
     const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
     const attempts: Readonly<Record<string, () => Promise<Reply>>> = {
       settle: () => sendOrder(scripts, settleOrder(held, used(7))),

@@ -10,7 +10,7 @@ import type { Quota } from '../../accounts/quota.ts'
 import { keys } from '../../redis/redis.ts'
 import { numberAt, textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
-import { startOf } from './frames.ts'
+import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
 import type { SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
@@ -125,7 +125,7 @@ export class StreamRows {
     const names = [
       ...sessionKeys(ref, session),
       keys.stream(ref, message),
-      keys.open(ref),
+      keys.holdRows(ref),
       keys.storage(ref),
       keys.account(ref),
       ...(claim ? [claim.key] : []),
@@ -174,7 +174,7 @@ export class StreamRows {
     { reached, terminal, row }: { reached: number; terminal: string; row: string },
   ): Promise<boolean> {
     const { leaseMs } = this.#options
-    const names = [...this.#rowNames(owned), keys.holds(owned.ref)]
+    const names = [...this.#rowNames(owned), keys.holdLeases(owned.ref)]
     const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
     const words = [head, bytes(terminal), this.#tail(owned), row]
     const { word } = await this.#run('lost', names, words)
@@ -240,7 +240,7 @@ export class StreamRows {
       isEnd = fields.length > 2
     }
     const [first] = pieces
-    const from = first ? startOf(first, message, seq) : 0
+    const from = first ? frameStart(first, message, seq) : 0
     if (from === undefined) return undefined
     if (first) pieces[0] = first.subarray(from)
     const bytes = Buffer.concat(pieces)
