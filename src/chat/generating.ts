@@ -31,6 +31,8 @@ export interface Generation extends GenerationOptions {
   readonly target: Target
   readonly meter: Meter
   readonly deadline: Deadline
+  /** What each choice may generate: what admission granted. */
+  readonly outputPerChoice: number
   /** `performance.now()` when the request had gone out whole; 0 before. */
   sentAtMs: number
   /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */

@@ -52,6 +52,11 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'backend/usage.ts',
+    'this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity',
+    'this.#maxTokens = options.outputPerChoice || Infinity',
+  ),
+  one(
+    'backend/usage.ts',
     'this.#nextCheck = Math.ceil(this.roughTokens * 1.25)',
     'this.#nextCheck = Infinity',
   ),
@@ -70,11 +75,6 @@ export const edgeMutants: readonly Mutant[] = [
     'chat/frames.ts',
     "return `data: ${data.includes('\\n') ? data.replaceAll('\\n', '\\ndata: ') : data}\\n\\n`",
     "return `data: ${data.includes('\\n') ? data.replace('\\n', '\\ndata: ') : data}\\n\\n`",
-  ),
-  one(
-    'chat/generation.ts',
-    'maxTokens: row.generates ? outputPerChoice * choices : 0,',
-    'maxTokens: row.generates ? outputPerChoice : 0,',
   ),
   one('chat/relay.ts', 'deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
@@ -146,8 +146,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'plugins/ops.ts',
-    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)",
-    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens)",
+    "metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt - tokens.cached)",
+    "metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt)",
   ),
   one('plugins/sessions/send.ts', 'if (left.aborted) then()', ''),
 ]

@@ -117,8 +117,8 @@ export const storeMutants: readonly Mutant[] = [
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
   one(
     'sessions/streams/lost.ts',
-    "const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens",
-    'const [prompt = 0, , completion = 0] = tokens',
+    "const tokens = fromWords(kind === 's' ? [] : words)",
+    'const tokens = fromWords(words)',
   ),
   one(
     'sessions/lua/append.lua',

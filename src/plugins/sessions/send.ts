@@ -121,18 +121,20 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const { filling, request, ...prepared } = await prepare(wanted)
   const { draft, stored } = prepared
   const asked: Asking = { request }
-  const { promptTokens, outputPerChoice: outputTokens, choices } = request
+  const { promptTokens, outputPerChoice, choices } = request
   const fields = { ...request.fields, prompt: send.field }
   const ids = { sessionId: session, messageId: draft.id }
   x.want = {
     model,
     promptTokens,
-    outputTokens,
+    outputPerChoice,
     choices,
     fields,
     ...ids,
     countPrompt: () => asked.request.countPrompt(),
-    mostPrompt: () => asked.request.mostPrompt,
+    get mostPrompt() {
+      return asked.request.mostPrompt
+    },
   }
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }

@@ -7,6 +7,7 @@ import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
 import { hourOfHold } from '../../ledger/orders.ts'
 import { keys } from '../../redis/redis.ts'
+import { fromWords } from '../../tokens/token-counts.ts'
 import { Assembly } from './assembly.ts'
 import { ended } from './ended.ts'
 import { framesToData } from './frames.ts'
@@ -85,11 +86,10 @@ export class Lost {
       asked(redis.hget(keys.settled(ref, hourOfHold(hold)), hold)),
     ])
     // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <owed of it>`
-    const [kind, ...numbers] = (open ?? settled ?? '').split(' ')
-    const [charge = 0, ...tokens] = numbers.map((word) => Number(word) || 0)
-    const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens
-    const usage = { prompt, completion, estimated: true }
-    return { cost: charge, usage: prompt + completion > 0 ? usage : undefined }
+    const [kind, charge, ...words] = (open ?? settled ?? '').split(' ')
+    const tokens = fromWords(kind === 's' ? [] : words)
+    const isUsed = tokens.prompt + tokens.completion > 0
+    return { cost: Number(charge) || 0, usage: isUsed ? { ...tokens, estimated: true } : undefined }
   }
 }
 
