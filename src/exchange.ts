@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
-import type { BodyClaim } from './http/body.ts'
+import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
 import type { StreamOut } from './http/stream-out.ts'
 import type { TokenCounts } from './tokens/token-counts.ts'
@@ -34,7 +34,7 @@ export interface Exchange {
   /** Drops the body: a body can have megabytes, and an answer can take half an hour. */
   forgetBody(): void
   /** This exchange's part of the memory for bodies, its own body included; given back when the exchange ends. */
-  readonly memory: BodyClaim
+  readonly memory: BodyShare
   /** The request with its body unread, if the route's `body` is `stream`. */
   readonly incoming?: IncomingMessage | undefined
   /** Fires when the client closes before the answer is complete. */

@@ -1,6 +1,6 @@
 // What the parts of one generation share, and how its end is told.
 
-import type { BackendAnswer } from '../backend/sending.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'

@@ -2,7 +2,7 @@
 // clocks. However a generation ends, `run.finish` is called once, before the last byte goes out.
 
 import { forward } from '../backend/forward.ts'
-import type { BackendAnswer } from '../backend/sending.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
 import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'

@@ -78,7 +78,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const held = hold
       const settle = (used: Used | undefined) => {
         // The reply is not awaited, because the cost is known already.
-        void ledger.settle(held, endingOf(x, want, { used, outcome }))
+        void ledger.settle(held, settlementOf(x, want, { used, outcome }))
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
@@ -96,13 +96,13 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-interface Ended {
+interface Finished {
   readonly used: Used | undefined
   readonly outcome: Outcome
 }
 
 /** The settlement of a request. Also notes the cost for log and metrics. */
-function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Settlement {
+function settlementOf(x: Exchange, want: Want, { used, outcome }: Finished): Settlement {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0

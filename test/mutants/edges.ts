@@ -35,7 +35,7 @@ export const edgeMutants: readonly Mutant[] = [
     'const sorted = [...all].sort((a, b) => a.length - b.length)',
   ),
   one(
-    'backend/sending.ts',
+    'backend/outgoing-request.ts',
     'return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore',
     'return this.#req?.reusedSocket === true',
     'backend/connections.ts',

@@ -11,9 +11,9 @@ import type { FileRow } from '../../files/file-row.ts'
 import { quotaOf } from '../../accounts/quota.ts'
 import type { Shelf } from '../../files/shelf.ts'
 import type { Gateway } from '../../plugin.ts'
-import { namedIn } from '../../sessions/sending/attaching.ts'
+import { namedIn } from '../../sessions/sending/attachments.ts'
 import type { Filling } from '../../sessions/sending/prepare.ts'
-import type { Send } from '../../sessions/sending/turns.ts'
+import type { Send } from '../../sessions/sending/parse-send.ts'
 import { idsOf } from './route.ts'
 
 /** Rows of the files that a send names; undefined without a store. Sends in this tick; the caller may await the result later. */
