@@ -9,8 +9,10 @@ import { refOf } from '../../exchange.ts'
 import type { Answer, ClaimWords, Exchange, Route, Run, Serving } from '../../exchange.ts'
 import { quotaOf } from '../../accounts/quota.ts'
 import type { Quota } from '../../accounts/quota.ts'
+import type { FileRow } from '../../files/file-row.ts'
 import type { Gateway } from '../../plugin.ts'
 import type { Room } from '../../accounts/room.ts'
+import { namedIn } from '../../sessions/sending/attachments.ts'
 import { readContext } from '../../sessions/sending/context.ts'
 import type { Context } from '../../sessions/sending/context.ts'
 import type { Generations, RunningGeneration, Sent } from '../../sessions/streams/generations.ts'
@@ -40,16 +42,12 @@ export interface SendParts {
   readonly streams: Streams
 }
 
-/** The request for the backend; replaced by one with files once these are read. */
-interface CurrentRequest {
-  request: ChatRequest
-}
-
 /** What an exchange knows of its send before `serve`. */
 interface PendingSend {
   readonly wish: Pick<Send, 'stream' | 'onDisconnect'>
   readonly prepared: Omit<Prepared, 'filling' | 'request'>
-  readonly current: CurrentRequest
+  /** The request for the backend; replaced by one with files once these are read. */
+  readonly current: { request: ChatRequest }
   /** May have megabytes, so it is set to undefined when it is used. */
   filling: Filling | undefined
   /** Images that may be in the store. */
@@ -103,14 +101,17 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
   }
 }
 
+const noFiles: ReadonlyMap<string, FileRow> = new Map()
+
 async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<PendingSend> {
   const { gateway } = parts
   const { session } = idsOf(x)
   const ref = refOf(x)
-  const reading = readFiles(gateway, x, send)
+  const named = namedIn(send.turns)
+  const reading = named.size > 0 ? readFiles(gateway, x, named) : undefined
   // Awaited first, so that a missing session is reported before a missing file.
   const context = await readFree(parts, ref, session)
-  const files = await reading
+  const files = reading ? await reading : gateway.shelf && noFiles
   const identity = await x.proof
   const model = modelOf(gateway, send.model ?? context.model, identity)
   const hold = x.id.slice('req_'.length)
@@ -120,7 +121,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const wanted = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, request, ...prepared } = await prepare(wanted)
   const { draft, stored } = prepared
-  const current: CurrentRequest = { request }
+  const current = { request }
   const { promptTokens, outputPerChoice, choices } = request
   const fields = { ...request.fields, prompt: send.field }
   const ids = { sessionId: session, messageId: draft.id }
