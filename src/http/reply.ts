@@ -41,10 +41,10 @@ export interface ReplyOptions {
 export async function sendAnswer(
   res: ServerResponse,
   x: Replying,
-  sending: ReplyOptions,
+  options: ReplyOptions,
 ): Promise<void> {
-  const { answer, limits } = sending
-  if ('content' in answer) return sendContent(res, contentOf(res, x, { ...sending, answer }))
+  const { answer, limits } = options
+  if ('content' in answer) return sendContent(res, contentOf(res, x, { ...options, answer }))
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
@@ -61,12 +61,12 @@ export async function sendAnswer(
   out.end()
 }
 
-interface SendingContent extends ReplyOptions {
+interface ContentOptions extends ReplyOptions {
   readonly answer: Extract<Answer, { content: Readable }>
 }
 
-function contentOf(res: ServerResponse, x: Replying, sending: SendingContent): Content {
-  const { answer, limits, signal } = sending
+function contentOf(res: ServerResponse, x: Replying, options: ContentOptions): Content {
+  const { answer, limits, signal } = options
   const { status, headers, content } = answer
   const isLong = isMidBody(res.req)
   if (isLong) res.shouldKeepAlive = false

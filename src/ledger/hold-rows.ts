@@ -5,10 +5,11 @@ import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import type { Progress } from './hold.ts'
+import { fromWords } from '../tokens/token-counts.ts'
 
 /** `open` and `reaped`: by the last checkpoint. `settled`: the mark keeps no tokens. `unknown`: older than a day, or never made. */
 export type HoldUse =
-  | { readonly state: 'open' | 'reaped'; readonly used: Readonly<Progress> }
+  | { readonly state: 'open' | 'reaped'; readonly used: Progress }
   | { readonly state: 'settled'; readonly charge: number }
   | { readonly state: 'unknown' }
 
@@ -44,7 +45,7 @@ function useOf(row: string | null, mark: string | null): HoldUse {
 
 export interface HoldRow {
   readonly amount: number
-  readonly used: Readonly<Progress>
+  readonly used: Progress
   readonly keyId: string
 }
 
@@ -54,9 +55,8 @@ export function parseHoldRow(text: string): HoldRow {
   return { amount: Number(amount), used: toProgress(words), keyId: words[4] ?? '' }
 }
 
-function toProgress(words: readonly string[]): Progress {
-  const [charge = 0, prompt = 0, cached = 0, completion = 0] = words.slice(0, 4).map(Number)
-  return { charge, prompt, cached, completion }
+function toProgress([charge, ...words]: readonly string[]): Progress {
+  return { charge: Number(charge), ...fromWords(words) }
 }
 
 const hourMs = 3_600_000

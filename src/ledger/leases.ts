@@ -3,6 +3,8 @@
 
 import type { Hold } from './hold.ts'
 import { textAt } from '../redis/scripts.ts'
+import { toWords } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
@@ -116,7 +118,10 @@ export function amount(count: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(count) || 0))
 }
 
+export function wholeCounts({ prompt, cached, completion }: TokenCounts): TokenCounts {
+  return { prompt: tokens(prompt), cached: tokens(cached), completion: tokens(completion) }
+}
+
 function progressOf({ id, progress }: Hold): string {
-  const { charge, prompt, cached, completion } = progress
-  return `${id} ${amount(charge)} ${tokens(prompt)} ${tokens(cached)} ${tokens(completion)}`
+  return `${id} ${amount(progress.charge)} ${toWords(wholeCounts(progress))}`
 }

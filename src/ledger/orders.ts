@@ -5,17 +5,16 @@ import { keys } from '../redis/redis.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { toWords } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
-export interface SettleOrder {
+export interface SettleOrder extends TokenCounts {
   readonly kind: 'settle'
   readonly ref: string
   readonly hmac: string
   readonly id: string
   /** Balance tokens in all. */
   readonly charge: number
-  readonly prompt: number
-  readonly cached: number
-  readonly completion: number
   /** What the tokens-a-minute limit counted at admission, and in which minute. */
   readonly counted: number
   readonly minute: number
@@ -55,8 +54,8 @@ export function sendOrder(scripts: LedgerScripts, order: Order): Promise<OrderRe
 }
 
 function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
-  const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
-  const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
+  const { ref, hmac, id, charge, counted, minute, implausible = 0 } = order
+  const numbers = `${charge} ${toWords(order)} ${counted} ${minute} ${implausible}`
   const args = [`${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }

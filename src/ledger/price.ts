@@ -2,19 +2,13 @@
 // The only place where prices are multiplied. Decides nothing about what is to be paid.
 
 import type { Price } from '../config/config.ts'
-
-export interface Tokens {
-  readonly prompt: number
-  /** Tokens of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
-  readonly cached: number
-  readonly completion: number
-}
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 const micro = 1_000_000n
 const most = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
-export function charge(price: Price, { prompt, cached, completion }: Tokens): number {
+/** More `cached` tokens than `prompt` count as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
+export function charge(price: Price, { prompt, cached, completion }: TokenCounts): number {
   const fromCache = BigInt(count(Math.min(cached, prompt)))
   const fresh = BigInt(count(prompt)) - fromCache
   const sum =

@@ -2,13 +2,14 @@
 
 import type { Debtors } from './debtors.ts'
 import type { LedgerEvents } from './events.ts'
+import { noProgress } from './hold.ts'
 import type { Hold, Progress, Settled } from './hold.ts'
-import { amount, tokens } from './leases.ts'
+import { amount, wholeCounts } from './leases.ts'
 import type { SettleOrder } from './orders.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 
-export interface Settlement extends Readonly<Progress> {
+export interface Settlement extends Progress {
   /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */
   readonly implausible?: number
   readonly estimated?: boolean
@@ -24,9 +25,7 @@ export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
     hmac,
     id,
     charge: amount(ending.charge),
-    prompt: tokens(ending.prompt),
-    cached: tokens(ending.cached),
-    completion: tokens(ending.completion),
+    ...wholeCounts(ending),
     counted: countedTokens,
     minute,
     implausible: amount(ending.implausible ?? 0),
@@ -46,7 +45,7 @@ export function toSettled(order: SettleOrder, reply: Reply | undefined): Settled
 
 /** Undoes an admission whose reply was lost, because Redis may have made it. The mark that this leaves refuses an admission that arrives even later. */
 export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder {
-  const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0, counted: 0, minute: 0 }
+  const nothing = { ...noProgress, counted: 0, minute: 0 }
   const nobody = { keyId: '-', model: '-', flags: '', meta: '{}' }
   return { kind: 'settle', ref, hmac, id, ...nothing, ...nobody }
 }

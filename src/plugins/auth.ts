@@ -59,7 +59,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
-    x.proof ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
+    x.proof ??= gateway.ledger.identify(x.caller)
     x.identity = await x.proof
   }
   return {
@@ -71,7 +71,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
       const waitMs = refusals.waitMs(hmac)
       isShutOut = waitMs > 0
       if (isShutOut) throw tooOften(waitMs, 'Too many refused requests with this key.')
-      x.caller = { ref: parsed.ref, hmac }
+      x.caller = { ref: parsed.ref, hmac, scope: scopeOf(x.route) }
     },
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.

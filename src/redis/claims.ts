@@ -33,7 +33,7 @@ export type ClaimState =
   | { readonly is: 'pointing'; readonly pointer: string }
 
 /** One Idempotency-Key of one account, for one try. */
-export interface KeyPlace {
+export interface ClaimAttempt {
   /** Claims the key if it is free. Sends in this tick. Throws `idempotency_key_reused` when the key came with another body. */
   take(): Promise<ClaimState>
   /** The same, but claims nothing. */
@@ -49,7 +49,7 @@ export const claimScripts = {
 
 type ClaimsOptions = Pick<ScriptsOptions<WordsOf<typeof claimScripts>>, 'link' | 'onReply'>
 
-export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => KeyPlace {
+export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => ClaimAttempt {
   const scripts = createScripts({ link, library: claimScripts, onReply })
   return (one) => {
     const key = keyOf(one)

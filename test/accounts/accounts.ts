@@ -99,7 +99,7 @@ t.test('who is refused for one of its names leaves the other one free', async (t
   t.equal((await accounts.getAccount('b')).account.id, account.id)
 })
 
-t.test('two that had one name before names were claimed are refused, not guessed', async (t) => {
+t.test('two that had one name before names were taken are refused, not guessed', async (t) => {
   const { accounts, redis } = await start(t)
   const [one, two] = [
     await accounts.createAccount({ name: 'one' }),

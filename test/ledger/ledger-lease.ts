@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { ScriptLink } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, spend, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -31,8 +31,8 @@ t.test(
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)
     const hold = await dying.ledger.admit(request(caller, 400))
-    hold.progress.charge = 120
-    hold.progress.completion = 9
+    spend(hold, { charge: 120 })
+    spend(hold, { completion: 9 })
     await until(
       async () =>
         (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ??
@@ -62,7 +62,7 @@ t.test(
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)
     const hold = await frozen.ledger.admit(request(caller, 400))
-    hold.progress.charge = 120
+    spend(hold, { charge: 120 })
     const openNow = () => link.client.hget(keys.holdRows(caller.ref), hold.id)
     await until(async () => (await openNow())?.startsWith('400 120 ') ?? false)
     const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
@@ -70,7 +70,7 @@ t.test(
     t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
     await until(async () => (await openNow())?.startsWith('280 ') ?? false)
     t.equal(hold.amount, 400)
-    hold.progress.charge = 170
+    spend(hold, { charge: 170 })
     await until(async () => (await openNow())?.startsWith('280 170 ') ?? false)
     pause()
     t.match(
@@ -112,7 +112,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 400)
   const hold = await frozen.ledger.admit(request(caller, 400))
-  hold.progress.charge = 120
+  spend(hold, { charge: 120 })
   await until(
     async () =>
       (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,

@@ -17,7 +17,9 @@ import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, newHoldId, request, unlimited } from '../fixtures/ledger.ts'
+import { toWords } from '../../src/tokens/token-counts.ts'
+import { connectLink, makeAccount, newHoldId, request } from '../fixtures/ledger.ts'
+import { spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -95,11 +97,10 @@ async function checkpoint(life: Life, random: Random) {
   const { scripts } = life.owner
   const { ref } = life.caller
   const { progress, id } = life.hold
-  progress.charge += random.below(120)
-  progress.prompt = 7
-  progress.completion += random.below(9)
-  const { charge, prompt, cached, completion } = progress
-  const line = `${id} ${charge} ${prompt} ${cached} ${completion}`
+  const charge = progress.charge + random.below(120)
+  const completion = progress.completion + random.below(9)
+  spend(life.hold, { charge, prompt: 7, completion })
+  const line = `${id} ${charge} ${toWords(life.hold.progress)}`
   const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
   if (reply.values[3] === 'ok') life.checkpoint = charge
   return reply.values[3]

@@ -178,8 +178,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/recording.ts',
-    'if (this.#sending || this.isLost || this.#isFinishing) return',
-    'if (this.#sending || this.isLost) return',
+    'if (this.#appending || this.isLost || this.#isFinishing) return',
+    'if (this.#appending || this.isLost) return',
   ),
   one(
     'sessions/streams/recording.ts',

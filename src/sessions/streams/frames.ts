@@ -37,14 +37,14 @@ export function frameStart(
   return blank < 0 ? undefined : blank + 2
 }
 
-/** The first frame that begins after the index `place`; undefined when there is none. */
+/** The first frame that begins after `index`; undefined when there is none. */
 export function frameBehind(
   text: string,
   message: string,
-  place: number,
+  index: number,
 ): { readonly start: number; readonly seq: number } | undefined {
   const mark = `\n\nid: ${message}:`
-  const blank = text.indexOf(mark, place)
+  const blank = text.indexOf(mark, index)
   if (blank < 0) return undefined
   const digits = blank + mark.length
   return { start: blank + 2, seq: Number.parseInt(text.slice(digits, digits + 16), 10) }

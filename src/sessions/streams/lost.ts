@@ -81,9 +81,9 @@ export class Lost {
     const use = await this.#options.holds.usedBy(ref, hold)
     if (use.state === 'unknown') return { cost: 0 }
     if (use.state === 'settled') return { cost: use.charge }
-    const { charge: cost, prompt, completion } = use.used
-    const usage = { prompt, completion, estimated: true }
-    return { cost, usage: prompt + completion > 0 ? usage : undefined }
+    const { charge: cost, ...tokens } = use.used
+    const isUsed = tokens.prompt + tokens.completion > 0
+    return { cost, usage: isUsed ? { ...tokens, estimated: true } : undefined }
   }
 }
 
