@@ -38,6 +38,18 @@ export function parseKey(text: string): { readonly ref: string } | undefined {
   return { ref: text.slice(prefix.length, prefix.length + refLength) }
 }
 
+/** A key by what it has in Redis. */
+export interface KeyNames {
+  readonly ref: string
+  readonly hmac: string
+}
+
+/** Undefined when the text cannot be a key. Nothing is proved: the ledger does that. */
+export function readKey(text: string, pepper: string): KeyNames | undefined {
+  const parsed = parseKey(text)
+  return parsed && { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+}
+
 /** What people see of a key after it was made: its end, because all keys of an account begin alike. */
 export function keyHint(text: string): string {
   return `${prefix}…${text.slice(-4)}`

@@ -7,7 +7,8 @@ import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
 import { keys } from '../redis/redis.ts'
 import { Hold } from './hold.ts'
-import { amount, tokens } from './leases.ts'
+import { wholeAmount } from './price.ts'
+import { wholeTokens } from '../tokens/token-counts.ts'
 import { unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { accountKeys } from './library.ts'
@@ -95,10 +96,10 @@ export class Admission {
   async admit(request: AdmitRequest): Promise<Hold> {
     const { ref, hmac, scope, holdId, want, min, model } = request
     const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
-    const wanted = tokens(promptTokens) + tokens(outputTokens)
-    const fewest = tokens(promptTokens) + tokens(leastOutputTokens)
+    const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
+    const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
     const note = { model: encodeURIComponent(model), meta: metaText(request.meta) }
-    const sizes = `${holdId} ${amount(want)} ${amount(min)} ${wanted} ${fewest}`
+    const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
     const question = { script: 'admit', caller: request, args, read: readAdmitted } as const
@@ -190,7 +191,7 @@ function refusalOf(refused: AdmitRefused, request: AdmitRequest): GatewayError {
     case 'concurrency_limit_exceeded':
       return new GatewayError(word, { ...details, retryAfterMs: 1000 })
     case 'insufficient_balance':
-      return shortage(refused, amount(request.min))
+      return shortage(refused, wholeAmount(request.min))
     case 'invalid_parameter':
       return new GatewayError(word, { ...details, ...request.neverFits?.(mostTokens) })
     default:

@@ -19,8 +19,6 @@ import type { Debtors } from './debtors.ts'
 import { Admission } from './admission.ts'
 import type { AdmitRequest, IdentifyRequest } from './admission.ts'
 import type { AccountIdentity } from './replies.ts'
-import { releaseOrder, reportSettled, settleOrder, toSettled } from './settlement.ts'
-import type { Settlement } from './settlement.ts'
 import { createGate } from './gate.ts'
 import type { Gate } from './gate.ts'
 import type { LedgerEvents } from './events.ts'
@@ -31,7 +29,8 @@ import { creditTransaction, readTransactions } from './journal.ts'
 import type { Transaction, TransactionList } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
-import { sendOrder } from './orders.ts'
+import { releaseOrder, reportSettled, sendOrder, settleOrder, toSettled } from './orders.ts'
+import type { Settlement } from './orders.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts, isUnclear, unavailable } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
@@ -94,7 +93,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     isUp: () => link.up,
     connected,
     spool,
-    onSettled: (reply, order) => reportSettled(reply, order, { debtors, events }),
+    onSettled: (reply, order) => reportSettled(reply, order, { onOwing: debtors.note, events }),
     onLate: () => events.late?.(),
     onProblem: (message, cause) => events.problem?.(message, cause),
   })

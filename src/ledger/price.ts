@@ -31,6 +31,11 @@ export function outputAfforded(
   return bounded(left / (price.output * BigInt(Math.max(1, count(choices)))))
 }
 
+/** A whole number that every sum can take. */
+export function wholeAmount(amount: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount) || 0))
+}
+
 function count(value: number): number {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`not a count: ${value}`)
   return value

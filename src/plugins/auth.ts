@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
-import { accountSettings, parseKey } from '../accounts/api-key.ts'
+import { accountSettings } from '../accounts/api-key.ts'
 import { createAllowance, createGuard } from '../accounts/rate.ts'
 import type { Allowance, Guard } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
@@ -64,14 +64,12 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   }
   return {
     check() {
-      const text = bearerToken(x.headers.authorization)
-      const parsed = parseKey(text)
-      if (!parsed) throw new GatewayError('invalid_api_key')
-      const hmac = gateway.accounts.hmacOf(text)
-      const waitMs = refusals.waitMs(hmac)
+      const key = gateway.accounts.readKey(bearerToken(x.headers.authorization))
+      if (!key) throw new GatewayError('invalid_api_key')
+      const waitMs = refusals.waitMs(key.hmac)
       isShutOut = waitMs > 0
       if (isShutOut) throw tooOften(waitMs, 'Too many refused requests with this key.')
-      x.caller = { ref: parsed.ref, hmac, scope: scopeOf(x.route) }
+      x.caller = { ...key, scope: scopeOf(x.route) }
     },
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.

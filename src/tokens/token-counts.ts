@@ -10,6 +10,21 @@ export interface TokenCounts {
 
 export const noTokens: TokenCounts = { prompt: 0, cached: 0, completion: 0 }
 
+const maxTokens = 1e12
+
+/** A whole number that every sum can take, whatever a backend reported. */
+export function wholeTokens(tokens: number): number {
+  return Math.min(maxTokens, Math.max(0, Math.ceil(tokens) || 0))
+}
+
+export function wholeCounts({ prompt, cached, completion }: TokenCounts): TokenCounts {
+  return {
+    prompt: wholeTokens(prompt),
+    cached: wholeTokens(cached),
+    completion: wholeTokens(completion),
+  }
+}
+
 /** As scripts get them, and as Redis keeps them: `<prompt> <cached> <completion>`. */
 export function toWords({ prompt, cached, completion }: TokenCounts): string {
   return `${prompt} ${cached} ${completion}`

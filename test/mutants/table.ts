@@ -105,7 +105,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one('ledger/debtors.ts', 'await addOwing(refs)', ''),
   one(
-    'ledger/settlement.ts',
+    'ledger/orders.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
     "flags: '',",
   ),
