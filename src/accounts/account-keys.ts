@@ -7,8 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Scope } from '../exchange.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
-import { hmacKey, keyHint, newKey, parseKey, readKey } from './api-key.ts'
-import type { KeyNames } from './api-key.ts'
+import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {
@@ -66,8 +65,6 @@ export interface KeyBook {
   getKeyRef(id: string): Promise<string>
   /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
   findKey(text: string): Promise<ApiKey>
-  /** The account that a key names and what is stored of the key, for the ledger to compare. Asks nobody; undefined when the text cannot be a key. */
-  readKey(text: string): KeyNames | undefined
 }
 
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
@@ -81,7 +78,6 @@ export function createKeyBook(redis: Redis, pepper: string): KeyBook {
     rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
     getKeyRef: (id) => asked(findRef(redis, id)),
     findKey: (text) => asked(findByText(redis, text, pepper)),
-    readKey: (text) => readKey(text, pepper),
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import type { Config } from '../config/config.ts'
 import { secret } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
 
@@ -44,10 +45,13 @@ export interface KeyNames {
   readonly hmac: string
 }
 
-/** Undefined when the text cannot be a key. Nothing is proved: the ledger does that. */
-export function readKey(text: string, pepper: string): KeyNames | undefined {
-  const parsed = parseKey(text)
-  return parsed && { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+/** Reads texts that clients send: undefined for one that cannot be a key. Proves nothing, the ledger does that. */
+export function keyReader(config: Pick<Config, 'plugins'>): (text: string) => KeyNames | undefined {
+  const { pepper } = accountSettings.of(config)
+  return (text) => {
+    const parsed = parseKey(text)
+    return parsed && { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+  }
 }
 
 /** What people see of a key after it was made: its end, because all keys of an account begin alike. */

@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
-import { accountSettings } from '../accounts/api-key.ts'
+import { accountSettings, keyReader } from '../accounts/api-key.ts'
 import { createAllowance, createGuard } from '../accounts/rate.ts'
 import type { Allowance, Guard } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
@@ -34,6 +34,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   setup(gateway, config) {
     const parts = {
       gateway,
+      readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip),
       refusals: createAllowance(config.refusals_per_minute),
     }
@@ -49,13 +50,14 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
+  readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
   readonly refusals: Allowance
 }
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
-  const { gateway, refusals } = parts
+  const { gateway, readKey, refusals } = parts
   let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
@@ -64,7 +66,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   }
   return {
     check() {
-      const key = gateway.accounts.readKey(bearerToken(x.headers.authorization))
+      const key = readKey(bearerToken(x.headers.authorization))
       if (!key) throw new GatewayError('invalid_api_key')
       const waitMs = refusals.waitMs(key.hmac)
       isShutOut = waitMs > 0
