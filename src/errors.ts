@@ -143,6 +143,8 @@ export interface ErrorDetails {
   readonly messageId?: string
   /** How much money is missing; goes to the client. */
   readonly shortage?: Shortage
+  /** How near the caller is to the limits a minute; http/reply.ts makes headers of it. */
+  readonly limits?: LimitStates | undefined
   /** The caller that was refused, if the caller is known; for the log. */
   readonly caller?: RefusedCaller | undefined
 }
@@ -152,6 +154,18 @@ export interface Shortage {
   readonly available: number
   readonly needed?: number
   readonly owed: number
+}
+
+export interface LimitState {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+/** Limits a minute, of an account and its key together; one that does not exist is missing. */
+export interface LimitStates {
+  readonly requests?: LimitState | undefined
+  readonly tokens?: LimitState | undefined
 }
 
 export interface RefusedCaller {
@@ -169,6 +183,7 @@ export class GatewayError extends Error {
   readonly retryAfterMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly source: ErrorSource
+  readonly limits: LimitStates | undefined
   readonly caller: RefusedCaller | undefined
   readonly messageId: string | undefined
   readonly shortage: Shortage | undefined
@@ -184,6 +199,7 @@ export class GatewayError extends Error {
     this.param = details.param
     this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
     this.headers = details.headers ?? {}
+    this.limits = details.limits
     this.caller = details.caller
     this.messageId = details.messageId
     this.shortage = details.shortage

@@ -5,7 +5,7 @@ import { answering, refOf } from '../src/exchange.ts'
 import type { Exchange } from '../src/exchange.ts'
 
 t.test('a caller has an account, and without one the key is missing', async (t) => {
-  t.equal(refOf({ caller: { ref: 'aaaaaaaaaaaa', hmac: '' } }), 'aaaaaaaaaaaa')
+  t.equal(refOf({ caller: { ref: 'aaaaaaaaaaaa', hmac: '', scope: '' } }), 'aaaaaaaaaaaa')
   t.throws(() => refOf({}), { code: 'missing_api_key' })
 })
 

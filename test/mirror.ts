@@ -23,6 +23,7 @@ const broad: readonly string[] = [
   'ledger/ledger-away.ts',
   'ledger/ledger-disk.ts',
   'ledger/ledger-lease.ts',
+  'ledger/limits.ts',
   'ledger/property.ts',
 ]
 

@@ -91,7 +91,7 @@ interface KeyBookParts {
   readonly pepper: string
 }
 
-async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
+async function create(parts: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
   const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
   const row = {
     id: seed.id,
@@ -107,7 +107,7 @@ async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Pr
       concurrency: limits.concurrency,
     }),
   }
-  return { ...(await store(place, seed, row)), key: seed.text }
+  return { ...(await store(parts, seed, row)), key: seed.text }
 }
 
 type KeyRow = Readonly<Record<string, string>>

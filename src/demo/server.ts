@@ -53,15 +53,15 @@ async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> 
   if (req.method !== 'POST') return refuse(res, 404, 'There is no such route.')
   const body = await readBody(req)
   if (!body) return refuse(res, 400, 'The body is not a JSON object.')
-  const asked = { path, body }
-  if (path === '/v1/embeddings') return embeddings(res, asked)
+  const request = { path, body }
+  if (path === '/v1/embeddings') return embeddings(res, request)
   if (path === '/v1/chat/completions' && !Array.isArray(body['messages'])) {
     return refuse(res, 400, 'messages is missing.')
   }
   if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
     return refuse(res, 404, 'There is no such route.')
   }
-  const talk = new Talk(asked)
+  const talk = new Talk(request)
   return body['stream'] === true ? talk.stream(res) : json(res, 200, talk.whole())
 }
 

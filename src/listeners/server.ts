@@ -105,9 +105,9 @@ function handleRequests(
     if (id !== undefined) onRefused(error, id)
   }
   const take = (req: IncomingMessage, res: ServerResponse) => {
-    const place = noteAnswer(req, res)
-    if (place === 'ignore') return
-    const crowded = place === 'refuse' ? new GatewayError('overloaded') : undefined
+    const verdict = noteAnswer(req, res)
+    if (verdict === 'ignore') return
+    const crowded = verdict === 'refuse' ? new GatewayError('overloaded') : undefined
     const unsound = unsoundness(req) ?? crowded
     if (unsound) return refuse(res, unsound)
     if (gate.draining) res.shouldKeepAlive = false

@@ -6,6 +6,7 @@ import type { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
+import { noTokens } from '../tokens/token-counts.ts'
 
 const schema = z.strictObject({})
 
@@ -111,10 +112,10 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   }
   if (!facts.basis) return
   metrics.settlements.inc({ basis: facts.basis })
-  const { promptTokens = 0, cachedTokens = 0, completionTokens = 0, cost = 0 } = facts
-  metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)
-  metrics.tokens.inc({ model, kind: 'cached_input' }, cachedTokens)
-  metrics.tokens.inc({ model, kind: 'output' }, completionTokens)
+  const { tokens = noTokens, cost = 0 } = facts
+  metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt - tokens.cached)
+  metrics.tokens.inc({ model, kind: 'cached_input' }, tokens.cached)
+  metrics.tokens.inc({ model, kind: 'output' }, tokens.completion)
   metrics.charged.inc({ model }, cost)
 }
 
@@ -155,9 +156,9 @@ function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object
     first_token_ms: rounded(facts.firstTokenMs),
     upstream_ms: rounded(facts.upstreamMs),
     finish_reason: x.meter?.finishReason,
-    prompt_tokens: facts.promptTokens,
-    cached_tokens: facts.cachedTokens,
-    completion_tokens: facts.completionTokens,
+    prompt_tokens: facts.tokens?.prompt,
+    cached_tokens: facts.tokens?.cached,
+    completion_tokens: facts.tokens?.completion,
     estimated: facts.estimated,
     basis: facts.basis,
     cost: facts.cost,

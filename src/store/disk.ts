@@ -195,8 +195,8 @@ async function openToRead(root: string, name: string, range?: ByteRange): Promis
   try {
     const stat = await file.stat()
     if (!stat.isFile()) throw new NoSuchObject(name)
-    const { start = 0, end: asked = Infinity } = range ?? {}
-    const end = Math.min(asked, stat.size - 1)
+    const { start = 0, end: last = Infinity } = range ?? {}
+    const end = Math.min(last, stat.size - 1)
     if (end >= start) return file.createReadStream({ start, end, highWaterMark: readChunkBytes })
     await file.close()
     return Readable.from([])

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { fileScripts } from '../../src/files/library.ts'
 import { keys } from '../../src/redis/redis.ts'
+import type { Script } from '../../src/redis/scripts.ts'
 import {
   addFile,
   addSession,
@@ -18,8 +19,8 @@ import { until } from '../fixtures/until.ts'
 t.test('each script that lies there is one of the library, or stands before some', async (t) => {
   const { folder, scripts } = fileScripts
   const names = readdirSync(folder).map((file) => file.replace('.lua', ''))
-  const heads = Object.values(scripts)
-    .flat()
+  const heads = Object.values<Script>(scripts)
+    .flatMap(({ after = [] }) => after)
     .filter((name) => !name.startsWith('../'))
   const known = new Set<string>([...Object.keys(scripts), ...heads])
   t.strictSame(new Set(names), known)

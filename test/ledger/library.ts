@@ -3,14 +3,14 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { hourOfHold } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, openLedger, request, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 t.test('every script says its purpose, keys, arguments and reply', async (t) => {
   const { folder, scripts } = ledgerScripts
-  const heads = new Set<string>(Object.values(scripts).flat())
+  const heads = new Set<string>(Object.values(scripts).flatMap(({ after }) => after))
   for (const file of readdirSync(folder)) {
     const name = file.replace('.lua', '')
     const text = readFileSync(new URL(file, folder), 'utf8')
@@ -38,8 +38,8 @@ t.test('the keys that the scripts derive are those that redis.ts names', async (
   const names = [
     keys.account(ref),
     keys.key(ref, hmac),
-    keys.holds(ref),
-    keys.open(ref),
+    keys.holdLeases(ref),
+    keys.holdRows(ref),
     keys.journal(ref),
     keys.settled(ref, hourOfHold(settled.id)),
     keys.credit(ref, credit.idempotencyId),

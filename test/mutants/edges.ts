@@ -35,7 +35,7 @@ export const edgeMutants: readonly Mutant[] = [
     'const sorted = [...all].sort((a, b) => a.length - b.length)',
   ),
   one(
-    'backend/sending.ts',
+    'backend/outgoing-request.ts',
     'return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore',
     'return this.#req?.reusedSocket === true',
     'backend/connections.ts',
@@ -49,6 +49,11 @@ export const edgeMutants: readonly Mutant[] = [
     'backend/usage.ts',
     'return this.#contentEvents > 0 ? said || undefined : said',
     'return said',
+  ),
+  one(
+    'backend/usage.ts',
+    'this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity',
+    'this.#maxTokens = options.outputPerChoice || Infinity',
   ),
   one(
     'backend/usage.ts',
@@ -70,11 +75,6 @@ export const edgeMutants: readonly Mutant[] = [
     'chat/frames.ts',
     "return `data: ${data.includes('\\n') ? data.replaceAll('\\n', '\\ndata: ') : data}\\n\\n`",
     "return `data: ${data.includes('\\n') ? data.replace('\\n', '\\ndata: ') : data}\\n\\n`",
-  ),
-  one(
-    'chat/generation.ts',
-    'maxTokens: row.generates ? outputPerChoice * choices : 0,',
-    'maxTokens: row.generates ? outputPerChoice : 0,',
   ),
   one('chat/relay.ts', 'deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
@@ -146,8 +146,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'plugins/ops.ts',
-    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)",
-    "metrics.tokens.inc({ model, kind: 'input' }, promptTokens)",
+    "metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt - tokens.cached)",
+    "metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt)",
   ),
   one('plugins/sessions/send.ts', 'if (left.aborted) then()', ''),
 ]

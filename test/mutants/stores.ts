@@ -116,9 +116,11 @@ export const storeMutants: readonly Mutant[] = [
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
   one(
+    'ledger/hold-rows.ts',
+    "if (kind === 'r') return { state: 'reaped', used: toProgress(words) }",
+    "if (kind !== '') return { state: 'reaped', used: toProgress(words) }",
+    'ledger/hold-rows.ts',
     'sessions/streams/lost.ts',
-    "const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens",
-    'const [prompt = 0, , completion = 0] = tokens',
   ),
   one(
     'sessions/lua/append.lua',

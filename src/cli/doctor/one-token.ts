@@ -2,7 +2,7 @@
 // stream end as the model's `complete_when` says, is usage reported? Sends one short message and reads no more than
 // needed.
 
-import type { BackendAnswer } from '../../backend/sending.ts'
+import type { BackendAnswer } from '../../backend/outgoing-request.ts'
 import { forward } from '../../backend/forward.ts'
 import { mask } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
@@ -25,9 +25,9 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
     return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
   }
   const messages = [{ role: 'user', content: 'Hi' }]
-  const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
+  const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
   const grant = { outputPerChoice: 1, ref: '' }
-  const body = parseChatRequest(asked, chatRow, () => model)?.bodyFor(target, grant) ?? [asked]
+  const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, grant) ?? [plain]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
   const request = { path: chatRow.path, headers, body }

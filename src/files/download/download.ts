@@ -44,8 +44,8 @@ export function planDownload(file: Downloadable, request: DownloadRequest): Down
 
   const described = { ...fresh, ...description(file, disposition) }
   // For GET alone: ranges of a HEAD are to be ignored (RFC 9110 §14.2).
-  const asked = method === 'GET' && isRangeMeant(validators, headers) ? headers.range : undefined
-  const range = asked === undefined ? 'whole' : parseRange(asked, file.bytes)
+  const header = method === 'GET' && isRangeMeant(validators, headers) ? headers.range : undefined
+  const range = header === undefined ? 'whole' : parseRange(header, file.bytes)
   if (range === 'none') throw notSatisfiable(file.bytes)
   const hasBody = method !== 'HEAD' && file.bytes > 0
   if (range === 'whole') {

@@ -46,9 +46,9 @@ export function readText(value: unknown, at: string): string | readonly TextPart
   if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of text parts')
   if (value.length === 0) throw invalid(at, 'must not be empty')
   return value.map((part: unknown, i) => {
-    const place = `${at}[${i}]`
-    if (field(part, 'type') !== 'text') throw invalid(`${place}.type`, 'must be "text" here')
-    return readTextPart(part, place)
+    const path = `${at}[${i}]`
+    if (field(part, 'type') !== 'text') throw invalid(`${path}.type`, 'must be "text" here')
+    return readTextPart(part, path)
   })
 }
 
@@ -109,15 +109,15 @@ const namedKeys = new Set(['file_id', 'filename'])
 function readFilePart(part: object, at: string): NamedFile {
   refuseUnknownKeys(part, { known: fileKeys, at })
   const file = field(part, 'file')
-  const place = `${at}.file`
-  if (file === undefined) throw missing(place)
-  if (!isObject(file)) throw invalid(place, 'must be an object with the field "file_id"')
+  const path = `${at}.file`
+  if (file === undefined) throw missing(path)
+  if (!isObject(file)) throw invalid(path, 'must be an object with the field "file_id"')
   if (Object.hasOwn(file, 'file_data')) {
-    throw invalid(`${place}.file_data`, 'is not possible. Upload the file and name its "file_id"')
+    throw invalid(`${path}.file_data`, 'is not possible. Upload the file and name its "file_id"')
   }
-  refuseUnknownKeys(file, { known: namedKeys, at: place })
-  const file_id = readName(field(file, 'file_id'), `${place}.file_id`)
-  return { type: 'file', file: { file_id }, at: `${place}.file_id` }
+  refuseUnknownKeys(file, { known: namedKeys, at: path })
+  const file_id = readName(field(file, 'file_id'), `${path}.file_id`)
+  return { type: 'file', file: { file_id }, at: `${path}.file_id` }
 }
 
 const partKeys = new Set(['type', 'image_url'])
@@ -126,15 +126,15 @@ const imageKeys = new Set(['url', 'detail'])
 function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
   refuseUnknownKeys(part, { known: partKeys, at })
   const image = field(part, 'image_url')
-  const place = `${at}.image_url`
-  if (image === undefined) throw missing(place)
-  if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
-  refuseUnknownKeys(image, { known: imageKeys, at: place })
-  const url = readImageUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
+  const path = `${at}.image_url`
+  if (image === undefined) throw missing(path)
+  if (!isObject(image)) throw invalid(path, 'must be an object with the field "url"')
+  refuseUnknownKeys(image, { known: imageKeys, at: path })
+  const url = readImageUrl(field(image, 'url'), { at: `${path}.url`, takesFiles })
   const detail = field(image, 'detail') ?? undefined
   if (detail === undefined) return { type: 'image_url', image_url: { url } }
   if (typeof detail !== 'string' || !/^[a-z]{1,16}$/.test(detail)) {
-    throw invalid(`${place}.detail`, 'must be "auto", "low" or "high"')
+    throw invalid(`${path}.detail`, 'must be "auto", "low" or "high"')
   }
   return { type: 'image_url', image_url: { url, detail } }
 }
@@ -143,7 +143,7 @@ const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
 
 function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
-  // Whether a backend may fetch the address depends on the model: `checkSend` decides (turns.ts).
+  // Whether a backend may fetch the address depends on the model: `checkSend` decides (parse-send.ts).
   if (typeof url === 'string' && hostOf(url) !== undefined) return url
   const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
   if (typeof url !== 'string' || head === undefined) {
@@ -191,13 +191,13 @@ function readToolCall(call: unknown, at: string): ToolCall {
   refuseUnknownKeys(call, { known: callKeys, at })
   const id = readName(field(call, 'id'), `${at}.id`)
   const called = field(call, 'function')
-  const place = `${at}.function`
-  if (called === undefined) throw missing(place)
-  if (!isObject(called)) throw invalid(place, 'must be an object')
-  refuseUnknownKeys(called, { known: functionKeys, at: place })
-  const name = readName(field(called, 'name'), `${place}.name`)
+  const path = `${at}.function`
+  if (called === undefined) throw missing(path)
+  if (!isObject(called)) throw invalid(path, 'must be an object')
+  refuseUnknownKeys(called, { known: functionKeys, at: path })
+  const name = readName(field(called, 'name'), `${path}.name`)
   const args = field(called, 'arguments')
-  if (args === undefined) throw missing(`${place}.arguments`)
-  if (typeof args !== 'string') throw invalid(`${place}.arguments`, 'must be a string of JSON')
+  if (args === undefined) throw missing(`${path}.arguments`)
+  if (typeof args !== 'string') throw invalid(`${path}.arguments`, 'must be a string of JSON')
   return { id, type: 'function', function: { name, arguments: args } }
 }

@@ -332,8 +332,8 @@ t.test('withdrawn, a send leaves no key behind but its session, as free as it wa
   t.same(
     (await redis.keys('*')).toSorted(),
     [
-      keys.open(ref),
-      keys.holds(ref),
+      keys.holdRows(ref),
+      keys.holdLeases(ref),
       keys.session(ref, session),
       keys.sessions(ref),
       keys.storage(ref),
@@ -373,8 +373,8 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
   const owned = await start()
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) }
-  const holds = keys.holds(ref)
-  await redis.zrem(keys.holds(ref), owned.hold)
+  const holds = keys.holdLeases(ref)
+  await redis.zrem(keys.holdLeases(ref), owned.hold)
   const touchedMs = Number(await redis.hget(keys.stream(ref, owned.message), 'touched'))
   t.ok(Math.abs(Date.now() - touchedMs) < 60_000)
   // Just now, for as long as a busy machine may take.

@@ -5,7 +5,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Exchange } from '../../../src/exchange.ts'
-import { createPlaces } from '../../../src/sharing/places.ts'
+import { createSlots } from '../../../src/sharing/slots.ts'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import { Generations } from '../../../src/sessions/streams/generations.ts'
@@ -25,17 +25,17 @@ const nothing = '204'
 
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start, options } = opened
+  const { redis, rows, holds, start, options } = opened
   const messages = createMessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
   const streams = new Streams({
     rows,
-    lost: new Lost({ redis, rows }),
+    lost: new Lost({ redis, rows, holds }),
     generations,
     replayBytes,
-    places: createPlaces({ pool: new SharedPool(1000) }),
+    slots: createSlots({ pool: new SharedPool(1000) }),
     heartbeatMs: 60_000,
     messages,
   })

@@ -1,29 +1,29 @@
 // Records which account has a name or an external id: one account at a time, even if several ask at the same moment.
-// The claim is made before the account's row is written. A claim counts only while the row has the name, so that no
-// claim has to be given back.
+// A name is taken before the account's row is written. That counts only while the row has the name, so that no name has
+// to be given back.
 
 import type { Redis } from 'ioredis'
 import { keys } from '../redis/redis.ts'
 
-/** Fields in the hash of all claims. */
-export const claimFields = {
+/** Fields in the hash of all owners. */
+export const ownerFields = {
   name: (name: string) => `name:${name}`,
   external_id: (externalId: string) => `external:${externalId}`,
 } as const
 
-export type Claimed = keyof typeof claimFields
+export type UniqueField = keyof typeof ownerFields
 
 export interface WantedName {
-  readonly what: Claimed
+  readonly what: UniqueField
   readonly text: string
   /** The id of the account that wants the text. */
   readonly id: string
-  /** Whether the account that claimed the text has it in its row. */
+  /** Whether the account that took the text has it in its row. */
   isHeldBy(id: string): Promise<boolean>
 }
 
-/** A claim whose row is being written. */
-export interface NameClaim {
+/** A name whose row is being written. */
+export interface TakenName {
   /** To be called when the row is written, or never will be. */
   settle(): Promise<void>
 }
@@ -33,11 +33,11 @@ const makingMs = 10_000
 const maxRounds = 4
 
 /** Resolves with undefined when another account has the text. */
-export async function claim(redis: Redis, wanted: WantedName): Promise<NameClaim | undefined> {
+export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenName | undefined> {
   const { what, text, id, isHeldBy } = wanted
-  const field = claimFields[what](text)
+  const field = ownerFields[what](text)
   for (let round = 0; round < maxRounds; round++) {
-    const before = (await redis.hget(keys.accountClaims, field)) ?? ''
+    const before = (await redis.hget(keys.nameOwners, field)) ?? ''
     const [owner = '', sinceMs = '0'] = before.split(' ')
     if (owner !== '' && owner !== id) {
       if (Date.now() - Number(sinceMs) < makingMs || (await isHeldBy(owner))) return undefined
@@ -50,13 +50,13 @@ export async function claim(redis: Redis, wanted: WantedName): Promise<NameClaim
   return undefined
 }
 
-/** The account that claimed it last. */
-export async function claimedBy(
+/** The account that took it last. */
+export async function nameOwner(
   redis: Redis,
-  what: Claimed,
+  what: UniqueField,
   text: string,
 ): Promise<string | undefined> {
-  const found = await redis.hget(keys.accountClaims, claimFields[what](text))
+  const found = await redis.hget(keys.nameOwners, ownerFields[what](text))
   return found?.split(' ', 1)[0]
 }
 
@@ -71,7 +71,7 @@ if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** Resolves with false when the claim has changed meanwhile. */
+/** Resolves with false when the owner has changed meanwhile. */
 async function change(redis: Redis, field: string, { before, after }: Change): Promise<boolean> {
-  return (await redis.eval(script, 1, keys.accountClaims, field, before, after)) === 1
+  return (await redis.eval(script, 1, keys.nameOwners, field, before, after)) === 1
 }

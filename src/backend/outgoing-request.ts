@@ -25,7 +25,7 @@ export class DeadConnection extends Error {
   override readonly name = 'DeadConnection'
 }
 
-export interface SendingOptions {
+export interface OutgoingRequestOptions {
   /** In pieces. */
   readonly body: readonly Buffer[]
   readonly signal: AbortSignal
@@ -37,8 +37,8 @@ export interface SendingOptions {
 /** Bodies up to here go out as one string with the headers: one write in place of a writev saves 3 µs. */
 const oneWriteBytes = 64 * 1024
 
-export class Sending extends Stream {
-  readonly #options: Omit<SendingOptions, 'body'>
+export class OutgoingRequest extends Stream {
+  readonly #options: Omit<OutgoingRequestOptions, 'body'>
   /** Released when it is sent, because the answer may take half an hour. */
   #body: readonly Buffer[]
   #req: ClientRequest | undefined
@@ -46,7 +46,7 @@ export class Sending extends Stream {
   /** What the socket had read for requests before this one. */
   #readBefore = 0
 
-  constructor({ body, ...options }: SendingOptions) {
+  constructor({ body, ...options }: OutgoingRequestOptions) {
     super()
     this.#body = body
     this.#options = options

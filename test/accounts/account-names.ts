@@ -1,9 +1,9 @@
-// src/accounts/account-claims.ts: one owner at a time, also between the claim and the row that it is for.
+// src/accounts/account-names.ts: one owner at a time, also between the taking and the row that it is for.
 
 import t from 'tap'
 import type { Test } from 'tap'
 import { Redis } from 'ioredis'
-import { claim, claimedBy } from '../../src/accounts/account-claims.ts'
+import { nameOwner, takeName } from '../../src/accounts/account-names.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
@@ -13,18 +13,18 @@ async function start(t: Test) {
   t.teardown(() => redis.disconnect())
   const rows = new Set<string>()
   const ask = (id: string) =>
-    claim(redis, { what: 'name', text: 'n', id, isHeldBy: async (other) => rows.has(other) })
-  return { redis, rows, ask, owner: () => claimedBy(redis, 'name', 'n') }
+    takeName(redis, { what: 'name', text: 'n', id, isHeldBy: async (other) => rows.has(other) })
+  return { redis, rows, ask, owner: () => nameOwner(redis, 'name', 'n') }
 }
 
 t.test('what is about to have a row is not taken, nor what has one', async (t) => {
   const { rows, ask, owner } = await start(t)
-  const claimed = await ask('one')
+  const taken = await ask('one')
   t.equal(await ask('two'), undefined, 'its row is being written')
   rows.add('one')
-  await claimed?.settle()
+  await taken?.settle()
   t.equal(await ask('two'), undefined)
-  t.ok(await ask('one'), 'its own it may claim again')
+  t.ok(await ask('one'), 'its own it may take again')
   t.equal(await owner(), 'one')
 })
 
@@ -36,7 +36,7 @@ t.test('what was given up, or has never got its row, is taken by one', async (t)
   const [winner, ...others] = (await Promise.all(asking)).filter(Boolean)
   t.equal(others.length, 0)
   // Of a gateway that was killed before it wrote the row.
-  await redis.hset(keys.accountClaims, 'name:n', `six ${Date.now() - 60_000}`)
+  await redis.hset(keys.nameOwners, 'name:n', `six ${Date.now() - 60_000}`)
   t.ok(await ask('seven'))
   await winner?.settle()
   t.equal(await owner(), 'seven', 'who comes late takes nothing back')
