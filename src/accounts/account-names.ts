@@ -25,7 +25,7 @@ export interface WantedName {
 /** A name whose row is being written. */
 export interface TakenName {
   /** To be called when the row is written, or never will be. */
-  settle(): Promise<void>
+  done(): Promise<void>
 }
 
 /** A row that is not written within this time never will be. */
@@ -44,7 +44,7 @@ export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenN
     }
     const mine = `${id} ${Date.now()}`
     if (await change(redis, field, { before, after: mine })) {
-      return { settle: async () => void (await change(redis, field, { before: mine, after: id })) }
+      return { done: async () => void (await change(redis, field, { before: mine, after: id })) }
     }
   }
   return undefined

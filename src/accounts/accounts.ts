@@ -184,7 +184,7 @@ async function withNames(redis: Redis, names: Names, write: () => Promise<void>)
     if (externalId) await take('external_id', externalId)
     await write()
   } finally {
-    for (const one of takenNames) await one.settle().catch(() => undefined) // an unsettled one ends by itself
+    for (const one of takenNames) await one.done().catch(() => undefined) // a failure ends by itself
   }
 }
 

@@ -86,7 +86,7 @@ export class Arrival implements Exchange {
   }
 
   /** Called when the body has been read. */
-  hold(body: Buffer): void {
+  keepBody(body: Buffer): void {
     this.#body = body
   }
 
@@ -204,8 +204,8 @@ class HttpWire implements Wire {
     const { req, x, share, gateway } = this.#parts
     const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
     const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, share })
-    // Held before it is parsed: a plugin weighs a refusal by the size of the body, even if the body is not valid JSON.
-    x.hold(body)
+    // Kept before it is parsed: a plugin weighs a refusal by the size of the body, even if the body is not valid JSON.
+    x.keepBody(body)
     if (body.length <= smallBytes) return
     this.#isParsing = true
     share.take(await parseAhead(body, { ref: x.caller?.ref ?? '', keptChars }))
