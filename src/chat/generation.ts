@@ -17,7 +17,7 @@ import { countText } from '../tokens/count-pieces.ts'
 import { committed } from './committed.ts'
 import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { plain } from './frames.ts'
+import { plainGrammar } from './frames.ts'
 import { finishesAlone, forgetBody, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
@@ -29,7 +29,7 @@ export async function generate(
   { run, request, limits }: Pick<GenerationOptions, 'run' | 'request' | 'limits'>,
 ): Promise<Answer> {
   const { heartbeatMs } = limits
-  const generation = begin(x, { run, request, limits, grammar: plain, heartbeatMs })
+  const generation = begin(x, { run, request, limits, grammar: plainGrammar, heartbeatMs })
   try {
     return request.stream ? await streamed(generation) : await whole(generation)
   } catch (thrown) {

@@ -4,7 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
 import type { ByteRange } from '../../store/store.ts'
-import { isRangeMeant, judge } from './conditions.ts'
+import { isRangeMeant, judgeConditions } from './conditions.ts'
 import { textType, unknownType } from '../upload/content-type.ts'
 import { contentDisposition } from './disposition.ts'
 import type { Disposition } from './disposition.ts'
@@ -37,7 +37,7 @@ export function planDownload(file: Downloadable, request: DownloadRequest): Down
   const { method, headers, query } = request
   const disposition = dispositionOf(file.contentType, query)
   const validators = { etag: `"${file.sha256}"`, modifiedAt: file.createdAt }
-  const verdict = judge(validators, headers)
+  const verdict = judgeConditions(validators, headers)
   if (verdict === 'precondition_failed') throw new GatewayError(verdict)
   const fresh = freshness(validators)
   if (verdict === 'not_modified') return { status: 304, headers: fresh, hasBody: false }

@@ -40,7 +40,7 @@ export function readParts(value: unknown, spot: Spot): string | readonly SentPar
 }
 
 /** The same for `assistant` and `tool`, which send text only. The text may be empty: a tool may have no output. */
-export function readText(value: unknown, at: string): string | readonly TextPart[] {
+export function readTextParts(value: unknown, at: string): string | readonly TextPart[] {
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of text parts')

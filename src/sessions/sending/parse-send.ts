@@ -13,7 +13,7 @@ import type { JsonScan } from '../../http/json/scan.ts'
 import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusals.ts'
 import { refuseTwice } from '../../http/json/twice.ts'
 import { field } from '../../http/json/field.ts'
-import { readName, readParts, readText, readToolCalls } from './content.ts'
+import { readName, readParts, readTextParts, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import { partsOf } from '../message.ts'
 import type { ImagePart, NewMessage, SentPart, TextPart } from '../message.ts'
@@ -137,7 +137,7 @@ function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
   if (role === 'tool') {
     refuseUnknownKeys(message, { known: toolKeys, at })
     const tool_call_id = readName(field(message, 'tool_call_id'), `${at}.tool_call_id`)
-    const content = readText(field(message, 'content'), `${at}.content`)
+    const content = readTextParts(field(message, 'content'), `${at}.content`)
     return { role, content, tool_call_id, ...readSpeaker(message, at) }
   }
   if (role === undefined) throw missing(`${at}.role`)
@@ -164,7 +164,7 @@ function readAssistant(message: object, at: string): NewMessage<TextPart> {
   const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
   const said = field(message, 'content') ?? ''
   if (said === '' && !tool_calls) throw missing(`${at}.content`)
-  const content = said === '' ? null : readText(said, `${at}.content`)
+  const content = said === '' ? null : readTextParts(said, `${at}.content`)
   return {
     role: 'assistant',
     content,

@@ -1,7 +1,7 @@
 // The frames of a message's stream, as they are written and found again: `id: <message>:<seq>`, the event, a blank line.
 // A text has whole frames one after the other, in latin1: a char a byte.
 
-import { plain } from '../../chat/frames.ts'
+import { plainGrammar } from '../../chat/frames.ts'
 import type { Grammar } from '../../chat/frames.ts'
 import type { SseEvent } from '../../exchange.ts'
 
@@ -21,7 +21,7 @@ export class Numbered implements Grammar {
   }
 
   frame(event: SseEvent): string {
-    return `id: ${this.#message}:${this.#next++}\n${plain.frame(event)}`
+    return `id: ${this.#message}:${this.#next++}\n${plainGrammar.frame(event)}`
   }
 }
 

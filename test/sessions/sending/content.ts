@@ -3,7 +3,7 @@ import t from 'tap'
 import {
   imageTypeIn,
   readParts,
-  readText,
+  readTextParts,
   readToolCalls,
 } from '../../../src/sessions/sending/content.ts'
 
@@ -165,11 +165,11 @@ void t.test('a message has only so many attachments', async (t) => {
 })
 
 void t.test('who can only say text sends no image; a tool may say nothing', async (t) => {
-  t.equal(readText('', 'content'), '')
-  t.strictSame(readText([{ type: 'text', text: 'a' }], 'c'), [{ type: 'text', text: 'a' }])
-  t.throws(() => readText([image(`${png}AAAA`)], 'c'), invalid('c[0].type'))
-  t.throws(() => readText(undefined, 'c'), missing('c'))
-  for (const value of [[], 7, {}]) t.throws(() => readText(value, 'c'), invalid('c'))
+  t.equal(readTextParts('', 'content'), '')
+  t.strictSame(readTextParts([{ type: 'text', text: 'a' }], 'c'), [{ type: 'text', text: 'a' }])
+  t.throws(() => readTextParts([image(`${png}AAAA`)], 'c'), invalid('c[0].type'))
+  t.throws(() => readTextParts(undefined, 'c'), missing('c'))
+  for (const value of [[], 7, {}]) t.throws(() => readTextParts(value, 'c'), invalid('c'))
 })
 
 void t.test('calls of tools are taken as they are, and refused by their path', async (t) => {
