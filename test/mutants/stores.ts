@@ -60,8 +60,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/prelude.lua',
-    "return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))",
-    "return tag .. 'settled:' .. int(math.floor(now_ms() / HOUR_MS))",
+    "return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))",
+    "return tag .. format('settled:%d', math.floor(now_ms() / HOUR_MS))",
     'ledger/orders.ts',
   ),
   one(
@@ -72,8 +72,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/prelude.lua',
-    "{ key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },",
-    "{ key = 'usage:h' .. hour .. tag, seconds = USAGE_HOUR_SECONDS, fields = {} },",
+    '{ key = tag .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },',
+    '{ key = hour .. tag, seconds = USAGE_HOUR_SECONDS, fields = {} },',
     'ledger/library.ts',
   ),
   one(
