@@ -5,7 +5,7 @@ import { toFileObject } from '../../files/file-row.ts'
 import type { FileBook } from '../../files/files.ts'
 import { filesPath } from '../../files/shelf.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
-import { answering, refOf } from '../../exchange.ts'
+import { answering, json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 
 export function resourceRoutes(book: FileBook): readonly Route[] {
@@ -40,10 +40,6 @@ export function resourceRoutes(book: FileBook): readonly Route[] {
       return { status: 204, body: '' }
     }),
   ]
-}
-
-function json(body: object) {
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 function sessionIn(query: URLSearchParams): string | undefined {

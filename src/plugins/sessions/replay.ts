@@ -2,7 +2,7 @@
 
 import { GatewayError, asGatewayError } from '../../errors.ts'
 import type { ErrorCode } from '../../errors.ts'
-import { refOf } from '../../exchange.ts'
+import { json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { isId } from '../../ids.ts'
 import { toPublic } from '../../sessions/message.ts'
@@ -12,7 +12,7 @@ import { messagePath } from '../../sessions/streams/streams.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
 import { parseSend } from '../../sessions/sending/turns.ts'
 import type { Send, SendLimits } from '../../sessions/sending/turns.ts'
-import { idsOf, json } from './route.ts'
+import { idsOf } from './route.ts'
 import { resume } from './stream.ts'
 
 /** The place of an answer, and the message that it answers. */
@@ -71,7 +71,7 @@ async function whole(streams: Streams, asked: SentPlace): Promise<Answer> {
 export function shown(message: StoredMessage, asked: SentPlace): Answer {
   const { place } = asked
   const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
-  return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(asked) } }
+  return json(toPublic(message, place.session), 200, { ...own, ...userHeader(asked) })
 }
 
 export function userHeader({ user }: SentPlace): Record<string, string> {

@@ -2,7 +2,7 @@
 
 import type { Config, Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Answer, Exchange, Identity, Route } from '../../exchange.ts'
+import type { Exchange, Identity, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { mayUse } from '../../accounts/model-access.ts'
 import { sessionsPath } from '../../sessions/streams/streams.ts'
@@ -15,10 +15,6 @@ export function route(
 ): Route {
   const body = more.maxBytes === undefined ? 'none' : 'json'
   return { method, path: sessionsPath + path, access: 'sessions', body, ...more }
-}
-
-export function json(body: object): Answer {
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 /** The ids in the path; '' for an id that the path does not have. */
