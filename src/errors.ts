@@ -8,6 +8,8 @@ interface ErrorRow {
   readonly type: string
   /** Whether the same request may succeed later. `false` sends `X-Should-Retry: false` if SDKs would retry by the status. */
   readonly retry: boolean
+  /** When to try again. Default: after a second for a 503, else nothing is said. */
+  readonly retryAfterMs?: number
   readonly message: string
 }
 
@@ -83,6 +85,7 @@ export const errorTable = {
   idempotency_in_progress: {
     ...conflict(409, 'A request with this Idempotency-Key is still running.'),
     retry: true,
+    retryAfterMs: 1000,
   },
   stream_expired: gone(410, 'The stream is no longer kept. Read the message instead.'),
   file_expired: gone(410, 'The file has expired.'),
@@ -174,7 +177,7 @@ export class GatewayError extends Error {
   readonly shortage: Shortage | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
-    const { retry, message, ...usual } = errorTable[code]
+    const { retry, message, retryAfterMs, ...usual } = errorTable[code]
     const { status, type } = details.isConflict ? conflict(409, message) : usual
     super(details.message ?? message, { cause: details.cause })
     this.code = code
@@ -182,7 +185,8 @@ export class GatewayError extends Error {
     this.type = type
     this.retry = details.retry ?? retry
     this.param = details.param
-    this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
+    const usualMs = retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
+    this.retryAfterMs = details.retryAfterMs ?? usualMs
     this.headers = details.headers ?? {}
     this.caller = details.caller
     this.messageId = details.messageId

@@ -146,15 +146,11 @@ async function create(
     }
     const reply = await (claim ? claim.keep(id, store) : store())
     if (reply.word === 'ok') return found(sessionOf(row))
-    if (reply.word === 'claim_lost') throw claimLost()
+    if (reply.word === 'claim_lost') throw new GatewayError('idempotency_in_progress')
     if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
     // Another gateway's clock is ahead, or its creation overtook this one.
     id = idAfter(textAt(reply, 2))
   }
-}
-
-function claimLost(): GatewayError {
-  return new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
 }
 
 /** Fields as the hash has them: an empty text stands for null. */

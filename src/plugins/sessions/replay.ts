@@ -46,7 +46,7 @@ export async function replay(
     const error = asGatewayError(thrown)
     if (!nothingThere.has(error.code) || (await isKept(streams, place))) throw error
     // The first try was refused meanwhile, so the Idempotency-Key is free again.
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
+    throw new GatewayError('idempotency_in_progress', { cause: error })
   }
 }
 
@@ -63,7 +63,7 @@ async function streamed(streams: Streams, x: Exchange, asked: SentPlace): Promis
 async function whole(streams: Streams, asked: SentPlace): Promise<Answer> {
   const found = await streams.look(asked.place)
   if (found.status === 'in_progress') {
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+    throw new GatewayError('idempotency_in_progress')
   }
   return shown(found, asked)
 }

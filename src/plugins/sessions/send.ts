@@ -179,10 +179,10 @@ async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promi
     case 'older':
       // With a claim, the history was read before the wait for the
       // claim: a repeated send reads the session as it is now.
-      if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      if (x.claim) throw new GatewayError('idempotency_in_progress')
       throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
     case 'claim_lost':
-      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      throw new GatewayError('idempotency_in_progress')
     case 'full':
       throw new GatewayError('storage_quota_exceeded', {
         message: 'The session holds as much as it may. Go on in a new one.',
