@@ -2,6 +2,7 @@
 // Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
 import { GatewayError, hasCode } from '../../errors.ts'
+import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'
 
 export type Verdict = 'ok' | 'warn' | 'fail'
@@ -75,18 +76,14 @@ export class Examination {
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), limitMs)
     const signal = AbortSignal.any([...others, late.signal])
-    const ended = Promise.withResolvers<never>()
-    const end = () => ended.reject(signal.reason)
-    signal.addEventListener('abort', end)
     try {
       signal.throwIfAborted()
-      return await Promise.race([run(signal), ended.promise])
+      return await unlessAborted(run(signal), signal)
     } catch (error) {
       if (!late.signal.aborted) return failureOf(error)
       return { ...fail(`no answer within ${limitMs / 1000} s`), unreachable: true }
     } finally {
       clearTimeout(timer)
-      signal.removeEventListener('abort', end)
     }
   }
 
