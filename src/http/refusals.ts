@@ -4,7 +4,12 @@ import { GatewayError } from '../errors.ts'
 
 /** `what` follows the value's path in the message: 'must be a string'. */
 export function invalid(param: string, what: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
+  return invalidParameter(param, `"${param}" ${what}.`)
+}
+
+/** `message` is a whole sentence. */
+export function invalidParameter(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message })
 }
 
 export function missing(param: string): GatewayError {
