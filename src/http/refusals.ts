@@ -30,6 +30,11 @@ export function refuseStrangeQuery(
   for (const name of query.keys()) if (!known.includes(name)) throw unknown(name)
 }
 
+/** For what is no sound request in HTTP. */
+export function malformed(message: string): GatewayError {
+  return new GatewayError('malformed_request', { message })
+}
+
 /** What is wrong with the body as a whole. */
 export function invalidJson(message: string): GatewayError {
   return new GatewayError('invalid_json', { message })
