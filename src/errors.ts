@@ -202,25 +202,27 @@ export function asGatewayError(thrown: unknown): GatewayError {
     : new GatewayError('internal_error', { cause: thrown })
 }
 
-const nodeErrors: Readonly<Record<string, ErrorCode>> = {
-  ECONNREFUSED: 'upstream_unavailable',
-  ENOTFOUND: 'upstream_unavailable',
-  EAI_AGAIN: 'upstream_unavailable',
-  EHOSTUNREACH: 'upstream_unavailable',
-  ENETUNREACH: 'upstream_unavailable',
-  ETIMEDOUT: 'upstream_unavailable',
-  EMFILE: 'upstream_unavailable',
+/** Node's codes for a server that was not reached. */
+export const unreached: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
+)
+
+/** The refusal for a socket error on the way to a backend. */
+export function fromNodeError(cause: Error): GatewayError {
+  const nodeCode = codeOf(cause)
+  const isUnreached = unreached.has(nodeCode) || nodeCode === 'EMFILE'
+  const code = isUnreached ? 'upstream_unavailable' : 'upstream_error'
+  return new GatewayError(code, { cause, source: 'backend' })
 }
 
-/** The refusal for a socket error on the way to a backend, by Node's `code`; a code that is not listed is `upstream_error`. */
-export function fromNodeError(error: Error): GatewayError {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  return new GatewayError(nodeErrors[code] ?? 'upstream_error', { cause: error, source: 'backend' })
+/** The error's `code`, as Node's errors and our own have one; '' when it has none. */
+export function codeOf(error: unknown): string {
+  const isCoded = error instanceof Error && 'code' in error && typeof error.code === 'string'
+  return isCoded ? String(error.code) : ''
 }
 
-/** Whether the error has this `code`, as Node's errors have. */
 export function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
+  return codeOf(error) === code
 }
 
 /** The JSON body of an error answer, and of the error frame in a stream. */

@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Limits, Listen } from '../config/config.ts'
-import { GatewayError, asGatewayError } from '../errors.ts'
+import { GatewayError, asGatewayError, codeOf } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import { onBodyWanted } from '../http/body.ts'
@@ -165,7 +165,7 @@ const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeo
 
 /** Returns undefined when the connection broke, so that there is nobody to answer. */
 function clientRefusal(error: Error): GatewayError | undefined {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const code = codeOf(error)
   const known = parserErrors[code]
   if (known) return new GatewayError(known, { cause: error })
   return code.startsWith('HPE_')
