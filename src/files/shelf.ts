@@ -12,7 +12,7 @@ import { objectName } from './file-row.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
 import { soon } from '../sharing/patience.ts'
-import type { Quota } from '../accounts/quota.ts'
+import type { Quota } from '../accounts/plan.ts'
 import { receiveUpload } from './upload/upload.ts'
 import type { UploadOptions } from './upload/upload.ts'
 

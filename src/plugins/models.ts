@@ -5,7 +5,7 @@ import { GatewayError } from '../errors.ts'
 import { answering, json } from '../exchange.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { mayUse } from '../accounts/model-access.ts'
+import { mayUse } from '../accounts/plan.ts'
 
 const schema = z.strictObject({})
 

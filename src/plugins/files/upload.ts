@@ -3,7 +3,7 @@
 import { answering, json, refOf } from '../../exchange.ts'
 import type { Exchange, Route } from '../../exchange.ts'
 import { toFileObject } from '../../files/file-row.ts'
-import { quotaOf } from '../../accounts/quota.ts'
+import { quotaOf } from '../../accounts/plan.ts'
 import { filesPath } from '../../files/shelf.ts'
 import type { Shelf } from '../../files/shelf.ts'
 import type { Gateway } from '../../plugin.ts'

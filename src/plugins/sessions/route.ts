@@ -4,7 +4,7 @@ import type { Config, Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange, Identity, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
-import { mayUse } from '../../accounts/model-access.ts'
+import { mayUse } from '../../accounts/plan.ts'
 import { sessionsPath } from '../../sessions/streams/streams.ts'
 
 /** `path` is relative to that of sessions. The route takes a JSON body when `maxBytes` is given. */
