@@ -26,7 +26,11 @@ export class Numbered implements Grammar {
 }
 
 /** Index where the frame `seq` begins; undefined when the text does not have this frame. */
-export function startOf(text: string | Buffer, message: string, seq: number): number | undefined {
+export function frameStart(
+  text: string | Buffer,
+  message: string,
+  seq: number,
+): number | undefined {
   const mark = `id: ${message}:${seq}\n`
   if (text.indexOf(mark) === 0) return 0
   const blank = text.indexOf(`\n\n${mark}`)

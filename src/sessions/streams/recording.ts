@@ -6,7 +6,7 @@
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
 import { Assembly } from './assembly.ts'
-import { Numbered, frameBehind, startOf } from './frames.ts'
+import { Numbered, frameBehind, frameStart } from './frames.ts'
 import { FrameLog } from './log.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
@@ -233,7 +233,7 @@ export class Recording implements StreamOut {
   #meet(seq: number): void {
     const { message } = this.#options.owned
     if (seq > this.#first && seq <= this.#next) {
-      const start = startOf(this.#pending, message, seq)
+      const start = frameStart(this.#pending, message, seq)
       this.#pending = start === undefined ? '' : this.#pending.slice(start)
       this.#first = seq
       return
@@ -241,7 +241,7 @@ export class Recording implements StreamOut {
     // Adds the frames that Redis lacks, as far as memory has them, also when no new frame follows.
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
-    const end = forgotten && startOf(forgotten.text, message, this.#first)
+    const end = forgotten && frameStart(forgotten.text, message, this.#first)
     if (forgotten && (end !== undefined || this.#first === this.log.next)) {
       this.#pending = forgotten.text.slice(0, end) + this.#pending
       this.#first = from

@@ -10,7 +10,7 @@ import type { Quota } from '../../accounts/plan.ts'
 import { keys } from '../../redis/redis.ts'
 import { numberAt, textAt, unavailable } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
-import { startOf } from './frames.ts'
+import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
 import type { SessionScripts } from '../library.ts'
 import { parseStored } from '../message.ts'
@@ -239,7 +239,7 @@ export class StreamRows {
       isEnd = fields.length > 2
     }
     const [first] = pieces
-    const from = first ? startOf(first, message, seq) : 0
+    const from = first ? frameStart(first, message, seq) : 0
     if (from === undefined) return undefined
     if (first) pieces[0] = first.subarray(from)
     const bytes = Buffer.concat(pieces)
