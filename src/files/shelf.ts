@@ -77,7 +77,7 @@ async function receive(
   const { book, store } = parts
   const id = newId('file')
   const { signal } = options
-  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
+  const quota = { quotaBytes, unpaidBytes }
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     const received = await receiveUpload(req, {
       ...options,
@@ -101,7 +101,7 @@ async function keep(
 ): Promise<FileRow> {
   const { book, store } = parts
   const { id, session } = file
-  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
+  const quota = { quotaBytes, unpaidBytes }
   const bytes = content.length
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     await begin(session)
