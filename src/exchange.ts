@@ -272,6 +272,15 @@ export function answering(serve: (x: Exchange) => Promise<Answer>): Route['begin
   return (x) => ({ serve: () => serve(x) })
 }
 
+/** An answer of JSON. */
+export function json(
+  body: object,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return { status, headers, body: JSON.stringify(body) }
+}
+
 /** The caller's account ref, as in the keys of Redis. Throws `missing_api_key` when the request has no caller. */
 export function refOf({ caller }: Pick<Exchange, 'caller'>): string {
   if (!caller) throw new GatewayError('missing_api_key')

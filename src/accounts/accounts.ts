@@ -8,8 +8,9 @@ import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
+import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
-import { readMembers } from '../redis/members.ts'
+import { readMembers } from '../redis/listing.ts'
 import { keys } from '../redis/redis.ts'
 import { nameOwner, takeName } from './account-names.ts'
 import type { TakenName, UniqueField } from './account-names.ts'
@@ -189,10 +190,7 @@ async function withNames(redis: Redis, names: Names, write: () => Promise<void>)
 }
 
 function taken(param: UniqueField): GatewayError {
-  return new GatewayError('invalid_parameter', {
-    param,
-    message: `Another account has this ${param}.`,
-  })
+  return invalidParameter(param, `Another account has this ${param}.`)
 }
 
 async function findAll(
@@ -229,7 +227,7 @@ async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
   if (!first) throw new GatewayError('account_not_found')
   if (others.length === 0) return first
   const message = `${others.length + 1} accounts have this name. Give the id of the one you mean.`
-  throw new GatewayError('invalid_parameter', { param: 'id', message })
+  throw invalidParameter('id', message)
 }
 
 async function findNamed(redis: Redis, name: string): Promise<readonly StoredAccount[]> {

@@ -4,7 +4,7 @@
 import { ClientRequest } from 'node:http'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Stream } from 'node:stream'
-import { GatewayError, fromNodeError } from '../errors.ts'
+import { GatewayError, fromNodeError, hasCode } from '../errors.ts'
 
 export interface BackendAnswer {
   readonly status: number
@@ -111,8 +111,7 @@ export class OutgoingRequest extends Stream {
   }
 
   #wasDead(error: Error): boolean {
-    const { code } = error as NodeJS.ErrnoException
-    if (code !== 'ECONNRESET' && code !== 'EPIPE') return false
+    if (!hasCode(error, 'ECONNRESET') && !hasCode(error, 'EPIPE')) return false
     return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore
   }
 

@@ -9,7 +9,7 @@ import { parseDue } from './due.ts'
 import type { DueKind } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { unlessAborted } from './upload/patience.ts'
+import { unlessAborted } from '../sharing/patience.ts'
 import { dropFilesOf, rowKeys } from './removal.ts'
 
 export interface TaskProblem {

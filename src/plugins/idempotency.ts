@@ -89,7 +89,7 @@ async function answerOf(x: Exchange, found: Exclude<ClaimState, { is: 'taken' }>
     case 'free':
       return undefined
     case 'running':
-      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      throw new GatewayError('idempotency_in_progress')
     case 'pointing':
       if (!x.route.replay) throw new TypeError(`${x.route.path} creates and has no replay`)
       return replayed(await x.route.replay(x, found.pointer))

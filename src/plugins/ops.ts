@@ -3,6 +3,7 @@
 
 import { z } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
+import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
@@ -20,7 +21,7 @@ export const ops: Plugin<z.infer<typeof schema>> = {
         headers: { 'Content-Type': gateway.metrics.contentType },
         body: await gateway.metrics.text(),
       })),
-      get('/healthz', async () => json(200, { status: 'ok' })),
+      get('/healthz', async () => json({ status: 'ok' })),
       get('/readyz', async () => readiness(gateway)),
     ],
     begin: (x) => ({
@@ -41,10 +42,6 @@ function get(path: string, serve: () => Promise<Answer>): Route {
   }
 }
 
-function json(status: number, body: object): Answer {
-  return { status, body: JSON.stringify(body) }
-}
-
 function readiness({ redis, ledger, state }: Gateway): Answer {
   const { refuses } = redis.outage
   const isReady = redis.up && !refuses && ledger.isOpen && !state.draining
@@ -54,7 +51,7 @@ function readiness({ redis, ledger, state }: Gateway): Answer {
     spool: spoolState(ledger.spool),
     draining: state.draining,
   }
-  return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
+  return json({ status: isReady ? 'ready' : 'not ready', ...checks }, isReady ? 200 : 503)
 }
 
 function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {

@@ -8,6 +8,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { unlessAborted } from '../sharing/patience.ts'
 import { discard } from '../sharing/discard.ts'
 import { createDiskRoom } from './disk-room.ts'
 import type { DiskRoom } from './disk-room.ts'
@@ -130,16 +131,12 @@ async function writeStream(
       throw error
     }
   }
-  const aborted = Promise.withResolvers<never>()
-  const leave = () => {
-    content.destroy()
-    aborted.reject(signal?.reason)
-  }
+  const leave = () => void content.destroy()
   signal?.addEventListener('abort', leave, { once: true })
   const written = pipeline(chunks, writerTo(file), { ...(signal && { signal }) })
   try {
-    // Raced with the abort: the pipeline alone would wait for content that sends nothing.
-    await Promise.race([written, aborted.promise])
+    // The pipeline alone would wait for content that sends nothing.
+    await (signal ? unlessAborted(written, signal) : written)
   } catch (error) {
     written.catch(() => undefined) // the same error, or a consequence of it
     if (signal?.aborted) throw signal.reason

@@ -10,6 +10,7 @@ import { Meter } from '../../backend/usage.ts'
 import { chatRow } from '../../chat/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { Model, Target } from '../../config/config.ts'
+import { plural } from '../command.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
 import { readBody, refusal, saidBy } from './refusal.ts'
@@ -89,7 +90,7 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ch
   const finish = finishReason === undefined ? 'no finish_reason' : `finish_reason ${finishReason}`
   const heard = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
   const tokens = reported?.completion ?? 1
-  const cost = `cost ${tokens} token${tokens === 1 ? '' : 's'} there`
+  const cost = `cost ${plural(tokens, 'token')} there`
   if (reported?.completion === undefined) {
     const why = target.includeUsage ? 'no usage reported' : 'usage not asked for'
     return warn(`${heard}; ${why}: the gateway counts by itself; ${cost}`)

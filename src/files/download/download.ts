@@ -3,6 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
+import { invalid } from '../../http/refusals.ts'
 import type { ByteRange } from '../../store/store.ts'
 import { isRangeMeant, judgeConditions } from './conditions.ts'
 import { textType, unknownType } from '../upload/content-type.ts'
@@ -77,10 +78,7 @@ function dispositionOf(contentType: string, query: URLSearchParams): Disposition
   const wish = query.get('disposition') ?? 'attachment'
   if (wish === 'attachment') return wish
   if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'
-  throw new GatewayError('invalid_parameter', {
-    param: 'disposition',
-    message: '"disposition" must be attachment or inline.',
-  })
+  throw invalid('disposition', 'must be attachment or inline')
 }
 
 /** The headers that a 304 has (RFC 9110 §15.4.5). */

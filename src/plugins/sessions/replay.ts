@@ -37,7 +37,7 @@ export async function replay(
     const error = asGatewayError(thrown)
     if (!nothingThere.has(error.code) || (await isKept(streams, place))) throw error
     // The first try was refused meanwhile, so the Idempotency-Key is free again.
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
+    throw new GatewayError('idempotency_in_progress', { cause: error })
   }
 }
 
@@ -54,7 +54,7 @@ async function streamed(streams: Streams, x: Exchange, pair: MessagePair): Promi
 async function whole(streams: Streams, pair: MessagePair): Promise<Answer> {
   const found = await streams.look(pair.place)
   if (found.status === 'in_progress') {
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+    throw new GatewayError('idempotency_in_progress')
   }
   return shown(found, pair)
 }

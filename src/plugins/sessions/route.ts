@@ -2,9 +2,10 @@
 
 import type { Config, Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
+import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Identity, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
-import { mayUse } from '../../accounts/model-access.ts'
+import { mayUse } from '../../accounts/plan.ts'
 import { toPublic } from '../../sessions/message.ts'
 import type { StoredMessage } from '../../sessions/message.ts'
 import type { Send } from '../../sessions/sending/parse-send.ts'
@@ -19,10 +20,6 @@ export function route(
 ): Route {
   const body = more.maxBytes === undefined ? 'none' : 'json'
   return { method, path: sessionsPath + path, access: 'sessions', body, ...more }
-}
-
-export function json(body: object): Answer {
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 /** The ids in the path; '' for an id that the path does not have. */
@@ -62,7 +59,7 @@ export interface MessagePair {
 export function shown(message: StoredMessage, pair: MessagePair): Answer {
   const { place } = pair
   const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
-  return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(pair) } }
+  return json(toPublic(message, place.session), 200, { ...own, ...userHeader(pair) })
 }
 
 export function userHeader({ user }: MessagePair): Record<string, string> {

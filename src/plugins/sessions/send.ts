@@ -7,8 +7,8 @@ import type { ChatRequest } from '../../chat/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { refOf } from '../../exchange.ts'
 import type { Answer, ClaimWords, Exchange, Route, Run, Serving } from '../../exchange.ts'
-import { quotaOf } from '../../accounts/quota.ts'
-import type { Quota } from '../../accounts/quota.ts'
+import { quotaOf } from '../../accounts/plan.ts'
+import type { Quota } from '../../accounts/plan.ts'
 import type { FileRow } from '../../files/file-row.ts'
 import type { Gateway } from '../../plugin.ts'
 import type { Room } from '../../accounts/room.ts'
@@ -182,10 +182,10 @@ async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promi
     case 'older':
       // With a claim, the history was read before the wait for the
       // claim: a repeated send reads the session as it is now.
-      if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      if (x.claim) throw new GatewayError('idempotency_in_progress')
       throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
     case 'claim_lost':
-      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      throw new GatewayError('idempotency_in_progress')
     case 'full':
       throw new GatewayError('storage_quota_exceeded', {
         message: 'The session holds as much as it may. Go on in a new one.',

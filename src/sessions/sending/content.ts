@@ -4,7 +4,6 @@
 
 import { hostOf } from '../../chat/address.ts'
 import { GatewayError } from '../../errors.ts'
-import { imageHeadBytes, imageTypeOf } from '../../files/image-type.ts'
 import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusals.ts'
 import { field } from '../../http/json/field.ts'
 import type { ImagePart, NamedFile, SentPart, TextPart, ToolCall } from '../message.ts'
@@ -176,10 +175,17 @@ function isBase64(text: string, padding: number): boolean {
   return Buffer.from(text, 'base64').length === (text.length / 4) * 3 - padding
 }
 
-/** Tells the type by the image's bytes; the type in the data URL does not count. */
+/**
+ * Tells the type of the image in a data URL by its first bytes, for the four types that models take and that are served
+ * inline. The type that the URL claims does not count: a browser would open other content as that type.
+ */
 export function imageTypeIn(url: string): string | undefined {
   const start = url.indexOf(',') + 1
-  return imageTypeOf(Buffer.from(url.slice(start, start + imageHeadBytes * 2), 'base64'))
+  const head = Buffer.from(url.slice(start, start + 24), 'base64').toString('latin1', 0, 12)
+  if (head.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png'
+  if (head.startsWith('\xff\xd8\xff')) return 'image/jpeg'
+  if (/^GIF8[79]a/.test(head)) return 'image/gif'
+  return head.startsWith('RIFF') && head.endsWith('WEBP') ? 'image/webp' : undefined
 }
 
 const callKeys = new Set(['id', 'type', 'function', 'index'])

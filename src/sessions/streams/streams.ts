@@ -5,6 +5,7 @@ import { GatewayError, errorBody } from '../../errors.ts'
 import { latin1 } from '../../chat/frames.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { FairTurns } from '../../sharing/fair-turns.ts'
+import { soon } from '../../sharing/patience.ts'
 import type { Slots } from '../../sharing/slots.ts'
 import { sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
@@ -142,7 +143,7 @@ export class Streams {
     const { generations, rows, lost } = this.#options
     const running = generations.find(place.message)
     running?.cancel()
-    await Promise.race([running?.done, pause(cancelWaitMs)])
+    if (running) await soon(running.done, cancelWaitMs)
     // Still running: its backend is read on for the usage.
     if (generations.find(place.message)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {

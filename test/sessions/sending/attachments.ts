@@ -149,10 +149,13 @@ t.test('a file is put where it stood, whatever its text looks like', async (t) =
 })
 
 t.test('a body has its parameters as they were written', async (t) => {
-  const parameters = new Map([['seed', '12345678901234567890']])
+  const parameters = new Map([
+    ['seed', '12345678901234567890'],
+    ['stop', '["\\u00e9" ,"报"]'],
+  ])
   const body = composeBody({ model: 'm"', messages: ['{"role":"user"}'], parameters })
   t.equal(
     String(body),
-    '{"model":"m\\"","stream":true,"messages":[{"role":"user"}],"seed":12345678901234567890}',
+    '{"model":"m\\"","stream":true,"messages":[{"role":"user"}],"seed":12345678901234567890,"stop":["\\u00e9" ,"报"]}',
   )
 })

@@ -97,6 +97,17 @@ void t.test('with a store, an image is one by its bytes, and may be large', asyn
   t.equal(imageTypeIn(gif.replace('gif', 'png')), 'image/gif')
 })
 
+void t.test('four kinds of images are known by their first bytes, and nothing else', async (t) => {
+  const typeOf = (text: string) => imageTypeIn(png + Buffer.from(text, 'latin1').toString('base64'))
+  t.equal(typeOf('\x89PNG\r\n\x1a\n\0\0\0\r'), 'image/png')
+  t.equal(typeOf('\xff\xd8\xff\xe0\0\x10JFIF'), 'image/jpeg')
+  t.equal(typeOf('GIF89a\u0001'), 'image/gif')
+  t.equal(typeOf('GIF87a\u0001'), 'image/gif')
+  t.equal(typeOf('RIFF\n\n\n\nWEBPVP8 '), 'image/webp')
+  const others = ['', '<svg onload=alert(1)>', ' GIF89a', 'GIF90a', 'RIFF1234WAVE', '\x89PN']
+  for (const text of others) t.equal(typeOf(text), undefined, text)
+})
+
 void t.test('an address is never fetched, and only four kinds of images are taken', async (t) => {
   const at = 'content[0].image_url.url'
   const urls = [

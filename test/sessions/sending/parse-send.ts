@@ -1,5 +1,4 @@
 import t from 'tap'
-import { readFileSync } from 'node:fs'
 import { refusalFor } from '../../../src/chat/parameter-check.ts'
 import type { Model } from '../../../src/config/config.ts'
 import { GatewayError } from '../../../src/errors.ts'
@@ -269,23 +268,6 @@ void t.test('what is bounded on /v1 is bounded here', async (t) => {
     code: 'unknown_parameter',
     param,
   })
-})
-
-void t.test('every parameter of the openai package is decided on', async (t) => {
-  const types = readFileSync(
-    new URL(
-      'completions.d.ts',
-      import.meta.resolve('openai/resources/chat/completions/completions'),
-    ),
-    'utf8',
-  )
-  const body = types.split('interface ChatCompletionCreateParamsBase {')[1]?.split('\n}')[0] ?? ''
-  const names = [...body.matchAll(/^ {4}(\w+)\??:/gm)].flatMap(([, name]) => name ?? [])
-  t.ok(names.length > 30)
-  t.strictSame(
-    names.filter((name) => !ownKeys.has(name)),
-    [],
-  )
 })
 
 void t.test('a huge body is checked for JSON where it goes on', async (t) => {
