@@ -143,6 +143,7 @@ export const edgeMutants: readonly Mutant[] = [
     'plugins/ops.ts',
     'const isReady = redis.up && !refuses && ledger.isOpen && !state.draining',
     'const isReady = redis.up && !refuses && ledger.isOpen',
+    'listeners/listeners.ts',
   ),
   one(
     'plugins/ops.ts',
