@@ -82,6 +82,8 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       const send = parseSend(x.body, limits)
       return readSend(parts, x, send).then((read) => void (sending = read))
     },
+    // A repeated send may read for half an hour: it must not keep the history meanwhile.
+    answered: () => void (sending = undefined),
     async admit() {
       if (sending) await begin(parts, x, sending)
     },
