@@ -255,6 +255,8 @@ export interface Hooks {
   vouch?(): Promise<void>
   /** The body has been read. The calls of all plugins start in one tick: key, idempotency claim, the session that a route reads. May answer (a replay). */
   identify?(): Promise<Answer | void> | void
+  /** A plugin's `identify` has answered, so `admit` and `serve` are not called. The calls of all plugins start in one tick: drop what was prepared for them; may refuse. */
+  answered?(): Promise<void> | void
   /** The calls of all plugins start in one tick again: limits and hold for x.want, with the rows and locks that belong to the hold. */
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */

@@ -37,17 +37,33 @@ export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenN
   const { what, text, id, isHeldBy } = wanted
   const field = ownerFields[what](text)
   for (let round = 0; round < maxRounds; round++) {
-    const before = (await redis.hget(keys.nameOwners, field)) ?? ''
-    const [owner = '', sinceMs = '0'] = before.split(' ')
+    const { before, owner, sinceMs, writers } = await stateOf(redis, field)
     if (owner !== '' && owner !== id) {
-      if (Date.now() - Number(sinceMs) < makingMs || (await isHeldBy(owner))) return undefined
+      if (Date.now() - sinceMs < makingMs || (await isHeldBy(owner))) return undefined
     }
-    const mine = `${id} ${Date.now()}`
-    if (await change(redis, field, { before, after: mine })) {
-      return { done: async () => void (await change(redis, field, { before: mine, after: id })) }
+    const after = `${id} ${Date.now()} ${owner === id ? writers + 1 : 1}`
+    if (await change(redis, field, { before, after })) {
+      return { done: () => letGo(redis, field, id) }
     }
   }
   return undefined
+}
+
+/** Two calls may write rows of one account at the same time: only the last one leaves the name to the row. */
+async function letGo(redis: Redis, field: string, id: string): Promise<void> {
+  for (let round = 0; round < maxRounds; round++) {
+    const { before, owner, sinceMs, writers } = await stateOf(redis, field)
+    if (owner !== id || writers === 0) return
+    const after = writers > 1 ? `${id} ${sinceMs} ${writers - 1}` : id
+    if (await change(redis, field, { before, after })) return
+  }
+}
+
+/** An owner is `<account id>`, or `<account id> <since, ms> <writers>` while rows are being written. */
+async function stateOf(redis: Redis, field: string) {
+  const before = (await redis.hget(keys.nameOwners, field)) ?? ''
+  const [owner = '', sinceMs, writers] = before.split(' ')
+  return { before, owner, sinceMs: Number(sinceMs ?? 0), writers: Number(writers ?? 0) }
 }
 
 /** The account that took it last. */

@@ -57,6 +57,12 @@ function hooksOf(x: Exchange, attemptOf: (one: Try) => ClaimAttempt): Hooks {
       x.claim = found.claim
       return undefined
     },
+    // A repetition may read a stream for half an hour.
+    answered() {
+      x.want = undefined
+      x.forgetBody()
+      x.memory.keep(0)
+    },
     done: () => x.claim?.release(),
   }
 }

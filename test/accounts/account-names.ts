@@ -28,6 +28,19 @@ t.test('what is about to have a row is not taken, nor what has one', async (t) =
   t.equal(await owner(), 'one')
 })
 
+t.test(
+  'of two calls for one account, the first to end leaves the claim to the other',
+  async (t) => {
+    const { ask, owner } = await start(t)
+    const [first, second] = [await ask('one'), await ask('one')]
+    await second?.done()
+    t.equal(await ask('two'), undefined, 'a row is still being written')
+    await first?.done()
+    t.ok(await ask('two'), 'neither row has it')
+    t.equal(await owner(), 'two')
+  },
+)
+
 t.test('what was given up, or has never got its row, is taken by one', async (t) => {
   const { redis, ask, owner } = await start(t)
   t.equal(await owner(), undefined)

@@ -48,6 +48,15 @@ t.test('an account is found by its id and by its exact name', async (t) => {
   }
 })
 
+t.test('a name from before names were claimed is taken, too', async (t) => {
+  const { accounts, redis } = await start(t)
+  const { account } = await accounts.createAccount({ name: 'old' })
+  await redis.del(keys.nameOwners)
+  const refused = { code: 'invalid_parameter', param: 'name' }
+  await t.rejects(accounts.createAccount({ name: 'old' }), refused)
+  t.equal((await accounts.setAccount(account.id, { name: 'old' })).account.name, 'old')
+})
+
 t.test(
   'no two accounts have one name or one external id, however many are made at once',
   async (t) => {

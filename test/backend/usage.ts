@@ -58,6 +58,7 @@ t.test(
     t.notOk(fed(events).complete)
     t.notOk(fed([...events, '[DONE]']).complete)
     t.ok(fed([...events, '[DONE]'], { completeWhen: 'done' }).complete)
+    t.ok(fed([...events, ' [DONE] '], { completeWhen: 'done' }).complete, 'with space around it')
   },
 )
 

@@ -327,6 +327,16 @@ t.test('what has been copied of a large body is freed, piece by piece', async (t
   t.ok(pieces.length > 0 && pieces.every(({ length }) => length === 0))
 })
 
+t.test('what came of a body that is refused is freed at once', async (t) => {
+  const { client } = await serve(t, { maxBytes: 10_000_000, timeoutMs: 300 })
+  const one = await client()
+  one.send(sized(10_000_000), 'a'.repeat(8_000_000))
+  await until(() => process.memoryUsage().arrayBuffers > 8_000_000)
+  t.equal((await one.answer()).status, 408)
+  // Not by a collection: the test would see what was freed before one.
+  t.ok(process.memoryUsage().arrayBuffers < 4_000_000)
+})
+
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const expecting = (bytes: number) =>

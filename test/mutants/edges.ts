@@ -17,12 +17,22 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('backend/connections.ts', 'this.#sweeping = undefined', ''),
   one(
+    'backend/connections.ts',
+    "return Number(port) || (protocol === 'https:' ? 443 : 80)",
+    'return Number(port) || 80',
+  ),
+  one(
     'backend/forward.ts',
     'return await send(attempt, { line, agent: connections.fresh })',
     'return await send(attempt, { line, agent: connections.reusing })',
     'backend/connections.ts',
   ),
   one('backend/generated.ts', 'if (audioBytes > 0) this.#audioEvents++', ''),
+  one(
+    'backend/report.ts',
+    "return (field(parsed(data), 'error') ?? null) !== null",
+    "return field(parsed(data), 'error') !== undefined",
+  ),
   one(
     'backend/request-headers.ts',
     'if (value !== undefined && !never.has(lower)) out[lower] = value',
@@ -54,6 +64,8 @@ export const edgeMutants: readonly Mutant[] = [
     'backend/usage.ts',
     'this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity',
     'this.#maxTokens = options.outputPerChoice || Infinity',
+    "if (data.length < 16 && data.trim() === '[DONE]') {",
+    "if (data === '[DONE]') {",
   ),
   one(
     'backend/usage.ts',
@@ -76,6 +88,25 @@ export const edgeMutants: readonly Mutant[] = [
     "return `data: ${data.includes('\\n') ? data.replaceAll('\\n', '\\ndata: ') : data}\\n\\n`",
     "return `data: ${data.includes('\\n') ? data.replace('\\n', '\\ndata: ') : data}\\n\\n`",
   ),
+  one('chat/generating.ts', 'x.forgetBody()', '', 'chat/generation.ts'),
+  one(
+    'chat/generating.ts',
+    'const clientLeft = error instanceof ClientLeft || generation.x.left.aborted',
+    'const clientLeft = error instanceof ClientLeft',
+    'chat/generation.ts',
+  ),
+  one('chat/generation.ts', 'if (relay) relay.stop(reason)', 'if (false) void 0'),
+  one(
+    'chat/generation.ts',
+    "return reason === 'lost' ? 'ledger_unavailable' : reason",
+    "return 'ledger_unavailable'",
+  ),
+  one(
+    'chat/relay.ts',
+    ": { kind: 'length', cut: true },",
+    ": { kind: 'length', cut: false },",
+    'chat/generation.ts',
+  ),
   one('chat/relay.ts', 'deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
   one(
@@ -95,7 +126,18 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('config/effective.ts', 'if (url.password) url.password = mask', ''),
   one('config/load.ts', 'report.hide(fitted.secrets)', ''),
+  one(
+    'data/folder.ts',
+    'return ((await stat(dir)).mode & 0o077) === 0',
+    'return ((await stat(dir)).mode & 0o007) === 0',
+  ),
+  one(
+    'http/body.ts',
+    'reading.catch(() => free(body)) // the caller awaits `reading` and gets the error',
+    'reading.catch(() => undefined)',
+  ),
   one('http/client-address.ts', 'if (!isTrusted(address)) break', 'if (!isTrusted(peer)) break'),
+  one('lifecycle.ts', 'if (answering) await answering', ''),
   one('listeners/connection.ts', "res.once('close', () => due.pipelined--)", ''),
   one(
     'http/reply.ts',
@@ -122,18 +164,47 @@ export const edgeMutants: readonly Mutant[] = [
     'return listOf(rows.slice(0, limit), rows.length > limit)',
   ),
   one(
+    'plugins/admin/money.ts',
+    "const account = single(x.query, 'account')",
+    "const account = x.query.get('account') ?? undefined",
+  ),
+  one(
     'plugins/admin/once.ts',
     'if (isRefusal(error)) await accounts.unclaim(name)',
     'await accounts.unclaim(name)',
   ),
   one('plugins/auth.ts', 'return 1 + Math.floor(body.length / 2 ** 20)', 'return 1'),
+  one(
+    'plugins/auth.ts',
+    'x.proof ??= gateway.ledger.identify(x.caller)',
+    'x.proof = gateway.ledger.identify(x.caller)',
+  ),
+  one('plugins/chat.ts', 'if (!request || request.refusal) return', 'if (!request) return'),
   one('plugins/cors.ts', "x.replyHeaders.Vary = 'Origin'", ''),
   one(
     'plugins/idempotency.ts',
     "return route.awaitsFirst === true && Boolean(headers['last-event-id'])",
     'return false',
   ),
+  one('plugins/idempotency.ts', 'x.want = undefined', '', 'plugins/sessions/replay.ts'),
+  one('plugins/idempotency.ts', 'x.memory.keep(0)', '', 'plugins/sessions/replay.ts'),
   one('plugins/limits.ts', 'await x.proof', ''),
+  one(
+    'plugins/limits.ts',
+    'return { answered: known, admit: async () => (x.want ? undefined : known()) }',
+    'return { answered: known }',
+  ),
+  one(
+    'plugins/limits.ts',
+    'return { answered: known, admit: async () => (x.want ? undefined : known()) }',
+    'return { admit: async () => (x.want ? undefined : known()) }',
+  ),
+  one(
+    'plugins/metering.ts',
+    'if (choices > 1 && promptTokens < limit) {',
+    'if (choices > 1) {',
+    'journeys/tokens-a-minute.ts',
+  ),
   one(
     'plugins/metering.ts',
     'const least = Math.min(outputTokens, minOutputTokens * choices)',
@@ -151,4 +222,11 @@ export const edgeMutants: readonly Mutant[] = [
     "metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt)",
   ),
   one('plugins/sessions/send.ts', 'if (left.aborted) then()', ''),
+  one(
+    'plugins/sessions/send.ts',
+    'answered: () => void (pending = undefined),',
+    '',
+    'plugins/sessions/replay.ts',
+  ),
+  one('redis/outage.ts', 'if (isReplica) return', ''),
 ]

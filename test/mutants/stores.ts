@@ -19,6 +19,16 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one('files/message-files.ts', 'if (row.session !== session) throw notHere(id, param)', ''),
   one(
+    'accounts/account-names.ts',
+    'const after = `${id} ${Date.now()} ${owner === id ? writers + 1 : 1}`',
+    'const after = `${id} ${Date.now()} 1`',
+  ),
+  one(
+    'accounts/accounts.ts',
+    "if (others.some(({ account }) => account.id !== id)) throw taken('name')",
+    '',
+  ),
+  one(
     'accounts/account-keys.ts',
     'const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))',
     'const endsAt = nowS + graceS',
@@ -115,6 +125,27 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
+  one('sessions/streams/generations.ts', 'if (meter.finished) return', ''),
+  one('sessions/streams/streams.ts', 'if (x.left.aborted) stop()', ''),
+  one('sessions/streams/streams.ts', 'if (hasLeft) return', ''),
+  one(
+    'sessions/lua/lost.lua',
+    "if not owner then call('DEL', frames) end",
+    '',
+    'sessions/streams/stream-rows.ts',
+  ),
+  one(
+    'sessions/sending/prepare.ts',
+    'const contextWindow = Math.min(options.model.contextWindow, tokensPerMinute)',
+    'const { contextWindow } = options.model',
+    'journeys/tokens-a-minute.ts',
+  ),
+  one(
+    'ledger/lua/identify.lua',
+    "account.status or '', key.tpm or -1,",
+    "account.status or '', key.rpm or -1,",
+    'journeys/tokens-a-minute.ts',
+  ),
   one(
     'ledger/hold-rows.ts',
     "if (kind === 'r') return { state: 'reaped', used: toProgress(words) }",

@@ -68,6 +68,16 @@ t.test('a stranger learns nothing of what a model takes', async (t) => {
   t.match(await refused.json(), { error: { code: 'unknown_parameter', param: 'service_tier' } })
 })
 
+t.test('what is refused for its parameters asks for no money', async (t) => {
+  const { gate } = await chatPath(t)
+  const { key } = await gate.account(0)
+  const refused = await gate.call('/v1/chat', key, { ...hi, service_tier: 'flex' })
+  t.equal(refused.status, 400)
+  t.equal(await codeOf(refused), 'unknown_parameter')
+  const unpaid = await gate.call('/v1/chat', key, hi)
+  t.equal(await codeOf(unpaid), 'insufficient_balance')
+})
+
 t.test('without metering a key is still asked for', async (t) => {
   const { backend, gate, ask } = await chatPath(t, {
     yaml: 'plugins: { metering: false, sessions: false }',

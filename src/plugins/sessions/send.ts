@@ -80,6 +80,8 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       const send = parseSend(x.body, limits)
       return readSend(parts, x, send).then((read) => void (pending = read))
     },
+    // An answer, or a repeated send, may read for half an hour: it must not keep a body of megabytes.
+    answered: () => void (pending = undefined),
     async admit() {
       if (pending) await begin(parts, x, pending)
     },
@@ -90,7 +92,6 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       if (!pending.isBegun) throw new GatewayError('ledger_unavailable')
       const request = await requestOf(parts, x, pending)
       const answer = generate(parts, x, { pending, run, request })
-      // Frees the send: a body may have megabytes, and an answer may take half an hour.
       if (!pending.mayBeLeft) pending = undefined
       return await answer
     },

@@ -26,6 +26,8 @@ end
 if owner and (owner ~= hold or number(next_seq) ~= number(reached)) then return { 'again', now } end
 
 local seq = number(next_seq)
+-- Redis has lost the stream but not its frames: their numbers would forbid the terminal's.
+if not owner then call('DEL', frames) end
 call('XADD', frames, int(seq + 1) .. '-0', 'f',
   'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', '1')
 call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '1')

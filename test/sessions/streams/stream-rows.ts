@@ -203,6 +203,27 @@ t.test('what is left of a forgotten stream is not there twice', async (t) => {
 })
 
 t.test(
+  'of a dead owner, a forgotten stream whose frames are left is ended all the same',
+  async (t) => {
+    const { redis, ref, rows, start, row } = await openStreams(t, { leaseMs: 1000 })
+    await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
+    const owned = await start()
+    const { message, session } = owned
+    const frames = framesOf(message, ['1', '2', '3'])
+    for (const [first, text] of frames.entries())
+      await rows.append(owned, { first, count: 1, text })
+    await redis.del(keys.stream(ref, message))
+    await redis.zrem(keys.holdLeases(ref), owned.hold)
+    const end = { reached: 0, terminal: 'data: {}\n\n', row: done(message) }
+    t.equal(await rows.finishLost(owned, end), true)
+    t.match(await row(owned), { status: 'completed' })
+    t.notOk(await redis.hget(keys.session(ref, session), 'active'), 'the session is free')
+    const left = await rows.frames(owned, 0)
+    t.match(left, { text: /^id: msg_\w+:0\ndata: \{\}\n\n$/, isEnd: true })
+  },
+)
+
+t.test(
   'one that others have ended, and whose frames are gone since, is not begun anew',
   async (t) => {
     const opened = await openStreams(t)
