@@ -3,6 +3,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { until } from '../../fixtures/until.ts'
 import type { Script } from '../../fixtures/backend.ts'
 import { chat as model } from '../../fixtures/backend-model.ts'
 import { sse } from '../../fixtures/backend-scripts.ts'
@@ -111,8 +112,8 @@ t.test('repeated sends that are read keep neither their body nor the history', a
   const before = usedBytes()
   const many = 20
   for (let i = 0; i < many; i++) all.push(await send())
-  const each = (usedBytes() - before) / many
-  t.ok(each < text.length, `${each} bytes each`)
+  // Some of the garbage is freed only a few turns of the event loop later.
+  await until(() => usedBytes() - before < (many * text.length) / 2)
   gate.open()
   for (const live of all) await live.end()
 })
