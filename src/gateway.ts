@@ -31,7 +31,7 @@ import { sessions } from './plugins/sessions/sessions.ts'
 import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
 import { connect } from './redis/redis.ts'
 import type { RedisLink } from './redis/redis.ts'
-import { isOutage, wasRefused } from './redis/scripts.ts'
+import { isOutage } from './redis/scripts.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
 import { openStore } from './store/open.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -148,7 +148,7 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
       spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
       problem(message, cause) {
         // The outage log has already said why Redis takes no writes, and each new connection would meet that again.
-        const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
+        const isTold = redis.outage.refuses !== undefined && isOutage(cause, redis)
         if (!isTold) log.warn({ err: cause }, message)
       },
     },
