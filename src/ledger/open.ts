@@ -7,7 +7,7 @@ import { settingsOf } from '../config/settings.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { RedisLink } from '../redis/redis.ts'
-import { wasRefused } from '../redis/scripts.ts'
+import { isOutage } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import type { LedgerEvents } from './events.ts'
 import { createLedger } from './ledger.ts'
@@ -68,7 +68,7 @@ function eventsOf({ redis, metrics, log }: LedgerParts): LedgerEvents {
     spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
     problem(message, cause) {
       // The outage log has already said why Redis takes no writes, and each new connection would meet that again.
-      const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
+      const isTold = redis.outage.refuses !== undefined && isOutage(cause, redis)
       if (!isTold) log.warn({ err: cause }, message)
     },
   }

@@ -132,6 +132,11 @@ export const edgeMutants: readonly Mutant[] = [
     'return ((await stat(dir)).mode & 0o007) === 0',
   ),
   one(
+    'gateway.ts',
+    'const isTold = redis.outage.refuses !== undefined && isOutage(cause, redis)',
+    'const isTold = redis.outage.refuses !== undefined && false',
+  ),
+  one(
     'http/body.ts',
     'reading.catch(() => free(body)) // the caller awaits `reading` and gets the error',
     'reading.catch(() => undefined)',
