@@ -132,9 +132,10 @@ export const edgeMutants: readonly Mutant[] = [
     'return ((await stat(dir)).mode & 0o007) === 0',
   ),
   one(
-    'gateway.ts',
+    'ledger/open.ts',
     'const isTold = redis.outage.refuses !== undefined && isOutage(cause, redis)',
     'const isTold = redis.outage.refuses !== undefined && false',
+    'gateway.ts',
   ),
   one(
     'http/body.ts',
