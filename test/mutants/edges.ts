@@ -239,5 +239,5 @@ export const edgeMutants: readonly Mutant[] = [
     '',
     'plugins/sessions/replay.ts',
   ),
-  one('redis/outage.ts', 'if (isReplica) return', ''),
+  one('redis/outage.ts', 'if (isReplica || this.#isLeaving) return', ''),
 ]
