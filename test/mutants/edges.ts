@@ -21,6 +21,7 @@ export const edgeMutants: readonly Mutant[] = [
     "return Number(port) || (protocol === 'https:' ? 443 : 80)",
     'return Number(port) || 80',
   ),
+  one('backend/forward.ts', 'if (attempt.signal.aborted) throw abortError(attempt.signal)', ''),
   one(
     'backend/forward.ts',
     'return await send(attempt, { line, agent: connections.fresh })',
@@ -234,5 +235,5 @@ export const edgeMutants: readonly Mutant[] = [
     '',
     'plugins/sessions/replay.ts',
   ),
-  one('redis/outage.ts', 'if (isReplica) return', ''),
+  one('redis/outage.ts', 'if (isReplica || this.#isLeaving) return', ''),
 ]

@@ -4,6 +4,11 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 
 export const storeMutants: readonly Mutant[] = [
+  one(
+    'plugins/files/files.ts',
+    'return new SharedPool(Math.max(2, places))',
+    'return new SharedPool(places)',
+  ),
   one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
   one(
     'files/lua/claim.lua',
