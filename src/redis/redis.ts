@@ -159,7 +159,7 @@ function clientOptions(
       // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
       const isFirst = error.message.includes('READONLY') && !leaving.isUnderWay
       leaving.isUnderWay ||= isFirst
-        if (isFirst) outage.leaves()
+      if (isFirst) outage.leaves()
       return isFirst
     },
     // Auto-pipelining sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait

@@ -6,7 +6,7 @@ import type { Mutant } from './mutant.ts'
 export const storeMutants: readonly Mutant[] = [
   one(
     'plugins/files/files.ts',
-    'return new SharedPool(Math.max(2, places))',
+    'return new SharedPool(Math.max(2, slots))',
     'return new SharedPool(places)',
   ),
   one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
