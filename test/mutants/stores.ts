@@ -7,7 +7,7 @@ export const storeMutants: readonly Mutant[] = [
   one(
     'plugins/files/files.ts',
     'return new SharedPool(Math.max(2, slots))',
-    'return new SharedPool(places)',
+    'return new SharedPool(slots)',
   ),
   one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
   one(
