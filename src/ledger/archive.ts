@@ -3,12 +3,11 @@
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { accountKeys, keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { compareIds } from './journal.ts'
 import type { JournalEntry, OldEntries, ReadOptions } from './journal.ts'
 import { numberAt } from '../redis/scripts.ts'
-import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface Archive extends OldEntries {

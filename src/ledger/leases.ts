@@ -5,7 +5,7 @@ import type { Hold } from './hold.ts'
 import { wholeAmount } from './price.ts'
 import { textAt } from '../redis/scripts.ts'
 import { toWords, wholeCounts } from '../tokens/token-counts.ts'
-import { accountKeys } from './library.ts'
+import { accountKeys } from '../redis/redis.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface LeasesOptions {

@@ -1,6 +1,5 @@
 // The Lua scripts that move money, as redis/scripts.ts loads them.
 
-import { keys } from '../redis/redis.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
 /** Why a caller is refused, as lua/admission.lua finds it. */
@@ -53,11 +52,3 @@ export const ledgerScripts = {
 
 export type LedgerWords = WordsOf<typeof ledgerScripts>
 export type LedgerScripts = Scripts<LedgerWords>
-
-/** The keys that every script declares first. A script derives the keys of an hour itself, because only Redis knows which hour it is. */
-export const accountKeys = (ref: string): readonly string[] => [
-  keys.account(ref),
-  keys.holdLeases(ref),
-  keys.holdRows(ref),
-  keys.journal(ref),
-]

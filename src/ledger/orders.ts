@@ -2,13 +2,12 @@
 // Sending one twice is harmless: the scripts know it by its id. A settlement is made here, of the end of a hold's work, and
 // its reply is read here; a credit is made in credit.ts.
 
-import { keys } from '../redis/redis.ts'
+import { accountKeys, keys } from '../redis/redis.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerEvents } from './events.ts'
 import { noProgress } from './hold.ts'
 import type { Hold, Progress, Settled } from './hold.ts'
-import { accountKeys } from './library.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import { wholeAmount } from './price.ts'
 import { toWords, wholeCounts } from '../tokens/token-counts.ts'

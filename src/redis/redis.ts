@@ -74,6 +74,11 @@ export const keys = {
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
 
+/** What each script of the ledger declares first. It derives the keys of an hour itself: only Redis knows the hour. */
+export function accountKeys(ref: string): readonly string[] {
+  return [keys.account(ref), keys.holdLeases(ref), keys.holdRows(ref), keys.journal(ref)]
+}
+
 export interface RedisLink {
   readonly client: Redis
   readonly up: boolean
