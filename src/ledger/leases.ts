@@ -2,9 +2,8 @@
 // A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left.
 
 import type { Hold } from './hold.ts'
-import { wholeAmount } from './price.ts'
+import { wholeAmount, wholeCounts } from './price.ts'
 import { textAt } from '../redis/scripts.ts'
-import { toWords, wholeCounts } from '../tokens/token-counts.ts'
 import { accountKeys } from '../redis/redis.ts'
 import type { LedgerScripts } from './library.ts'
 
@@ -108,5 +107,6 @@ export class Leases {
 }
 
 function progressOf({ id, progress }: Hold): string {
-  return `${id} ${wholeAmount(progress.charge)} ${toWords(wholeCounts(progress))}`
+  const { prompt, cached, completion } = wholeCounts(progress)
+  return `${id} ${wholeAmount(progress.charge)} ${prompt} ${cached} ${completion}`
 }

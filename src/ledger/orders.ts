@@ -9,8 +9,7 @@ import type { LedgerEvents } from './events.ts'
 import { noProgress } from './hold.ts'
 import type { Hold, Progress, Settled } from './hold.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
-import { wholeAmount } from './price.ts'
-import { toWords, wholeCounts } from '../tokens/token-counts.ts'
+import { wholeAmount, wholeCounts } from './price.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 export interface SettleOrder extends TokenCounts {
@@ -100,9 +99,10 @@ export function sendOrder(scripts: LedgerScripts, order: Order): Promise<OrderRe
 }
 
 function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
-  const { ref, hmac, id, charge, counted, minute, implausible = 0 } = order
-  const numbers = `${charge} ${toWords(order)} ${counted} ${minute} ${implausible}`
-  const args = [`${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
+  const { ref, hmac, id, charge, prompt, cached, completion } = order
+  const { counted, minute, implausible = 0, keyId, model, flags, meta } = order
+  const used = `${id} ${charge} ${prompt} ${cached} ${completion}`
+  const args = [`${used} ${counted} ${minute} ${implausible}`, `${keyId} ${model}`, flags, meta]
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 

@@ -1,5 +1,6 @@
-// What tokens of a model cost in tokens of the balance: exact integers, rounded up once a charge, never past 2^53 − 1.
-// The only place where prices are multiplied. Decides nothing about what is to be paid.
+// The arithmetic of the ledger. What tokens of a model cost in tokens of the balance: exact integers, rounded up once a
+// charge, never past 2^53 − 1; and what numbers get into the sums at all. The only place where prices are multiplied.
+// Decides nothing about what is to be paid.
 
 import type { Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
@@ -34,6 +35,21 @@ export function outputAfforded(
 /** A whole number that every sum can take. */
 export function wholeAmount(amount: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount) || 0))
+}
+
+const maxTokens = 1e12
+
+/** The same for tokens of a model, whatever a backend reported. */
+export function wholeTokens(tokens: number): number {
+  return Math.min(maxTokens, Math.max(0, Math.ceil(tokens) || 0))
+}
+
+export function wholeCounts({ prompt, cached, completion }: TokenCounts): TokenCounts {
+  return {
+    prompt: wholeTokens(prompt),
+    cached: wholeTokens(cached),
+    completion: wholeTokens(completion),
+  }
 }
 
 function count(value: number): number {

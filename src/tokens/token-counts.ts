@@ -1,5 +1,5 @@
 // What a request has used, in tokens of its model: one shape from the meter to the journal. backend/report.ts makes it of
-// a backend's JSON. Here it becomes what Redis and the API have, and is read from Redis again. Knows no prices.
+// a backend's JSON. Here it is read from Redis, and becomes what the API has. Knows no prices.
 
 export interface TokenCounts {
   readonly prompt: number
@@ -10,27 +10,7 @@ export interface TokenCounts {
 
 export const noTokens: TokenCounts = { prompt: 0, cached: 0, completion: 0 }
 
-const maxTokens = 1e12
-
-/** A whole number that every sum can take, whatever a backend reported. */
-export function wholeTokens(tokens: number): number {
-  return Math.min(maxTokens, Math.max(0, Math.ceil(tokens) || 0))
-}
-
-export function wholeCounts({ prompt, cached, completion }: TokenCounts): TokenCounts {
-  return {
-    prompt: wholeTokens(prompt),
-    cached: wholeTokens(cached),
-    completion: wholeTokens(completion),
-  }
-}
-
-/** As scripts get them, and as Redis keeps them: `<prompt> <cached> <completion>`. */
-export function toWords({ prompt, cached, completion }: TokenCounts): string {
-  return `${prompt} ${cached} ${completion}`
-}
-
-/** Reads the first three words; a word that is missing counts as 0. */
+/** As Redis keeps them: `<prompt> <cached> <completion>`. Reads the first three words; a word that is missing counts as 0. */
 export function fromWords([prompt, cached, completion]: readonly string[]): TokenCounts {
   return { prompt: count(prompt), cached: count(cached), completion: count(completion) }
 }

@@ -51,6 +51,15 @@ t.test('a hundred holds a command, accounts apart', async (t) => {
   t.same(sent.map(({ length }) => length - 1).sort(), [1, 100, 100, 50])
 })
 
+t.test('a checkpoint has the charge, then prompt, cached and completion', async (t) => {
+  const { leases, sent } = open(all('ok'))
+  const hold = makeHold({ id: 'a' })
+  hold.watch(() => ({ charge: 9.5, prompt: 30, cached: 10, completion: Number.NaN }))
+  leases.add(hold)
+  await leases.renew()
+  t.strictSame(sent, [['30000', 'a 10 30 10 0']])
+})
+
 t.test('holds that are gone are named, but not those settled meanwhile', async (t) => {
   const { leases, reopened } = open(all('gone'))
   const [one, two] = [makeHold({ id: '1' }), makeHold({ id: '2' })]

@@ -30,13 +30,25 @@ t.test('an order is known by its kind, its account and its id', async (t) => {
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })
 
-t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
+function recording() {
   const sent: (readonly unknown[])[] = []
   const evalsha = async (_sha: string, keyCount: number, ...words: readonly unknown[]) => {
     sent.push(words.slice(keyCount))
     return ['ok', 1]
   }
-  const scripts = createScripts({ library: ledgerScripts, link: Object({ client: { evalsha } }) })
+  const link = Object({ client: { evalsha } })
+  return { sent, scripts: createScripts({ library: ledgerScripts, link }) }
+}
+
+t.test('an order is sent with prompt, cached and completion after its charge', async (t) => {
+  const { sent, scripts } = recording()
+  const counts = { prompt: 30, cached: 10, completion: 4 }
+  await sendOrder(scripts, { ...releaseOrder('r', 'h', 'i'), ...counts, charge: 9, counted: 50 })
+  t.strictSame(sent, [['i 9 30 10 4 50 0 0', '- -', '', '{}']])
+})
+
+t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
+  const { sent, scripts } = recording()
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
     await sendOrder(scripts, one)

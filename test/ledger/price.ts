@@ -2,7 +2,13 @@
 
 import t from 'tap'
 import type { Price } from '../../src/config/config.ts'
-import { charge, outputAfforded, wholeAmount } from '../../src/ledger/price.ts'
+import {
+  charge,
+  outputAfforded,
+  wholeAmount,
+  wholeCounts,
+  wholeTokens,
+} from '../../src/ledger/price.ts'
 import { seeded } from '../fixtures/random.ts'
 
 const price = (part: Partial<Price> = {}): Price => ({
@@ -109,4 +115,13 @@ t.test('what is no count is refused', async (t) => {
 t.test('an amount is whole and within what the sums take', async (t) => {
   const most = Number.MAX_SAFE_INTEGER
   t.same([1.2, -1, Number.NaN, Number.POSITIVE_INFINITY].map(wholeAmount), [2, 0, 0, most])
+})
+
+t.test('counts are whole and within what the sums take', async (t) => {
+  t.same([1.2, -1, Number.NaN, 1e300].map(wholeTokens), [2, 0, 0, 1e12])
+  t.same(wholeCounts({ prompt: 1.2, cached: -1, completion: 1e300 }), {
+    prompt: 2,
+    cached: 0,
+    completion: 1e12,
+  })
 })

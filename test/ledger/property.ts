@@ -16,7 +16,6 @@ import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
-import { toWords } from '../../src/tokens/token-counts.ts'
 import { connectLink, makeAccount, newHoldId, request } from '../fixtures/ledger.ts'
 import { spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
@@ -99,7 +98,7 @@ async function checkpoint(life: Life, random: Random) {
   const charge = progress.charge + random.below(120)
   const completion = progress.completion + random.below(9)
   spend(life.hold, { charge, prompt: 7, completion })
-  const line = `${id} ${charge} ${toWords(life.hold.progress)}`
+  const line = `${id} ${charge} 7 ${progress.cached} ${completion}`
   const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
   if (reply.values[3] === 'ok') life.checkpoint = charge
   return reply.values[3]
