@@ -1,18 +1,20 @@
-// Calls the two scripts that a request waits for, identify and admit. A script is called again when it needs the limits
-// of another plan, or must reap more holds first. A script's refusal is thrown as the error of its code; any unclear
-// reply is thrown as ledger_unavailable.
+// Calls the two scripts that a request waits for, identify and admit, while the gate is open. A script is called again
+// when it needs the limits of another plan, or must reap more holds first. A script's refusal is thrown as the error of
+// its code; any unclear reply is thrown as ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
 import { accountKeys, keys } from '../redis/redis.ts'
+import type { Gate } from './gate.ts'
 import { Hold } from './hold.ts'
 import { wholeAmount, wholeTokens } from './price.ts'
-import { unavailable } from '../redis/scripts.ts'
+import { isUnclear, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import { readAdmitted, readIdentified } from './replies.ts'
 import type { AccountIdentity, AdmitRefused, Admitted, Asked, AdmitGranted } from './replies.ts'
+import type { Spool } from './spool.ts'
 
 export interface IdentifyRequest {
   readonly ref: string
@@ -50,6 +52,11 @@ export interface AdmissionOptions {
   readonly scripts: LedgerScripts
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
+  readonly gate: Pick<Gate, 'pass'>
+  readonly spool: Pick<Spool, 'isFull'>
+  readonly onAdmitted: (hold: Hold) => void
+  /** No reply came: the hold may have been made. */
+  readonly onUnclear: (request: AdmitRequest) => void
   readonly onReaped: (count: number) => void
   /** A reply said that the account owes something. */
   readonly onOwing: (ref: string) => void
@@ -76,13 +83,15 @@ export class Admission {
     this.#options = options
   }
 
-  /** The plan that the account was on when last seen. */
-  planOf(ref: string): Plan | undefined {
+  // Arrow functions, because the ledger has them as its own methods.
+
+  /** The plan that the account was on when last seen, else the default one. */
+  readonly planOf = (ref: string): Plan | undefined => {
     const plans = this.#options.plans()
     return plans.get(this.#guesses.get(ref)) ?? plans.get('default')
   }
 
-  identify(request: IdentifyRequest): Promise<AccountIdentity> {
+  readonly identify = (request: IdentifyRequest): Promise<AccountIdentity> => {
     return this.#identify(request, '')
   }
 
@@ -91,7 +100,22 @@ export class Admission {
     return this.#identify({ ref, hmac: '-', scope: '' }, '1')
   }
 
-  async admit(request: AdmitRequest): Promise<Hold> {
+  /** Makes a hold, or throws the refusal. */
+  readonly admit = async (request: AdmitRequest): Promise<Hold> => {
+    const { gate, spool, onAdmitted, onUnclear } = this.#options
+    gate.pass()
+    if (spool.isFull) throw unavailable(new Error('too much waits for the disk'))
+    try {
+      const hold = await this.#hold(request)
+      onAdmitted(hold)
+      return hold
+    } catch (error) {
+      if (isUnclear(error)) onUnclear(request)
+      throw error
+    }
+  }
+
+  async #hold(request: AdmitRequest): Promise<Hold> {
     const { ref, hmac, scope, holdId, want, min, model } = request
     const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
     const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
@@ -109,7 +133,7 @@ export class Admission {
     return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, answer)
   }
 
-  /** Resolves with false when the hold cannot be opened again. */
+  /** Resolves with false when the hold cannot be opened again. Passes no gate: the gate stays shut until lost holds are open again. */
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0`
@@ -123,6 +147,7 @@ export class Admission {
   }
 
   async #identify(caller: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
+    this.#options.gate.pass()
     const { ref, scope } = caller
     const args = () => [scope, operator]
     const answer = await this.#ask({ script: 'identify', caller, args, read: readIdentified })

@@ -1,6 +1,6 @@
 // The two writes that must not be lost, as plain records: they can be sent, kept in memory, written to disk and sent again.
 // Sending one twice is harmless: the scripts know it by its id. A settlement is made here, of the end of a hold's work, and
-// its reply is read here; a credit is made in credit.ts.
+// its reply is read here; a credit is made in credit.ts. When an order is sent, and again, is the outbox' business.
 
 import { accountKeys, keys } from '../redis/redis.ts'
 import { numberAt } from '../redis/scripts.ts'
@@ -57,6 +57,25 @@ export interface Settlement extends Progress {
   readonly implausible?: number
   readonly estimated?: boolean
   readonly cut?: boolean
+}
+
+export interface SettlingOptions {
+  readonly outbox: { settle(order: SettleOrder): Promise<OrderReply | undefined> }
+  /** The hold's work has ended: it needs no lease. */
+  readonly onEnded: (hold: Hold) => void
+}
+
+/** Sends in this tick; the caller need not await the result. Never rejects because Redis is away. A second call for the same hold returns the same promise. */
+export type Settle = (hold: Hold, ending: Settlement) => Promise<Settled>
+
+export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
+  return (hold, ending) => {
+    if (hold.settlement) return hold.settlement
+    onEnded(hold)
+    const order = settleOrder(hold, ending)
+    hold.settlement = outbox.settle(order).then((reply) => toSettled(order, reply))
+    return hold.settlement
+  }
 }
 
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {

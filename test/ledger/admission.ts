@@ -3,7 +3,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { Admission, createPlanGuesses } from '../../src/ledger/admission.ts'
+import { createPlanGuesses } from '../../src/ledger/admission.ts'
+import type { AdmitRequest } from '../../src/ledger/admission.ts'
+import type { Hold } from '../../src/ledger/hold.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
@@ -12,6 +14,7 @@ import {
   connectLink,
   makeAccount,
   newHoldId,
+  openAdmission,
   openLedger,
   request,
   topUp,
@@ -139,6 +142,47 @@ for (const hoursOff of [-5, 5]) {
   })
 }
 
+t.test('a shut gate lets nobody in, and a full spool no hold', async (t) => {
+  const { link, ledger } = await open()
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 10)
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const [shut, held] = [new Error('shut'), [] as Hold[]]
+  const pass = () => {
+    throw shut
+  }
+  const onAdmitted = (hold: Hold) => void held.push(hold)
+  const parts = { scripts, leaseMs: 30_000, onAdmitted }
+  const closed = openAdmission({ ...parts, gate: { pass } })
+  await t.rejects(closed.identify(caller), shut)
+  await t.rejects(closed.look(caller.ref), shut)
+  await t.rejects(closed.admit(request(caller, 1)), shut)
+  const full = openAdmission({ ...parts, spool: { isFull: true } })
+  t.match(await full.identify(caller), { accountName: 'A' })
+  await t.rejects(full.admit(request(caller, 1)), { code: 'ledger_unavailable' })
+  t.same(held, [])
+  t.match(await ledger.balance(caller.ref), { balance: 10, reserved: 0 })
+  const hold = await openAdmission(parts).admit(request(caller, 1))
+  t.same(held, [hold])
+})
+
+t.test('a hold whose reply was lost is reported, a refused one is not', async (t) => {
+  const unclear: string[] = []
+  const openOn = (answer: () => Promise<unknown>) => {
+    const link = Object({ client: { evalsha: answer } })
+    const scripts = createScripts({ library: ledgerScripts, link })
+    const onUnclear = ({ holdId }: AdmitRequest) => void unclear.push(holdId)
+    return openAdmission({ scripts, leaseMs: 30_000, onUnclear })
+  }
+  const caller = { ref: 'r', hmac: 'h', scope: 'chat' } as const
+  const refusing = openOn(async () => ['invalid_api_key', 1, 0])
+  await t.rejects(refusing.admit(request(caller, 1)), { code: 'invalid_api_key' })
+  t.same(unclear, [])
+  const lost = openOn(() => Promise.reject(new Error('Connection is closed.')))
+  await t.rejects(lost.admit(request(caller, 1, { holdId: 'a' })), { code: 'ledger_unavailable' })
+  t.same(unclear, ['a'])
+})
+
 t.test(
   'hundreds of expired holds, hours old, are reaped while a request asks for their money',
   async (t) => {
@@ -147,11 +191,9 @@ t.test(
     await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
     let reaped = 0
     const scripts = createScripts({ library: ledgerScripts, link })
-    const plans = () => new Map([['default', unlimited]])
-    const admission = new Admission({
+    const admission = openAdmission({
       scripts,
       leaseMs,
-      plans,
       onReaped: (count) => (reaped += count),
       onOwing: () => t.fail('nothing is owed'),
     })

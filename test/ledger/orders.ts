@@ -1,6 +1,7 @@
 import t from 'tap'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import {
+  createSettle,
   orderKey,
   releaseOrder,
   reportSettled,
@@ -8,6 +9,7 @@ import {
   settleOrder,
   toSettled,
 } from '../../src/ledger/orders.ts'
+import type { SettleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
@@ -131,6 +133,22 @@ t.test('no number of a backend gets into the sums that they can not take', async
     completion: 0,
     flags: '',
   })
+})
+
+t.test('a hold is settled once, in the tick of the first call', async (t) => {
+  const told: unknown[] = []
+  const outbox = {
+    async settle({ charge }: SettleOrder) {
+      told.push(charge)
+      return undefined
+    },
+  }
+  const settle = createSettle({ outbox, onEnded: ({ id }) => void told.push(id) })
+  const hold = makeHold()
+  const settled = settle(hold, used(5))
+  t.equal(settle(hold, used(9)), settled)
+  t.same(told, ['h', 5])
+  t.same(await settled, { charge: 5, owed: 0, isWaiting: true })
 })
 
 t.test('what became of it', async (t) => {

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { Admission } from '../../src/ledger/admission.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
 import type { JournalEntry } from '../../src/ledger/journal.ts'
@@ -17,7 +17,7 @@ import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, newHoldId, request } from '../fixtures/ledger.ts'
-import { spend, unlimited } from '../fixtures/ledger.ts'
+import { openAdmission, spend } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -70,9 +70,7 @@ interface Seen {
 
 function openGateway(link: ScriptLink): Gateway {
   const scripts = createScripts({ library: ledgerScripts, link })
-  const plans = () => new Map([['default', unlimited]])
-  const [onReaped, onOwing] = [() => undefined, () => undefined]
-  const admission = new Admission({ scripts, leaseMs, plans, onReaped, onOwing })
+  const admission = openAdmission({ scripts, leaseMs })
   return { link, scripts, admission, send: (order) => sendOrder(scripts, order) }
 }
 

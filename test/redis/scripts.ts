@@ -7,9 +7,7 @@ import { roomScripts } from '../../src/accounts/room.ts'
 import { fileScripts } from '../../src/files/library.ts'
 import { sessionScripts } from '../../src/sessions/library.ts'
 import { diskStore } from '../../src/store/disk.ts'
-import { Admission } from '../../src/ledger/admission.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import type { LedgerScripts } from '../../src/ledger/library.ts'
 import { sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
 import { claimScripts } from '../../src/redis/claims.ts'
@@ -19,10 +17,10 @@ import { freePort } from '../fixtures/free-port.ts'
 import {
   connectLink,
   makeAccount,
+  openAdmission,
   openLedger,
   request,
   topUp,
-  unlimited,
   used,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -67,7 +65,7 @@ t.test(
     const { ref } = caller
     await topUp(ledger, caller, 1000)
     const scripts = createScripts({ link, library: ledgerScripts })
-    const admission = openAdmission(scripts)
+    const admission = openAdmission({ scripts, leaseMs: 60_000 })
     const admit = () => admission.admit(request(caller, 10))
     await sendOrder(scripts, settleOrder(await admit(), used(5)))
     const [held, expired] = [await admit(), await admit()]
@@ -185,13 +183,6 @@ t.test('a library has the words that the headers of its scripts name', async (t)
     }
   }
 })
-
-/** Nobody renews the leases of its holds. */
-function openAdmission(scripts: LedgerScripts): Admission {
-  const plans = () => new Map([['default', unlimited]])
-  const [onReaped, onOwing] = [() => undefined, () => undefined]
-  return new Admission({ scripts, leaseMs: 60_000, plans, onReaped, onOwing })
-}
 
 /** With all slots. */
 async function startNode(t: Test) {
