@@ -8,6 +8,7 @@ export const reaches = [
   'first-byte',
   'freed-buffers',
   'freed-reads',
+  'key-hash',
   'receive-buffer',
   'redis-writes',
   'token-tables',
