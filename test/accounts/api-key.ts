@@ -1,6 +1,7 @@
 import t from 'tap'
 import { crc32 } from 'node:zlib'
 import { keyHint, keyReader, newKey, newRef, parseKey } from '../../src/accounts/api-key.ts'
+import { hmacKey } from '../../src/accounts/hmac-key.ts'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
