@@ -20,7 +20,7 @@ const schema = z.strictObject({
   lease: duration()
     .prefault('30s')
     .describe(
-      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
+      'How long a hold outlives its gateway: after this time the holds of a killed gateway end.',
     ),
   min_output_tokens: z
     .int()
