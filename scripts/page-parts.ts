@@ -24,8 +24,6 @@ export function refill(page: string): string {
   return text
 }
 
-export const partNames: readonly string[] = Object.keys(parts)
-
 function errorRows(): string {
   const codes = Object.keys(errorTable) as ErrorCode[]
   const rows = codes.map((code) => {

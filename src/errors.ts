@@ -8,6 +8,8 @@ interface ErrorRow {
   readonly type: string
   /** Whether the same request may succeed later. `false` sends `X-Should-Retry: false` if SDKs would retry by the status. */
   readonly retry: boolean
+  /** When to try again. Default: after a second for a 503, else nothing is said. */
+  readonly retryAfterMs?: number
   readonly message: string
 }
 
@@ -83,6 +85,7 @@ export const errorTable = {
   idempotency_in_progress: {
     ...conflict(409, 'A request with this Idempotency-Key is still running.'),
     retry: true,
+    retryAfterMs: 1000,
   },
   stream_expired: gone(410, 'The stream is no longer kept. Read the message instead.'),
   file_expired: gone(410, 'The file has expired.'),
@@ -143,6 +146,8 @@ export interface ErrorDetails {
   readonly messageId?: string
   /** How much money is missing; goes to the client. */
   readonly shortage?: Shortage
+  /** How near the caller is to the limits a minute; http/reply.ts makes headers of it. */
+  readonly limits?: LimitStates | undefined
   /** The caller that was refused, if the caller is known; for the log. */
   readonly caller?: RefusedCaller | undefined
 }
@@ -152,6 +157,18 @@ export interface Shortage {
   readonly available: number
   readonly needed?: number
   readonly owed: number
+}
+
+export interface LimitState {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+/** Limits a minute, of an account and its key together; one that does not exist is missing. */
+export interface LimitStates {
+  readonly requests?: LimitState | undefined
+  readonly tokens?: LimitState | undefined
 }
 
 export interface RefusedCaller {
@@ -169,12 +186,13 @@ export class GatewayError extends Error {
   readonly retryAfterMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly source: ErrorSource
+  readonly limits: LimitStates | undefined
   readonly caller: RefusedCaller | undefined
   readonly messageId: string | undefined
   readonly shortage: Shortage | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
-    const { retry, message, ...usual } = errorTable[code]
+    const { retry, message, retryAfterMs, ...usual } = errorTable[code]
     const { status, type } = details.isConflict ? conflict(409, message) : usual
     super(details.message ?? message, { cause: details.cause })
     this.code = code
@@ -182,8 +200,10 @@ export class GatewayError extends Error {
     this.type = type
     this.retry = details.retry ?? retry
     this.param = details.param
-    this.retryAfterMs = details.retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
+    const usualMs = retryAfterMs ?? (this.status === 503 ? 1000 : undefined)
+    this.retryAfterMs = details.retryAfterMs ?? usualMs
     this.headers = details.headers ?? {}
+    this.limits = details.limits
     this.caller = details.caller
     this.messageId = details.messageId
     this.shortage = details.shortage
@@ -198,25 +218,27 @@ export function asGatewayError(thrown: unknown): GatewayError {
     : new GatewayError('internal_error', { cause: thrown })
 }
 
-const nodeErrors: Readonly<Record<string, ErrorCode>> = {
-  ECONNREFUSED: 'upstream_unavailable',
-  ENOTFOUND: 'upstream_unavailable',
-  EAI_AGAIN: 'upstream_unavailable',
-  EHOSTUNREACH: 'upstream_unavailable',
-  ENETUNREACH: 'upstream_unavailable',
-  ETIMEDOUT: 'upstream_unavailable',
-  EMFILE: 'upstream_unavailable',
+/** Node's codes for a server that was not reached. */
+export const unreached: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
+)
+
+/** The refusal for a socket error on the way to a backend. */
+export function fromNodeError(cause: Error): GatewayError {
+  const nodeCode = codeOf(cause)
+  const isUnreached = unreached.has(nodeCode) || nodeCode === 'EMFILE'
+  const code = isUnreached ? 'upstream_unavailable' : 'upstream_error'
+  return new GatewayError(code, { cause, source: 'backend' })
 }
 
-/** The refusal for a socket error on the way to a backend, by Node's `code`; a code that is not listed is `upstream_error`. */
-export function fromNodeError(error: Error): GatewayError {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  return new GatewayError(nodeErrors[code] ?? 'upstream_error', { cause: error, source: 'backend' })
+/** The error's `code`, as Node's errors and our own have one; '' when it has none. */
+export function codeOf(error: unknown): string {
+  const isCoded = error instanceof Error && 'code' in error && typeof error.code === 'string'
+  return isCoded ? String(error.code) : ''
 }
 
-/** Whether the error has this `code`, as Node's errors have. */
 export function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
+  return codeOf(error) === code
 }
 
 /** The JSON body of an error answer, and of the error frame in a stream. */

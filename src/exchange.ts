@@ -6,9 +6,10 @@ import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
 import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
-import type { BodyClaim } from './http/body.ts'
+import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
 import type { StreamOut } from './http/stream-out.ts'
+import type { TokenCounts } from './tokens/token-counts.ts'
 
 export interface Exchange {
   /** `req_…`; goes out as X-Request-Id and finds the log line. */
@@ -33,7 +34,7 @@ export interface Exchange {
   /** Drops the body: a body can have megabytes, and an answer can take half an hour. */
   forgetBody(): void
   /** This exchange's part of the memory for bodies, its own body included; given back when the exchange ends. */
-  readonly memory: BodyClaim
+  readonly memory: BodyShare
   /** The request with its body unread, if the route's `body` is `stream`. */
   readonly incoming?: IncomingMessage | undefined
   /** Fires when the client closes before the answer is complete. */
@@ -69,6 +70,8 @@ export interface Caller {
   readonly ref: string
   /** HMAC-SHA-256 of the key, base64url. */
   readonly hmac: string
+  /** The scope that the route requires; '' requires none. */
+  readonly scope: Scope | ''
 }
 
 /** What Redis says of a valid key. */
@@ -107,11 +110,11 @@ export interface Want {
   readonly model: Model
   readonly promptTokens: number
   /** Counts the prompt by the tokenizer; called only when a backend reports nothing. Without it the estimate is used. */
-  readonly countPrompt?: () => Promise<number>
-  /** The most tokens that the prompt can have: a backend that reports more is not believed. Call it once the backend has been asked. */
-  readonly mostPrompt: () => number
-  /** The most that all choices together may generate; 0 when the endpoint generates nothing. */
-  readonly outputTokens: number
+  countPrompt?(): Promise<number>
+  /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
+  readonly mostPrompt: number
+  /** The most that each choice may generate; 0 when the endpoint generates nothing. */
+  readonly outputPerChoice: number
   /** How many choices share the output: n × prompts. */
   readonly choices: number
   readonly fields: WantedFields
@@ -137,9 +140,8 @@ export interface Granted {
 export interface Facts {
   model?: string
   target?: string
-  promptTokens?: number
-  cachedTokens?: number
-  completionTokens?: number
+  /** What is charged for. */
+  tokens?: TokenCounts
   cost?: number
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
@@ -253,6 +255,8 @@ export interface Hooks {
   vouch?(): Promise<void>
   /** The body has been read. The calls of all plugins start in one tick: key, idempotency claim, the session that a route reads. May answer (a replay). */
   identify?(): Promise<Answer | void> | void
+  /** A plugin's `identify` has answered, so `admit` and `serve` are not called. The calls of all plugins start in one tick: drop what was prepared for them; may refuse. */
+  answered?(): Promise<void> | void
   /** The calls of all plugins start in one tick again: limits and hold for x.want, with the rows and locks that belong to the hold. */
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
@@ -268,6 +272,15 @@ export interface Hooks {
 /** The `begin` of a route that needs no hooks. */
 export function answering(serve: (x: Exchange) => Promise<Answer>): Route['begin'] {
   return (x) => ({ serve: () => serve(x) })
+}
+
+/** An answer of JSON. */
+export function json(
+  body: object,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return { status, headers, body: JSON.stringify(body) }
 }
 
 /** The caller's account ref, as in the keys of Redis. Throws `missing_api_key` when the request has no caller. */

@@ -1,19 +1,16 @@
 // Builds all parts of the gateway once, in order, and closes them in reverse. The list of plugins is the feature list.
 
-import { join } from 'node:path'
 import { secretsOfTarget } from './backend/secrets.ts'
 import type { Config, Model } from './config/config.ts'
 import { ensureAdminToken, ensureDataFolder } from './data/folder.ts'
 import { openListeners } from './listeners/listeners.ts'
 import type { Listeners } from './listeners/listeners.ts'
 import { openShelf } from './files/open.ts'
-import type { ShelfParts } from './files/open.ts'
-import type { Shelf } from './files/shelf.ts'
 import { createAccounts } from './accounts/accounts.ts'
-import { createLedger } from './ledger/ledger.ts'
+import { accountSettings } from './accounts/api-key.ts'
+import { openLedger } from './ledger/open.ts'
 import { lockDataFolder } from './data/lock.ts'
 import type { Log } from './log.ts'
-import type { Metrics } from './metrics.ts'
 import { createMetrics } from './metrics.ts'
 import type { Gateway, NamedRunning, Plugin } from './plugin.ts'
 import { admin } from './plugins/admin/admin.ts'
@@ -24,17 +21,16 @@ import { cors } from './plugins/cors.ts'
 import { files } from './plugins/files/files.ts'
 import { idempotency } from './plugins/idempotency.ts'
 import { limits } from './plugins/limits.ts'
-import { leaseMsOf, metering } from './plugins/metering.ts'
+import { metering } from './plugins/metering.ts'
 import { models } from './plugins/models.ts'
 import { ops } from './plugins/ops.ts'
 import { sessions } from './plugins/sessions/sessions.ts'
 import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
 import { connect } from './redis/redis.ts'
 import type { RedisLink } from './redis/redis.ts'
-import { isOutage, wasRefused } from './redis/scripts.ts'
+import { isOutage } from './redis/scripts.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
 import { openStore } from './store/open.ts'
-import type { ObjectStore } from './store/store.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
@@ -77,15 +73,14 @@ export async function startGateway(
   const metrics = createMetrics(version)
   const store = await openStore(config.store, { metrics })
   undo.defer(() => store.close())
-  const ledger = await openLedger(config, { redis, store, metrics, log, undo })
-  const accounts = createAccounts({ redis: redis.client, pepper: pepperOf(config) })
+  const { ledger } = kept(undo, await openLedger(config, { redis, store, metrics, log }))
+  const accounts = createAccounts(redis.client, config)
   const state = { draining: false }
   const { unsentBytes, readers } = config.limits
   const pools = { unsent: new SharedPool(unsentBytes), readers: new SharedPool(readers) }
   const findModel = modelIndex(config)
-  const shelf = config.plugins.has('files')
-    ? await shelve({ redis, store, metrics, log, undo })
-    : undefined
+  const shelved = await openShelf(config, { redis, store, metrics, log })
+  const shelf = shelved && kept(undo, shelved).shelf
   const core = { config, effective, redis, ledger, accounts, store, shelf }
   const gateway = { ...core, metrics, log, state, pools, findModel }
   watch(gateway, undo)
@@ -99,6 +94,12 @@ export async function startGateway(
 interface Opening {
   readonly log: Log
   readonly undo: AsyncDisposableStack
+}
+
+/** Closes it with the gateway. */
+function kept<T extends { close(): Promise<void> }>(undo: AsyncDisposableStack, opened: T): T {
+  undo.defer(() => opened.close())
+  return opened
 }
 
 async function prepareData(config: Config, { log, undo }: Opening): Promise<Config> {
@@ -120,51 +121,6 @@ async function openRedis(config: Config, { log, undo }: Opening): Promise<RedisL
   const redis = await connect(config.redis, { embeddedSocket, log })
   undo.defer(() => redis.close())
   return redis
-}
-
-interface LedgerParts extends Opening {
-  readonly redis: RedisLink
-  readonly store: ObjectStore
-  readonly metrics: Metrics
-}
-
-async function openLedger(config: Config, { redis, store, metrics, log, undo }: LedgerParts) {
-  const ledger = await createLedger({
-    link: redis,
-    spoolDir: join(config.data, 'spool'),
-    leaseMs: leaseMsOf(config),
-    plans: () => config.plans,
-    archiveStore: store,
-    events: {
-      command: (script, seconds) => metrics.redisSeconds.observe({ script }, seconds),
-      reaped: (count) => metrics.holdsReaped.inc(count),
-      implausible({ requestId, model, tokens }) {
-        metrics.implausible.inc(tokens)
-        const fields = { request_id: requestId, model, tokens }
-        log.warn(fields, 'a backend reported more than its request can have used')
-      },
-      late: () => metrics.lateSettlements.inc(),
-      spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
-      spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
-      problem(message, cause) {
-        // The outage log has already said why Redis takes no writes, and each new connection would meet that again.
-        const isTold = redis.outage.refuses !== undefined && wasRefused(cause)
-        if (!isTold) log.warn({ err: cause }, message)
-      },
-    },
-  })
-  undo.defer(async () => {
-    await ledger.close()
-    const { unwritten: entries } = ledger.spool
-    if (entries > 0) log.error({ entries }, 'the disk refused what the next start is to send again')
-  })
-  return ledger
-}
-
-async function shelve(parts: ShelfParts & Opening): Promise<Shelf> {
-  const { shelf, close } = await openShelf(parts)
-  parts.undo.defer(close)
-  return shelf
 }
 
 const archiveEveryMs = 3_600_000
@@ -213,11 +169,6 @@ async function setUp(gateway: Gateway, list: readonly Plugin[], undo: AsyncDispo
   return running
 }
 
-function pepperOf(config: Config): string {
-  const block = config.plugins.get('auth')
-  return typeof block === 'object' && block && 'pepper' in block ? String(block.pepper) : ''
-}
-
 function modelIndex({ models }: Config): (name: string) => Model | undefined {
   const byName = new Map<string, Model>(models)
   for (const model of models.values()) {
@@ -232,6 +183,7 @@ export function secretsOf(config: Config): string[] {
   const targets = [...models.values()].flatMap((model) => model.targets)
   const password = redis.kind === 'single' ? redis.password : undefined
   const s3 = 's3' in store ? store.s3.credentials?.secretAccessKey : undefined
-  const ours = [admin.token, pepperOf(config), password ?? '', s3 ?? '']
+  const { pepper } = accountSettings.of(config)
+  const ours = [admin.token, pepper, password ?? '', s3 ?? '']
   return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

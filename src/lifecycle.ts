@@ -1,4 +1,5 @@
-// The life of a request, one function: check → body (vouch) → identify → admit → serve → done.
+// The life of a request, one function: check → body (vouch) → identify → admit → serve → done; when `identify` has
+// answered: answered → done.
 // The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and each
 // plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 
@@ -44,7 +45,10 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     }
     const identifying = together(hooks, 'identify')
     let answer = identifying && (await identifying)
-    if (!answer) {
+    if (answer) {
+      const answering = together(hooks, 'answered')
+      if (answering) await answering
+    } else {
       const admitting = together(hooks, 'admit')
       if (admitting) await admitting
       answer = await life.serve(run)
@@ -76,7 +80,7 @@ function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayErro
   return error
 }
 
-type Phase = 'vouch' | 'identify' | 'admit'
+type Phase = 'vouch' | 'identify' | 'answered' | 'admit'
 
 /**
  * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in plugin order: after a

@@ -60,6 +60,6 @@ export interface Gateway {
 export interface Pools {
   /** Bytes of answers that clients have not taken yet. */
   readonly unsent: SharedPool
-  /** Places for readers of session streams, and for downloads. */
+  /** Slots for readers of session streams, and for downloads. */
   readonly readers: SharedPool
 }

@@ -31,10 +31,11 @@ t.test('details win over the table, and the cause stays for the log', async (t) 
   t.equal(error.cause, cause)
 })
 
-t.test('every 503 says when to come back', async (t) => {
+t.test('every 503 and a running first try say when to come back', async (t) => {
+  const running = 'idempotency_in_progress'
   for (const [code, { status }] of Object.entries(errorTable)) {
     const { retryAfterMs } = new GatewayError(code as keyof typeof errorTable)
-    t.equal(retryAfterMs !== undefined, status === 503, code)
+    t.equal(retryAfterMs, status === 503 || code === running ? 1000 : undefined, code)
   }
 })
 

@@ -152,6 +152,29 @@ t.test('a replica is told once, also by a gateway that has holds to take up', as
   t.same(warnings, ['Redis refuses to write: work that needs it is refused'])
 })
 
+t.test('nor does a replica that many ask make news of its own', async (t) => {
+  const backend = await startBackend(t)
+  const wide = 'requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 100'
+  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }\nplans: { default: { ${wide} } }`
+  const running = await startGateway(t, { yaml })
+  const { key } = await running.account(1_000_000)
+  const { redis, ledger } = running.gateway
+  let lost = 0
+  redis.onLost(() => lost++)
+  const { client } = await connectLink(t, running.redis.socket)
+  const ask = async () => {
+    while (lost < 10) await (await running.call('/v1/chat', key, hi)).text()
+  }
+  const asking = Array.from({ length: 10 }, ask)
+  await until(() => backend.requests.length > 100)
+  await client.replicaof('127.0.0.1', '1')
+  await Promise.all(asking)
+  await client.replicaof('no', 'one')
+  await until(() => ledger.isOpen && redis.outage.refuses === undefined)
+  const untaken = running.log.filter((line) => line.includes('could not be taken up again'))
+  t.same(untaken, [])
+})
+
 t.test('the admin token that it makes itself is never logged either', async (t) => {
   const redis = await startRedis(t)
   const lines: string[] = []

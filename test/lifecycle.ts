@@ -201,6 +201,20 @@ t.test('identify may answer: nothing is admitted, nothing is served', async (t) 
   t.notMatch(seen.join(), /admit|serve/)
 })
 
+t.test('when identify has answered, all plugins hear of it, and may refuse', async (t) => {
+  const answers = { identify: async () => ({ status: 410, body: '' }) }
+  const heard: string[] = []
+  const hears = (name: string) => ({ answered: () => void heard.push(name) })
+  const { seen } = await run({ hooks: { a: hears('a'), b: answers, c: hears('c') } })
+  t.same(heard, ['a', 'c'])
+  t.equal(seen.at(-1), 'send 410')
+  await run({ hooks: { a: hears('nobody') } })
+  t.same(heard, ['a', 'c'], 'not when it is served')
+  const refuses = { answered: async () => refuse('rate_limit_exceeded') }
+  const refused = await run({ hooks: { a: answers, b: refuses } })
+  t.same(refused.seen.slice(-3), ['b.done', 'a.done', 'refuse rate_limit_exceeded'])
+})
+
 t.test('an answer goes before the refusals of later plugins, not of earlier ones', async (t) => {
   const answers = { identify: () => later().then(() => ({ status: 410, body: '' })) }
   const refuses = { identify: async () => refuse('invalid_parameter') }

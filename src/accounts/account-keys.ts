@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { Scope } from '../exchange.ts'
+import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
 import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
@@ -91,7 +92,7 @@ interface KeyBookParts {
   readonly pepper: string
 }
 
-async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
+async function create(parts: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
   const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
   const row = {
     id: seed.id,
@@ -107,7 +108,7 @@ async function create(place: KeyBookParts, fields: KeyFields, seed: KeySeed): Pr
       concurrency: limits.concurrency,
     }),
   }
-  return { ...(await store(place, seed, row)), key: seed.text }
+  return { ...(await store(parts, seed, row)), key: seed.text }
 }
 
 type KeyRow = Readonly<Record<string, string>>
@@ -176,7 +177,7 @@ async function rotate(
   const isRepeated = await redis.hexists(keys.keyList(ref), seed.id)
   if (!isRepeated && statusOf(old, nowS) !== 'active') {
     const message = 'The key is revoked or expired already. Create a new one.'
-    throw new GatewayError('invalid_parameter', { param: 'id', message })
+    throw invalidParameter('id', message)
   }
   const { name, scopes, models, expires_at, rpm, tpm, concurrency } = old
   const row = {

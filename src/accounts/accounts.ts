@@ -3,18 +3,20 @@
 // short leaves at most rows that nobody finds.
 
 import type { Redis } from 'ioredis'
+import type { Config } from '../config/config.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
+import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
-import { readMembers } from '../redis/members.ts'
+import { readMembers } from '../redis/listing.ts'
 import { keys } from '../redis/redis.ts'
-import { claim, claimedBy } from './account-claims.ts'
-import type { NameClaim, Claimed } from './account-claims.ts'
+import { nameOwner, takeName } from './account-names.ts'
+import type { TakenName, UniqueField } from './account-names.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import type { KeyBook } from './account-keys.ts'
-import { newRef } from './api-key.ts'
+import { accountSettings, newRef } from './api-key.ts'
 
 /** As the admin API shows it. */
 export interface Account {
@@ -77,12 +79,8 @@ export interface AccountBook {
 
 export type Accounts = AccountBook & KeyBook
 
-export interface AccountsOptions {
-  readonly redis: Redis
-  readonly pepper: string
-}
-
-export function createAccounts({ redis, pepper }: AccountsOptions): Accounts {
+export function createAccounts(redis: Redis, config: Pick<Config, 'plugins'>): Accounts {
+  const { pepper } = accountSettings.of(config)
   return { ...createAccountBook(redis), ...createKeyBook(redis, pepper) }
 }
 
@@ -170,32 +168,29 @@ interface Names {
 /** A name belongs to one account, and so does an external id: a script that tops up by either must not reach another customer. */
 async function withNames(redis: Redis, names: Names, write: () => Promise<void>): Promise<void> {
   const { id, name, externalId } = names
-  const claims: NameClaim[] = []
-  const take = async (what: Claimed, text: string) => {
+  const takenNames: TakenName[] = []
+  const take = async (what: UniqueField, text: string) => {
     const isHeldBy = async (other: string) => (await find(redis, other))?.account[what] === text
-    const claimed = await claim(redis, { what, text, id, isHeldBy })
-    if (!claimed) throw taken(what)
-    claims.push(claimed)
+    const own = await takeName(redis, { what, text, id, isHeldBy })
+    if (!own) throw taken(what)
+    takenNames.push(own)
   }
   try {
     if (name !== undefined) {
       await take('name', name)
-      // Accounts from before names were claimed are found in the index alone.
+      // Accounts from before names were taken are found in the index alone.
       const others = await findNamed(redis, name)
       if (others.some(({ account }) => account.id !== id)) throw taken('name')
     }
     if (externalId) await take('external_id', externalId)
     await write()
   } finally {
-    for (const claimed of claims) await claimed.settle().catch(() => undefined) // an unsettled claim ends by itself
+    for (const one of takenNames) await one.done().catch(() => undefined) // a failure ends by itself
   }
 }
 
-function taken(param: Claimed): GatewayError {
-  return new GatewayError('invalid_parameter', {
-    param,
-    message: `Another account has this ${param}.`,
-  })
+function taken(param: UniqueField): GatewayError {
+  return invalidParameter(param, `Another account has this ${param}.`)
 }
 
 async function findAll(
@@ -204,7 +199,7 @@ async function findAll(
 ): Promise<readonly StoredAccount[]> {
   const named = name === undefined ? undefined : await findNamed(redis, name)
   if (externalId === undefined) return named ?? []
-  const owner = await claimedBy(redis, 'external_id', externalId)
+  const owner = await nameOwner(redis, 'external_id', externalId)
   const found = owner === undefined ? undefined : await find(redis, owner)
   if (!found || found.account.external_id !== externalId) return []
   const isNamed = !named || named.some(({ account }) => account.id === found.account.id)
@@ -232,7 +227,7 @@ async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
   if (!first) throw new GatewayError('account_not_found')
   if (others.length === 0) return first
   const message = `${others.length + 1} accounts have this name. Give the id of the one you mean.`
-  throw new GatewayError('invalid_parameter', { param: 'id', message })
+  throw invalidParameter('id', message)
 }
 
 async function findNamed(redis: Redis, name: string): Promise<readonly StoredAccount[]> {

@@ -3,6 +3,15 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import type { Config } from '../config/config.ts'
+import { secret } from '../config/schema.ts'
+import { settingsOf } from '../config/settings.ts'
+
+export const accountSettings = settingsOf('auth', {
+  pepper: secret()
+    .default('')
+    .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
+})
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const prefix = 'tg_live_'
@@ -28,6 +37,21 @@ export function parseKey(text: string): { readonly ref: string } | undefined {
   if (text.length !== textLength || !shape.test(text)) return undefined
   if (text.slice(-checksumLength) !== checksum(text.slice(0, -checksumLength))) return undefined
   return { ref: text.slice(prefix.length, prefix.length + refLength) }
+}
+
+/** A key by what it has in Redis. */
+export interface KeyNames {
+  readonly ref: string
+  readonly hmac: string
+}
+
+/** Reads texts that clients send: undefined for one that cannot be a key. Proves nothing, the ledger does that. */
+export function keyReader(config: Pick<Config, 'plugins'>): (text: string) => KeyNames | undefined {
+  const { pepper } = accountSettings.of(config)
+  return (text) => {
+    const parsed = parseKey(text)
+    return parsed && { ref: parsed.ref, hmac: hmacKey(text, pepper) }
+  }
 }
 
 /** What people see of a key after it was made: its end, because all keys of an account begin alike. */

@@ -6,9 +6,8 @@
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Redis } from 'ioredis'
 import { GatewayError } from '../errors.ts'
+import type { LimitState } from '../errors.ts'
 import { networkOf } from '../http/client-address.ts'
-import { limitHeaders } from '../http/limit-headers.ts'
-import type { LimitState } from '../http/limit-headers.ts'
 import { keys } from '../redis/redis.ts'
 
 /** Counts one request of an account against `perMinute`. Throws rate_limit_exceeded, or ledger_unavailable when Redis is away. */
@@ -29,8 +28,8 @@ export function createRequestRate(redis: Redis) {
       if (!(refused instanceof RateLimiterRes)) {
         throw new GatewayError('ledger_unavailable', { cause: refused })
       }
-      const headers = limitHeaders({ requests: stateOf(refused, perMinute) })
-      throw new GatewayError('rate_limit_exceeded', { headers, retryAfterMs: refused.msBeforeNext })
+      const limits = { requests: stateOf(refused, perMinute) }
+      throw new GatewayError('rate_limit_exceeded', { limits, retryAfterMs: refused.msBeforeNext })
     }
   }
 }

@@ -6,7 +6,7 @@ import { asked } from '../redis/asked.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
 import { createScripts, numberAt } from '../redis/scripts.ts'
-import type { ScriptLink } from '../redis/scripts.ts'
+import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
 
 export interface Room {
   /** Runs `store` again when it was refused for lack of room, as long as expired sessions are found. */
@@ -18,10 +18,13 @@ export interface Room {
 /** How many sessions are picked at random from those that may expire: when many have expired, each look finds some. */
 const lookedAt = 256
 
-const library = { folder: new URL('lua/', import.meta.url), scripts: { outlived: [] } }
+export const roomScripts = {
+  folder: new URL('lua/', import.meta.url),
+  scripts: { outlived: { words: ['ok'] } },
+} as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
 export function createRoom(link: ScriptLink): Room {
-  const scripts = createScripts({ link, library })
+  const scripts = createScripts({ link, library: roomScripts })
   const forgetExpired = async (ref: string, ids: readonly string[]) => {
     const sessions = ids.map((id) => keys.session(ref, id))
     const names = [keys.storage(ref), keys.sessions(ref), ...sessions]

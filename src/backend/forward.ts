@@ -13,8 +13,8 @@ import { openConnections, portOf } from './connections.ts'
 import type { Connections } from './connections.ts'
 import { startDemo } from '../demo/server.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'
-import { DeadConnection, Sending, abortError } from './sending.ts'
-import type { BackendAnswer } from './sending.ts'
+import { DeadConnection, OutgoingRequest, abortError } from './outgoing-request.ts'
+import type { BackendAnswer } from './outgoing-request.ts'
 
 export interface Attempt {
   readonly target: Target
@@ -33,7 +33,7 @@ if (process.env['FORCE_FETCH_PATH'] !== undefined) {
 
 const { web } = createProxyServer({})
 
-// The proxy listens on a client's request and response for what sending.ts and the signal already report. These two
+// The proxy listens on a client's request and response for what outgoing-request.ts and the signal already report. These two
 // classes never emit anything and keep no listener, so one object can serve many requests.
 
 class ProxyRequest extends IncomingMessage {
@@ -108,7 +108,7 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
 function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
   const { request, signal, onSent } = attempt
   return new Promise<BackendAnswer>((resolve, reject) => {
-    const sending = new Sending({ body: request.body, signal, onSent, resolve, reject })
+    const outgoing = new OutgoingRequest({ body: request.body, signal, onSent, resolve, reject })
     const options = {
       target: line.target,
       agent,
@@ -116,13 +116,13 @@ function send(attempt: Attempt, { line, agent }: { line: Line; agent: Agent }) {
       prependPath: false,
       selfHandleResponse: true,
       headers: requestHeaders(request, line.headers),
-      buffer: sending,
+      buffer: outgoing,
     }
     try {
-      web(requestTo(line, request.path), unanswered, options, sending.failed)
+      web(requestTo(line, request.path), unanswered, options, outgoing.failed)
     } catch (error) {
       // `web` throws for a header value that HTTP cannot carry. The signal must not keep a listener then.
-      sending.failed(error instanceof Error ? error : new Error(String(error)))
+      outgoing.failed(error instanceof Error ? error : new Error(String(error)))
     }
   })
 }

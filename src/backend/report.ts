@@ -2,13 +2,10 @@
 // Latin1 is enough, because only numbers and ASCII are read.
 
 import { field, parsed } from '../http/json/field.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
-/** What a backend said it used. A field is undefined when the backend sent none, or nonsense. */
-export interface Reported {
-  readonly prompt: number | undefined
-  readonly completion: number | undefined
-  readonly cached: number
-}
+/** What a backend said it used. A count is undefined when the backend sent none, or nonsense. */
+export type Reported = Partial<TokenCounts> & Pick<TokenCounts, 'cached'>
 
 /** No answer has so many tokens: a larger report is nonsense, not a price. */
 const mostTokens = 1_000_000_000

@@ -10,14 +10,15 @@ import type { Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
 import { isError, readAnswer, readReport, usageIn } from './report.ts'
 import type { Reported } from './report.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
   /** How many choices were asked for; 0 where the endpoint generates nothing. */
   readonly choices: number
   readonly count: Count
-  /** What all choices together may generate; a backend that generates far more is detected. 0: no bound. */
-  readonly maxTokens?: number
+  /** What each choice may generate; a backend that generates far more is detected. 0: no bound. */
+  readonly outputPerChoice?: number
   /** The backend was asked to report with every chunk what it has used so far. */
   readonly isContinuous?: boolean
 }
@@ -25,10 +26,7 @@ export interface MeterOptions {
 /** What an event is to the stream. `content` is text, reasoning, a tool call or a finish; `usage` is a chunk with nothing else in it. */
 export type EventKind = 'content' | 'usage' | 'done' | 'error' | 'other'
 
-export interface Used {
-  readonly prompt: number
-  readonly cached: number
-  readonly completion: number
+export interface Used extends TokenCounts {
   readonly estimated: boolean
   readonly basis: 'reported' | 'counted'
 }
@@ -62,6 +60,7 @@ export class Meter {
   /** In an answer that was refused, the report came after all that was generated. */
   #isReportedLast = false
   #overran = false
+  readonly #maxTokens: number
   #nextCheck: number
   /** The size of the answer divided by the size of the part that was counted. */
   #scale = 1
@@ -70,7 +69,8 @@ export class Meter {
   constructor(options: MeterOptions) {
     this.#options = options
     this.#generated = new Generated(options.count)
-    this.#nextCheck = options.maxTokens ? runawayAt(options.maxTokens) : Infinity
+    this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity
+    this.#nextCheck = runawayAt(this.#maxTokens)
   }
 
   /** Called for every event's data, latin1. */
@@ -220,7 +220,7 @@ export class Meter {
     const prompt = this.#reported?.prompt || undefined
     const completion = this.#completion
     // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
-    const bound = completion === undefined ? Infinity : this.#options.maxTokens || Infinity
+    const bound = completion === undefined ? Infinity : this.#maxTokens
     const most = Math.max(completion ?? 0, Math.min(counted, bound))
     const isUnknown = prompt === undefined || (completion === undefined && choices > 0)
     const estimated = isUnknown || most > (completion ?? 0)
@@ -268,7 +268,7 @@ export class Meter {
   #checkBound(): void {
     this.#nextCheck = Math.ceil(this.roughTokens * 1.25)
     void this.#generated.tokens().then((tokens) => {
-      if (tokens > runawayAt(this.#options.maxTokens ?? Infinity)) this.#overran = true
+      if (tokens > runawayAt(this.#maxTokens)) this.#overran = true
     })
   }
 

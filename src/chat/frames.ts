@@ -10,7 +10,7 @@ export interface Grammar {
 }
 
 /** For `/v1`: nothing but what the backend sent. */
-export const plain: Grammar = {
+export const plainGrammar: Grammar = {
   frame({ event, data }) {
     return event === undefined ? fields(data) : `event: ${event}\n${fields(data)}`
   },

@@ -1,6 +1,6 @@
 // What the parts of one generation share, and how its end is told.
 
-import type { BackendAnswer } from '../backend/sending.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -31,6 +31,8 @@ export interface Generation extends GenerationOptions {
   readonly target: Target
   readonly meter: Meter
   readonly deadline: Deadline
+  /** What each choice may generate: what admission granted. */
+  readonly outputPerChoice: number
   /** `performance.now()` when the request had gone out whole; 0 before. */
   sentAtMs: number
   /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */

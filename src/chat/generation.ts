@@ -2,7 +2,7 @@
 // clocks. However a generation ends, `run.finish` is called once, before the last byte goes out.
 
 import { forward } from '../backend/forward.ts'
-import type { BackendAnswer } from '../backend/sending.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
 import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'
@@ -17,7 +17,7 @@ import { countText } from '../tokens/count-pieces.ts'
 import { committed } from './committed.ts'
 import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { plain } from './frames.ts'
+import { plainGrammar } from './frames.ts'
 import { finishesAlone, forgetBody, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
@@ -29,7 +29,7 @@ export async function generate(
   { run, request, limits }: Pick<GenerationOptions, 'run' | 'request' | 'limits'>,
 ): Promise<Answer> {
   const { heartbeatMs } = limits
-  const generation = begin(x, { run, request, limits, grammar: plain, heartbeatMs })
+  const generation = begin(x, { run, request, limits, grammar: plainGrammar, heartbeatMs })
   try {
     return request.stream ? await streamed(generation) : await whole(generation)
   } catch (thrown) {
@@ -60,7 +60,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     completeWhen: model.completeWhen,
     choices,
     count: countText,
-    maxTokens: row.generates ? outputPerChoice * choices : 0,
+    outputPerChoice,
     isContinuous: target.continuousUsage,
   })
   x.meter = meter
@@ -69,7 +69,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { generates } = row
   const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
   const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, sentAtMs: 0, isCommitted: false }
+  const own = { finishesAlone: isAlone, outputPerChoice, sentAtMs: 0, isCommitted: false }
   const generation: Generation = {
     ...options,
     ...own,
@@ -96,10 +96,8 @@ function stopCode(reason: StopReason): ErrorCode {
 
 function ask(generation: Generation): Promise<BackendAnswer> {
   const { x, run, request, target, deadline } = generation
-  const body = request.bodyFor(target, {
-    outputPerChoice: x.granted?.outputPerChoice ?? request.outputPerChoice,
-    ref: x.caller?.ref ?? '',
-  })
+  const { outputPerChoice } = generation
+  const body = request.bodyFor(target, { outputPerChoice, ref: x.caller?.ref ?? '' })
   const backendRequest: BackendRequest = {
     path: request.row.path,
     headers: clientHeaders(request.model, x.headers),

@@ -111,16 +111,16 @@ function readPart(part: object, { at, found }: MediaSpot): void {
   // `for in`, because Object.entries could build megabytes, and only the first entries are looked at.
   for (const key in part) {
     const value = (part as Readonly<Record<string, unknown>>)[key]
-    const place = `${at}.${key}`
+    const path = `${at}.${key}`
     if (key === 'type') {
       if (isOfType(textTypes, value) || isOfType(mediaTypes, value)) continue
-      if (typeof value !== 'string' || value.length > longestName) throw invalid(place, notAType)
-      addUnlisted({ name: value, param: place }, found)
-    } else if (addressKeys.has(key)) readAddresses(value, { at: place, found })
+      if (typeof value !== 'string' || value.length > longestName) throw invalid(path, notAType)
+      addUnlisted({ name: value, param: path }, found)
+    } else if (addressKeys.has(key)) readAddresses(value, { at: path, found })
     else if (!plainKeys.has(key)) {
-      refuseLookalike(key, { at: place, known: isOfPart })
-      addUnlisted({ name: key, param: place }, found)
-      readLoose(value, { at: place, found })
+      refuseLookalike(key, { at: path, known: isOfPart })
+      addUnlisted({ name: key, param: path }, found)
+      readLoose(value, { at: path, found })
     }
   }
 }
@@ -176,9 +176,9 @@ function readLoose(value: unknown, { at, found }: MediaSpot): void {
   }
   if (isOfType(mediaTypes, field(value, 'type'))) return readPart(value, { at, found })
   for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
-    const place = `${at}.${key}`
-    if (namesAddress.test(key)) readAll(inner, { at: place, found })
-    else readLoose(inner, { at: place, found })
+    const path = `${at}.${key}`
+    if (namesAddress.test(key)) readAll(inner, { at: path, found })
+    else readLoose(inner, { at: path, found })
   }
 }
 

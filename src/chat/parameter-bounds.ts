@@ -143,8 +143,10 @@ export const modalities: Check = (value, name) => {
 export const echo: Check = (value, name, scan) => {
   if (value === false) return undefined
   if (value !== true) return { must: 'must be true or false' }
-  const asked = ['logprobs', 'top_logprobs', 'n_probs'].map((key) => scan.value(key) ?? false)
-  return asked.every((one) => one === false) ? undefined : { word: name, at: '' }
+  const probabilities = ['logprobs', 'top_logprobs', 'n_probs'].map(
+    (key) => scan.value(key) ?? false,
+  )
+  return probabilities.every((one) => one === false) ? undefined : { word: name, at: '' }
 }
 
 /** Objects (llama.cpp's) may hold media that nobody has counted. */
@@ -171,12 +173,12 @@ export const streamOptions: Check = (value) => {
 
 /** `stream_options` as JSON text, written anew from what was checked; `own` wins. Returns undefined when it has no members. */
 export function writeStreamOptions(
-  asked: unknown,
+  options: unknown,
   own: Readonly<Record<string, boolean>>,
 ): string | undefined {
   const written: Record<string, boolean> = {}
   for (const key of streamKeys) {
-    const value = own[key] ?? field(asked, key)
+    const value = own[key] ?? field(options, key)
     if (typeof value === 'boolean') written[key] = value
   }
   return Object.keys(written).length > 0 ? JSON.stringify(written) : undefined

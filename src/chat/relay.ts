@@ -6,7 +6,7 @@
 //   leaving, once what had come by then is read (deadline.signal) · the ledger (money out, suspended) · ran past its
 //   bound · an event too large
 
-import type { BackendAnswer } from '../backend/sending.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { mask } from '../backend/secrets.ts'
 import type { EventKind } from '../backend/usage.ts'
 import { SseReader } from '../backend/sse-reader.ts'
@@ -31,7 +31,7 @@ export type Ending =
   | { readonly kind: 'failed'; readonly error: GatewayError }
   | { readonly kind: 'left' }
 
-export interface End {
+export interface RelayEnd {
   readonly ending: Ending
   /** The frames that are not yet written, with the terminal. */
   readonly frames: string
@@ -98,7 +98,7 @@ export class Relay {
   }
 
   /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end and an old balance. */
-  async pump(out: StreamOut): Promise<End> {
+  async pump(out: StreamOut): Promise<RelayEnd> {
     this.#out = out
     forgetBody(this.#generation, this.backend)
     const { heartbeatMs } = this.#generation

@@ -1,6 +1,7 @@
 // What a stateless request asks for: which model, streamed or not, how much it may generate; and the body that a target
 // gets for it: the client's bytes, with only the gateway's own fields spliced.
 
+import { createHmac } from 'node:crypto'
 import type { Model, Target } from '../config/config.ts'
 import { free } from '../sharing/discard.ts'
 import type { GatewayError } from '../errors.ts'
@@ -13,7 +14,6 @@ import { field } from '../http/json/field.ts'
 import { countPrompt } from '../tokens/count-prompt.ts'
 import type { KnownPrompt } from '../tokens/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
-import { cacheSaltOf } from './cache-salt.ts'
 import type { EndpointRow } from './endpoints.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
 import { judgeBody, parameterNames, refusalFor } from './parameter-check.ts'
@@ -195,6 +195,15 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name, ref }: 
     ...(stream && target.continuousUsage && { continuous_usage_stats: true }),
   })
   if (options !== scan.text('stream_options')) edits.set('stream_options', options)
-  if (target.cacheSalt) edits.set('cache_salt', JSON.stringify(cacheSaltOf(target, ref)))
+  if (target.cacheSalt) edits.set('cache_salt', JSON.stringify(saltOf(target, ref)))
   return edits
+}
+
+/**
+ * Keeps the prefix caches of accounts apart: vLLM and SGLang share cached prompts only between requests of one salt. The
+ * same for all requests of an account, on every gateway; nobody can tell the account from it. Keyed with the credential
+ * of the target, the one secret that gateway and backend have in common.
+ */
+function saltOf({ key = '' }: Target, ref: string): string {
+  return createHmac('sha256', key).update(`cache_salt:${ref}`).digest('base64url')
 }

@@ -4,6 +4,8 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { codeOf } from '../errors.ts'
+import { parsed } from '../http/json/field.ts'
 import { CliError, exit } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
@@ -94,7 +96,7 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
     const { status, text } = await send(options, request)
     return judge(url, status, text)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const code = codeOf(error)
     const why = code || (error instanceof Error ? error.message : String(error))
     const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent
@@ -141,7 +143,7 @@ interface Refusal {
 }
 
 function judge(url: URL, status: number, text: string): CallOutcome {
-  const value = parse(text)
+  const value = parsed(text)
   if (status >= 200 && status < 300 && value !== undefined) return { value }
   if (!isRefusal(value)) {
     const message = `${url.origin} answered ${status}, and not as a Tollgate admin listener does.`
@@ -168,14 +170,6 @@ function judge(url: URL, status: number, text: string): CallOutcome {
 /** Replaces a hint to a header, which a person at a terminal does not see. */
 function forPeople(message: string): string {
   return message.replace(/ as Retry-After says\.$/, ' in a moment.')
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function isRefusal(value: unknown): value is Refusal {

@@ -1,6 +1,6 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
-// reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts and the plugins have
-// keys or defaults.
+// reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts, the plugins and
+// the parts with settings in a plugin's block (settings.ts) have keys or defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { models, plans } from './model-keys.ts'

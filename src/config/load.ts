@@ -1,4 +1,4 @@
-// Reads gateway.yaml: gives all of its problems, each with its place, or a frozen Config. Reads the file and the files
+// Reads gateway.yaml: gives all of its problems, each with its position, or a frozen Config. Reads the file and the files
 // that it names, and changes nothing; never throws because of a file's content.
 
 import { dirname, resolve } from 'node:path'
@@ -16,7 +16,7 @@ import { z } from './schema.ts'
 import { fit } from './shape.ts'
 import { substitute } from './substitute.ts'
 import { warningsOf } from './warnings.ts'
-import { parseTree, placeAt, treeAt, type TreeProblem, type Tree } from './tree.ts'
+import { parseTree, positionAt, treeAt, type TreeProblem, type Tree } from './tree.ts'
 
 export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
@@ -69,7 +69,11 @@ export async function loadConfig(
   const derived = derive(block(fitted.value))
   const keys = await schema.parseAsync(derived)
   const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
-  const warnings = warningsOf(config).map((one) => ({ file, ...placeAt(tree, one.path), ...one }))
+  const warnings = warningsOf(config).map((one) => ({
+    file,
+    ...positionAt(tree, one.path),
+    ...one,
+  }))
   return { config, effective: effectiveOf(schema, derived), warnings }
 }
 
@@ -158,9 +162,9 @@ class Report {
     for (const { path, message, atKey, or } of found) {
       const there = treeAt(this.#tree, path) !== undefined
       if (!there && this.#isExplained(path, or)) continue
-      const place = placeAt(this.#tree, path, atKey ? 'key' : 'value')
+      const position = positionAt(this.#tree, path, atKey ? 'key' : 'value')
       this.add([
-        { ...place, path, message: there ? this.#withValue(path, message) : missing(message) },
+        { ...position, path, message: there ? this.#withValue(path, message) : missing(message) },
       ])
     }
   }

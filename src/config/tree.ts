@@ -1,4 +1,4 @@
-// A YAML document as a tree with the place of each key and value, and the source text of each number. The only file
+// A YAML document as a tree with the position of each key and value, and the source text of each number. The only file
 // that imports `yaml`. Reads YAML 1.2 only; expands aliases, but refuses a file that they make too large.
 
 import {
@@ -66,7 +66,7 @@ export function parseTree(text: string): {
     return { tree: empty, problems: [{ ...start, path: [], message: 'is nested too deeply' }] }
   }
   const faults = [...doc.errors, ...doc.warnings].map((fault) => ({
-    ...placeOf(lines, fault.pos[0]),
+    ...positionOf(lines, fault.pos[0]),
     path: [],
     message:
       fault.code === 'MULTIPLE_DOCS'
@@ -84,18 +84,18 @@ export function printYaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-/** The place of the value at `path`, or of its key if `want` is `key`. If there is none, the place of the deepest parent that exists. */
-export function placeAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Position {
+/** The position of the value at `path`, or of its key if `want` is `key`. If there is none, that of the deepest parent that exists. */
+export function positionAt(tree: Tree, path: Path, want: 'key' | 'value' = 'value'): Position {
   let node = tree
-  let place = node.at
+  let position = node.at
   for (const [depth, step] of path.entries()) {
     const child = childOf(node, step)
-    if (!child) return place
+    if (!child) return position
     const last = depth === path.length - 1
-    place = !last || want === 'key' ? child.at : child.value.at
+    position = !last || want === 'key' ? child.at : child.value.at
     node = child.value
   }
-  return place
+  return position
 }
 
 /** The tree's node at `path`, if there is one. */
@@ -123,7 +123,7 @@ class TreeReader {
   }
 
   read(node: unknown, path: Path, depth: number): Tree {
-    const at = placeOf(this.#lines, rangeStart(node))
+    const at = positionOf(this.#lines, rangeStart(node))
     if (depth > maxDepth) return this.#refuse(at, path, 'is nested too deeply')
     if (isAlias(node)) return this.#alias(node.source, at, path)
     const anchor = (isMap(node) || isSeq(node) || isScalar(node)) && node.anchor
@@ -165,7 +165,7 @@ class TreeReader {
   #map(node: YAMLMap, at: Position, { path, depth }: { path: Path; depth: number }): Tree {
     const entries: { key: string; at: Position; value: Tree }[] = []
     for (const pair of node.items) {
-      const keyAt = placeOf(this.#lines, rangeStart(pair.key) ?? rangeStart(node))
+      const keyAt = positionOf(this.#lines, rangeStart(pair.key) ?? rangeStart(node))
       const key = isScalar(pair.key) ? keyText(pair.key.value, pair.key.source) : undefined
       if (key === undefined || key === '__proto__') {
         this.#refuse(keyAt, path, 'has a key that is not a name')
@@ -178,8 +178,8 @@ class TreeReader {
         continue
       }
       // `key:` with nothing after it has no node of its own.
-      const placed = pair.value === null || isEmpty(value) ? { ...value, at: keyAt } : value
-      entries.push({ key, at: keyAt, value: placed })
+      const own = pair.value === null || isEmpty(value) ? { ...value, at: keyAt } : value
+      entries.push({ key, at: keyAt, value: own })
     }
     return { kind: 'map', at, entries }
   }
@@ -209,7 +209,7 @@ function rangeStart(node: unknown): number | undefined {
   return Array.isArray(range) && typeof range[0] === 'number' ? range[0] : undefined
 }
 
-function placeOf(lines: LineCounter, offset: number | undefined): Position {
+function positionOf(lines: LineCounter, offset: number | undefined): Position {
   const { line, col } = lines.linePos(offset ?? 0)
   return { line: Math.max(1, line), column: Math.max(1, col) }
 }

@@ -80,7 +80,7 @@ export function isRunning(pid: number): boolean {
  * A text that distinguishes a process from others with the same pid: after a restart of the machine, or in a container,
  * where each gateway has pid 1. Returns '' when the system does not tell.
  */
-export function startOf(pid: number): string {
+export function processStart(pid: number): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8)
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')

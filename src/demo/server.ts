@@ -7,6 +7,8 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { field, parsed } from '../http/json/field.ts'
+import { isObject } from '../http/refusals.ts'
 import { demoAnswer, demoEmbedding, pieces } from './words.ts'
 
 export interface Demo {
@@ -53,15 +55,15 @@ async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> 
   if (req.method !== 'POST') return refuse(res, 404, 'There is no such route.')
   const body = await readBody(req)
   if (!body) return refuse(res, 400, 'The body is not a JSON object.')
-  const asked = { path, body }
-  if (path === '/v1/embeddings') return embeddings(res, asked)
+  const request = { path, body }
+  if (path === '/v1/embeddings') return embeddings(res, request)
   if (path === '/v1/chat/completions' && !Array.isArray(body['messages'])) {
     return refuse(res, 400, 'messages is missing.')
   }
   if (path !== '/v1/chat/completions' && path !== '/v1/completions') {
     return refuse(res, 404, 'There is no such route.')
   }
-  const talk = new Talk(asked)
+  const talk = new Talk(request)
   return body['stream'] === true ? talk.stream(res) : json(res, 200, talk.whole())
 }
 
@@ -122,7 +124,8 @@ class Talk {
       this.#send(res, this.#said(this.#isChat ? { content: word } : word))
     }
     this.#send(res, this.#said(this.#isChat ? {} : '', this.#finish))
-    if (includesUsage(this.#body)) this.#send(res, { choices: [], usage: this.#usage() })
+    const isUsageWanted = field(this.#body['stream_options'], 'include_usage') === true
+    if (isUsageWanted) this.#send(res, { choices: [], usage: this.#usage() })
     res.end('data: [DONE]\n\n')
   }
 
@@ -151,13 +154,6 @@ class Talk {
   }
 }
 
-function includesUsage(body: DemoRequest['body']): boolean {
-  const options = body['stream_options']
-  return typeof options === 'object' && options !== null && 'include_usage' in options
-    ? options.include_usage === true
-    : false
-}
-
 function count(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 ? value : undefined
 }
@@ -170,14 +166,8 @@ async function readBody(req: IncomingMessage): Promise<DemoRequest['body'] | und
     if (bytes > maxBodyBytes) return undefined
     parts.push(part)
   }
-  try {
-    const value: unknown = JSON.parse(Buffer.concat(parts).toString())
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? { ...value }
-      : undefined
-  } catch {
-    return undefined
-  }
+  const value = parsed(Buffer.concat(parts).toString())
+  return isObject(value) ? { ...value } : undefined
 }
 
 function refuse(res: ServerResponse, status: number, message: string): void {

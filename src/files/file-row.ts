@@ -55,7 +55,7 @@ export function objectName(ref: string, id: string): string {
 }
 
 /** Fields and values in turn, as HSET takes them. */
-export function fieldsOf(row: FileRow): readonly string[] {
+export function rowFields(row: FileRow): readonly string[] {
   return Object.entries({
     id: row.id,
     bytes: String(row.bytes),

@@ -11,11 +11,11 @@ import type { Room } from '../accounts/room.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, lookAgainAfterMs, persistently } from './due.ts'
-import { fieldsOf } from './file-row.ts'
+import { rowFields } from './file-row.ts'
 import type { FileObject, FileRow } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { quotaWords } from '../accounts/quota.ts'
-import type { Quota } from '../accounts/quota.ts'
+import { quotaWords } from '../accounts/plan.ts'
+import type { Quota } from '../accounts/plan.ts'
 import { removeFile, removeFilesOf } from './removal.ts'
 import { listRows, readRow, readRows } from './rows.ts'
 
@@ -154,7 +154,7 @@ async function commit(
       `${id} ${session} ${bytes} ${quotaWords(quota)}`,
       `${expiresAt ?? ''}`,
       minute,
-      ...fieldsOf(row),
+      ...rowFields(row),
     ])
   const dueMs = Math.max(Date.now(), (expiresAt ?? 0) * 1000)
   // Only an expiry needs an announcement here: other due things

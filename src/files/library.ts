@@ -1,6 +1,6 @@
 // The Lua scripts that keep files, as redis/scripts.ts loads them. Each script touches the keys of one account only.
 
-import type { ScriptLibrary, Scripts } from '../redis/scripts.ts'
+import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
 /** What an account has stored: sessions count in the same row. */
 const storage = '../../accounts/lua/storage'
@@ -8,17 +8,19 @@ const storage = '../../accounts/lua/storage'
 export const fileScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    begin: ['announced'],
-    reserve: [storage],
-    commit: [storage, 'announced'],
-    forget: [],
-    drop: ['announced', 'away'],
-    expire: [storage, 'away'],
-    claim: [],
-    outlive: [],
-    close: [],
+    begin: { after: ['announced'], words: ['ok', 'session_not_found', 'lost', 'announce'] },
+    reserve: { after: [storage], words: ['ok', 'storage_quota_exceeded', 'lost'] },
+    commit: {
+      after: [storage, 'announced'],
+      words: ['ok', 'session_not_found', 'storage_quota_exceeded', 'lost', 'announce'],
+    },
+    forget: { words: ['ok'] },
+    drop: { after: ['announced', 'away'], words: ['ok', 'gone', 'announce'] },
+    expire: { after: [storage, 'away'], words: ['ok', 'gone'] },
+    claim: { words: ['ok'] },
+    outlive: { words: ['ok', 'gone'] },
+    close: { words: ['ok', 'stays', 'announce'] },
   },
-} satisfies ScriptLibrary<string>
+} as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-export type FileScript = keyof typeof fileScripts.scripts
-export type FileScripts = Scripts<FileScript>
+export type FileScripts = Scripts<WordsOf<typeof fileScripts>>

@@ -8,7 +8,7 @@ import { isId } from '../ids.ts'
 import type { FileReference } from './file-reference.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
-import { unlessAborted } from './upload/patience.ts'
+import { unlessAborted } from '../sharing/patience.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
 
 /** The part of a shelf that messages need. */

@@ -1,5 +1,6 @@
 // Puts the files of a gateway together: rows, shelf, and the sweeper that runs beside them.
 
+import type { Config } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { createRoom } from '../accounts/room.ts'
@@ -25,7 +26,12 @@ export interface OpenShelf {
   close(): Promise<void>
 }
 
-export async function openShelf({ redis, store, metrics, log }: ShelfParts): Promise<OpenShelf> {
+/** Undefined when the plugin `files` is off. */
+export async function openShelf(
+  config: Pick<Config, 'plugins'>,
+  { redis, store, metrics, log }: ShelfParts,
+): Promise<OpenShelf | undefined> {
+  if (!config.plugins.has('files')) return undefined
   const scripts = createScripts({
     link: redis,
     library: fileScripts,

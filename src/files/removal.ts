@@ -11,7 +11,7 @@ import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, persistently } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { soon } from './upload/patience.ts'
+import { soon } from '../sharing/patience.ts'
 import { readRow } from './rows.ts'
 
 interface RemovalOptions {

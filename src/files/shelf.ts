@@ -11,8 +11,8 @@ import type { ByteRange, ObjectStore } from '../store/store.ts'
 import { objectName } from './file-row.ts'
 import type { FileRow } from './file-row.ts'
 import type { FileBook } from './files.ts'
-import { soon } from './upload/patience.ts'
-import type { Quota } from '../accounts/quota.ts'
+import { soon } from '../sharing/patience.ts'
+import type { Quota } from '../accounts/plan.ts'
 import { receiveUpload } from './upload/upload.ts'
 import type { UploadOptions } from './upload/upload.ts'
 
@@ -77,7 +77,7 @@ async function receive(
   const { book, store } = parts
   const id = newId('file')
   const { signal } = options
-  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
+  const quota = { quotaBytes, unpaidBytes }
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     const received = await receiveUpload(req, {
       ...options,
@@ -101,7 +101,7 @@ async function keep(
 ): Promise<FileRow> {
   const { book, store } = parts
   const { id, session } = file
-  const quota = { quotaBytes, ...(unpaidBytes !== undefined && { unpaidBytes }) }
+  const quota = { quotaBytes, unpaidBytes }
   const bytes = content.length
   return await recorded(parts, { ref, id, signal }, async (begin, going) => {
     await begin(session)

@@ -1,5 +1,5 @@
 // Cleans up in the background: uploads that died, files that expired, objects whose deletion failed, files of deleted
-// sessions. Every gateway has a sweeper. It claims what is due for a time, so that one gateway does the work; when that
+// sessions. Every gateway has a sweeper. It takes what is due for a time, so that one gateway does the work; when that
 // gateway fails or dies, the work becomes due again.
 
 import type { Redis } from 'ioredis'
@@ -15,7 +15,7 @@ import type { TaskProblem } from './tasks.ts'
 export interface Sweeper {
   /** One round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
   sweep(): Promise<number>
-  /** Begins no further round; a round under way ends soon, and what it has claimed becomes due again. */
+  /** Begins no further round; a round under way ends soon, and what it has taken becomes due again. */
   close(): Promise<void>
 }
 
@@ -25,7 +25,7 @@ export interface SweeperOptions {
   readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
   /** 0: rounds only by `sweep()`. */
   readonly everyMs?: number
-  /** How long a claim keeps other sweepers away; a deletion that fails waits twice as long each time. */
+  /** How long taking a thing keeps other sweepers away; a deletion that fails waits twice as long each time. */
   readonly takenMs?: number
   /** A deletion that takes longer has failed. */
   readonly storeMs?: number
@@ -36,7 +36,7 @@ export interface SweeperOptions {
 
 const mostAccounts = 1000
 const accountsAtOnce = 4
-const claimedAtOnce = 16
+const takenAtOnce = 16
 const longestWaitMs = 3_600_000
 
 export function createSweeper({
@@ -128,7 +128,7 @@ async function sweepAccount(
 ): Promise<number> {
   let done = 0
   while (!round.signal.aborted) {
-    const members = await claim(round, ref)
+    const members = await takeDue(round, ref)
     const were = await Promise.all(members.map((member) => work(ref, member)))
     const count = were.filter(Boolean).length
     done += count
@@ -138,8 +138,8 @@ async function sweepAccount(
   return done
 }
 
-async function claim({ scripts, takenMs }: Round, ref: string): Promise<readonly string[]> {
-  const limits = [`${claimedAtOnce}`, `${takenMs}`, `${longestWaitMs}`]
+async function takeDue({ scripts, takenMs }: Round, ref: string): Promise<readonly string[]> {
+  const limits = [`${takenAtOnce}`, `${takenMs}`, `${longestWaitMs}`]
   const reply = await scripts.run('claim', [keys.due(ref)], limits)
   return reply.values.slice(2).map((_member, at) => textAt(reply, 2 + at))
 }

@@ -1,4 +1,4 @@
-// What a sweeper does about each thing that it has claimed. Each task may run again, and on two gateways at once: the
+// What a sweeper does about each thing that it has taken. Each task may run again, and on two gateways at once: the
 // later one changes nothing.
 
 import type { Redis } from 'ioredis'
@@ -9,7 +9,7 @@ import { parseDue } from './due.ts'
 import type { DueKind } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { unlessAborted } from './upload/patience.ts'
+import { unlessAborted } from '../sharing/patience.ts'
 import { dropFilesOf, rowKeys } from './removal.ts'
 
 export interface TaskProblem {
@@ -41,7 +41,7 @@ type Task = (options: TaskOptions, thing: Thing) => Promise<unknown>
 /** A store that failed so often without a success is left alone for the rest of the round. */
 const mostFailures = 16
 
-/** The task returns false when it failed: the thing becomes due again, because a claim lasts only for a time. */
+/** The task returns false when it failed: the thing becomes due again, because it was taken only for a time. */
 export function createTasks(
   options: TaskOptions,
 ): (ref: string, member: string) => Promise<boolean> {

@@ -18,11 +18,11 @@ export interface BodyOptions {
   readonly patienceMs?: number
   /** Awaited once before more than 4 KiB is read. Throws to refuse. */
   vouch(): Promise<void>
-  readonly claim: BodyClaim
+  readonly share: BodyShare
 }
 
 /** One exchange's part of the memory for bodies. */
-export interface BodyClaim {
+export interface BodyShare {
   /** Throws `overloaded` when all bodies, or those of the account, would be too large. */
   take(bytes: number): void
   /** Gives back all but `bytes`, because only that much is still in memory. */
@@ -33,7 +33,7 @@ export interface BodyClaim {
 
 export interface BodyBudget {
   /** `refOf` is called at the first `take`: only then is it known whose body it is. */
-  claim(refOf: () => string): BodyClaim
+  share(refOf: () => string): BodyShare
   readonly usedBytes: number
 }
 
@@ -49,7 +49,7 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
     get usedBytes() {
       return pool.used
     },
-    claim(refOf) {
+    share(refOf) {
       let ref = ''
       let taken = 0
       let released = false
@@ -164,7 +164,7 @@ interface LargeBody extends BodyOptions {
 
 /** The buffer grows with the bytes that arrive, not with Content-Length: a client can announce any size for free. */
 function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
-  const { expected, maxBytes, claim, timeoutMs, bytesPerSecond } = options
+  const { expected, maxBytes, share, timeoutMs, bytesPerSecond } = options
   const { patienceMs = defaultPatienceMs } = options
   let body = nothing
   let received = 0
@@ -186,11 +186,11 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
     const before = received
     received += chunk.length
     if (received > maxBytes) throw tooLarge(maxBytes)
-    if (vouched) claim.take(chunk.length)
+    if (vouched) share.take(chunk.length)
     keep(chunk, before)
     if (vouched || received <= smallBytes) return false
     vouched = true
-    return options.vouch().then(() => claim.take(received))
+    return options.vouch().then(() => share.take(received))
   }
   const isSlow = (ms: number) => received > patientBytes && received < (bytesPerSecond * ms) / 1000
   const whole = () => body.subarray(0, received)

@@ -25,8 +25,8 @@ export interface Content {
 }
 
 /** Resolves when the content was sent or the client has left. If it throws after the answer has begun, the caller must cut the answer. */
-export async function sendContent(res: ServerResponse, sending: Content): Promise<void> {
-  const { content, signal } = sending
+export async function sendContent(res: ServerResponse, answer: Content): Promise<void> {
+  const { content, signal } = answer
   const stop = () => void content.destroy()
   // The loop in `pour` gets errors. An error after that loop must not end the process.
   content.on('error', () => {})
@@ -34,14 +34,14 @@ export async function sendContent(res: ServerResponse, sending: Content): Promis
   if (signal) addAbortSignal(signal, content)
   try {
     if (res.destroyed) return
-    const measure = watchReader(res, sending.limits)
-    if (res.req.method === 'HEAD') writeHead(res, sending)
-    else await pour(res, { ...sending, measure })
+    const measure = watchReader(res, answer.limits)
+    if (res.req.method === 'HEAD') writeHead(res, answer)
+    else await pour(res, { ...answer, measure })
     // If the client left while the content was closing, no `close` would follow.
     if (res.destroyed) return
     // The end can take long: other answers may come first, or the client may be slow.
     const closed = new Promise((resolve) => res.on('close', resolve))
-    sending.end()
+    answer.end()
     await closed
   } catch (error) {
     if (signal?.aborted) throw signal.reason
@@ -61,13 +61,13 @@ interface Pouring extends Content {
  * If the content breaks before its first byte, it can still be refused. After that its length must be right: a client
  * would read surplus bytes as the next answer, and would read the next answer as the missing bytes.
  */
-async function pour(res: ServerResponse, sending: Pouring): Promise<void> {
-  const { content, length, measure } = sending
+async function pour(res: ServerResponse, answer: Pouring): Promise<void> {
+  const { content, length, measure } = answer
   // Without a length this is NaN, and every comparison below is false.
   let left = Number(length)
   const write = (chunk: Buffer) => {
-    if (!res.headersSent) writeHead(res, sending)
-    sending.limits.onContent?.(chunk.length)
+    if (!res.headersSent) writeHead(res, answer)
+    answer.limits.onContent?.(chunk.length)
     // Frees the chunk: 0.3 ms of CPU a MiB instead of 1.4. Not after an error, when the system may still read it.
     return res.write(chunk, (error) => error ?? discard(chunk))
   }
@@ -87,7 +87,7 @@ async function pour(res: ServerResponse, sending: Pouring): Promise<void> {
     }
     if (left > 0) throw new Error(`the content is ${left} bytes shorter than ${length}`)
     if (last) write(last)
-    else if (!res.headersSent) writeHead(res, sending)
+    else if (!res.headersSent) writeHead(res, answer)
   } catch (cause) {
     throw cause instanceof GatewayError ? cause : new GatewayError('storage_unavailable', { cause })
   }

@@ -3,7 +3,7 @@
 import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from './json/scan.ts'
-import { missing } from './refusals.ts'
+import { invalidParameter, missing } from './refusals.ts'
 
 /** An empty body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
 export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.output<S> {
@@ -14,7 +14,7 @@ export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.o
 }
 
 export function invalid(param: string, fault: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message: `"${param}": ${fault}.` })
+  return invalidParameter(param, `"${param}": ${fault}.`)
 }
 
 function objectIn(body: Buffer, ownKeys: ReadonlySet<string>): object {

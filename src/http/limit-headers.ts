@@ -1,17 +1,7 @@
 // The x-ratelimit headers, in the form that OpenAI's SDKs and their users know (docs/api.md#response-headers).
 
+import type { LimitState, LimitStates } from '../errors.ts'
 import type { Headers } from './headers.ts'
-
-export interface LimitState {
-  readonly limit: number
-  readonly remaining: number
-  readonly resetMs: number
-}
-
-export interface LimitStates {
-  readonly requests?: LimitState
-  readonly tokens?: LimitState
-}
 
 export function limitHeaders({ requests, tokens }: LimitStates): Headers {
   const headers: Record<string, string> = {}

@@ -1,8 +1,8 @@
 // Lists: what `?limit&after&before&order` ask for, and the envelope of all lists (docs/api.md#lists).
 
-import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
 import type { IdPrefix } from '../ids.ts'
+import { invalid, invalidParameter } from './refusals.ts'
 
 export interface Page {
   readonly limit: number
@@ -27,11 +27,11 @@ export function parsePage(
   const cursor = (name: 'after' | 'before') => {
     const id = single(query, name)
     if (id === undefined || isCursor(id)) return id
-    throw refuse(name, `"${name}" must be the id of a row of this list.`)
+    throw invalid(name, 'must be the id of a row of this list')
   }
   const [after, before] = [cursor('after'), cursor('before')]
   if (after !== undefined && before !== undefined) {
-    throw refuse('before', 'Give "after" or "before", not both.')
+    throw invalidParameter('before', 'Give "after" or "before", not both.')
   }
   return { limit: parseLimit(query), order: parseOrder(query) ?? defaultOrder, after, before }
 }
@@ -83,7 +83,7 @@ function parseLimit(query: URLSearchParams): number {
   if (text === undefined) return defaultLimit
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
   if (limit < 1 || limit > maxLimit) {
-    throw refuse('limit', `"limit" must be an integer from 1 to ${maxLimit}.`)
+    throw invalid('limit', `must be an integer from 1 to ${maxLimit}`)
   }
   return limit
 }
@@ -91,16 +91,14 @@ function parseLimit(query: URLSearchParams): number {
 function parseOrder(query: URLSearchParams): Page['order'] | undefined {
   const text = single(query, 'order')
   if (text === undefined || text === 'asc' || text === 'desc') return text
-  throw refuse('order', '"order" must be "asc" or "desc".')
+  throw invalid('order', 'must be "asc" or "desc"')
 }
 
 /** The parameter's value; undefined when it is not there. Throws when it is there twice, or without a value. */
 export function single(query: URLSearchParams, name: string): string | undefined {
   const [value, ...others] = query.getAll(name)
-  if (others.length > 0 || value === '') throw refuse(name, `Give "${name}" once, with a value.`)
+  if (others.length > 0 || value === '') {
+    throw invalidParameter(name, `Give "${name}" once, with a value.`)
+  }
   return value
-}
-
-function refuse(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message })
 }

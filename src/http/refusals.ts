@@ -4,7 +4,12 @@ import { GatewayError } from '../errors.ts'
 
 /** `what` follows the value's path in the message: 'must be a string'. */
 export function invalid(param: string, what: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message: `"${param}" ${what}.` })
+  return invalidParameter(param, `"${param}" ${what}.`)
+}
+
+/** `message` is a whole sentence. */
+export function invalidParameter(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_parameter', { param, message })
 }
 
 export function missing(param: string): GatewayError {
@@ -23,6 +28,11 @@ export function refuseStrangeQuery(
 ): void {
   if (query.size === 0 || !(path.startsWith('/api/') || path.startsWith('/admin/'))) return
   for (const name of query.keys()) if (!known.includes(name)) throw unknown(name)
+}
+
+/** For what is no sound request in HTTP. */
+export function malformed(message: string): GatewayError {
+  return new GatewayError('malformed_request', { message })
 }
 
 /** What is wrong with the body as a whole. */

@@ -14,6 +14,7 @@ import { sendContent } from './content.ts'
 import type { Content } from './content.ts'
 import { headerList, headerOf } from './headers.ts'
 import type { Headers } from './headers.ts'
+import { limitHeaders } from './limit-headers.ts'
 import { linger } from './linger.ts'
 import { watchReader } from './slow-reader.ts'
 
@@ -40,10 +41,10 @@ export interface ReplyOptions {
 export async function sendAnswer(
   res: ServerResponse,
   x: Replying,
-  sending: ReplyOptions,
+  options: ReplyOptions,
 ): Promise<void> {
-  const { answer, limits } = sending
-  if ('content' in answer) return sendContent(res, contentOf(res, x, { ...sending, answer }))
+  const { answer, limits } = options
+  if ('content' in answer) return sendContent(res, contentOf(res, x, { ...options, answer }))
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
@@ -60,12 +61,12 @@ export async function sendAnswer(
   out.end()
 }
 
-interface SendingContent extends ReplyOptions {
+interface ContentOptions extends ReplyOptions {
   readonly answer: Extract<Answer, { content: Readable }>
 }
 
-function contentOf(res: ServerResponse, x: Replying, sending: SendingContent): Content {
-  const { answer, limits, signal } = sending
+function contentOf(res: ServerResponse, x: Replying, options: ContentOptions): Content {
+  const { answer, limits, signal } = options
   const { status, headers, content } = answer
   const isLong = isMidBody(res.req)
   if (isLong) res.shouldKeepAlive = false
@@ -177,7 +178,10 @@ function writeHead(
 const retriedBySdks: ReadonlySet<number> = new Set([402, 408, 409, 429])
 
 function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
-  const headers: Record<string, string> = { ...error.headers }
+  const headers: Record<string, string> = {
+    ...error.headers,
+    ...(error.limits && limitHeaders(error.limits)),
+  }
   if (error.retryAfterMs !== undefined) {
     headers['Retry-After'] = String(Math.ceil(error.retryAfterMs / 1000))
     headers['retry-after-ms'] = String(Math.ceil(error.retryAfterMs))

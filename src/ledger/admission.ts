@@ -3,42 +3,24 @@
 // reply is thrown as ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
-import { GatewayError, errorTable } from '../errors.ts'
-import type { ErrorCode, ErrorDetails, RefusedCaller } from '../errors.ts'
-import type { Headers } from '../http/headers.ts'
-import { limitHeaders } from '../http/limit-headers.ts'
+import { GatewayError } from '../errors.ts'
+import type { ErrorDetails } from '../errors.ts'
 import { keys } from '../redis/redis.ts'
 import { Hold } from './hold.ts'
-import type { HoldFields } from './hold.ts'
-import { amount, tokens } from './leases.ts'
-import { limitError, limitsOf, planArgument } from './limits.ts'
-import { createPlanGuesses } from './plan-guesses.ts'
-import { numberAt, textAt, unavailable } from '../redis/scripts.ts'
-import { accountKeys } from './library.ts'
-import type { LedgerScript, LedgerScripts } from './library.ts'
+import { wholeAmount } from './price.ts'
+import { wholeTokens } from '../tokens/token-counts.ts'
+import { unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { accountKeys } from './library.ts'
+import type { LedgerScripts, LedgerWords } from './library.ts'
+import { readAdmitted, readIdentified } from './replies.ts'
+import type { AccountIdentity, AdmitRefused, Admitted, Asked, AdmitGranted } from './replies.ts'
 
 export interface IdentifyRequest {
   readonly ref: string
   readonly hmac: string
   /** '' requires no scope. */
   readonly scope: string
-}
-
-export interface AccountIdentity {
-  readonly accountId: string
-  readonly accountName: string
-  readonly plan: string
-  readonly keyId: string
-  /** The models that the key may use; `*` allows all. */
-  readonly models: readonly string[]
-  /** The key's own limit. */
-  readonly tokensPerMinute: number | undefined
-  readonly granted: number
-  readonly spent: number
-  readonly reserved: number
-  readonly owed: number
-  readonly nowMs: number
 }
 
 export interface AdmitRequest extends IdentifyRequest {
@@ -75,12 +57,14 @@ export interface AdmissionOptions {
   readonly onOwing: (ref: string) => void
 }
 
-interface Question {
-  readonly script: LedgerScript
-  readonly ref: string
-  readonly hmac: string
-  /** The script's ARGV after the first. */
+type AdmissionScript = 'identify' | 'admit'
+
+interface Question<Script extends AdmissionScript, Answer> {
+  readonly script: Script
+  readonly caller: Pick<IdentifyRequest, 'ref' | 'hmac'>
+  /** The script's ARGV after the first, made anew for each call. */
   readonly args: () => readonly string[]
+  readonly read: (reply: Reply<LedgerWords[Script]>) => Asked<Answer>
 }
 
 /** Each round that ends in `again` has reaped 100 holds. */
@@ -112,71 +96,60 @@ export class Admission {
   async admit(request: AdmitRequest): Promise<Hold> {
     const { ref, hmac, scope, holdId, want, min, model } = request
     const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
-    const wanted = tokens(promptTokens) + tokens(outputTokens)
-    const fewest = tokens(promptTokens) + tokens(leastOutputTokens)
+    const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
+    const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
     const note = { model: encodeURIComponent(model), meta: metaText(request.meta) }
-    const sizes = `${holdId} ${amount(want)} ${amount(min)} ${wanted} ${fewest}`
+    const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
-    const question = { script: 'admit', ref, hmac, args } as const
+    const question = { script: 'admit', caller: request, args, read: readAdmitted } as const
     const first = await this.#ask(question)
-    const reply = mayBeLate(first) ? await this.#ask(question) : first
-    if (reply.word === 'rate_limit_exceeded' || reply.word === 'concurrency_limit_exceeded') {
-      throw limitError(reply.word, reply, callerOf(reply, 9))
-    }
-    this.#noteOwing(ref, reply, reply.word === 'ok' ? 13 : 11)
-    if (reply.word === 'insufficient_balance') throw shortage(reply, amount(min))
-    if (reply.word !== 'ok') {
-      const isTooLarge = reply.word === 'invalid_parameter'
-      const details = isTooLarge ? request.neverFits?.(numberAt(reply, 12)) : {}
-      const headers = limitHeadersOf(reply)
-      throw refusal(reply, { headers, caller: callerOf(reply, 9), ...details })
-    }
-    const most = numberAt(reply, 14)
-    const countedTokens = most < 0 ? wanted : Math.min(wanted, most)
-    return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, reply)
+    const answer = mayBeLate(first) ? await this.#ask(question) : first
+    if (answer.owed > 0) this.#options.onOwing(ref)
+    if (answer.word !== 'ok') throw refusalOf(answer, request)
+    const countedTokens = Math.min(wanted, answer.mostTokens)
+    return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, answer)
   }
 
   /** Resolves with false when the hold cannot be opened again. */
   async openAgain(hold: Hold): Promise<boolean> {
-    const { id, ref, hmac, model, meta, keyId } = hold.fields
+    const { id, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0`
     const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
-    const reply = await this.#ask({ script: 'admit', ref, hmac, args })
-    if (reply.word === 'account_suspended') hold.stop('account_suspended')
-    if (reply.word !== 'ok') return false
-    hold.reopened(numberAt(reply, 7) + numberAt(reply, 8))
+    const caller = hold.fields
+    const answer = await this.#ask({ script: 'admit', caller, args, read: readAdmitted })
+    if (answer.word === 'account_suspended') hold.stop('account_suspended')
+    if (answer.word !== 'ok') return false
+    hold.reopened(answer.amount + answer.chargedBefore)
     return true
   }
 
-  async #identify(
-    { ref, hmac, scope }: IdentifyRequest,
-    operator: '1' | '',
-  ): Promise<AccountIdentity> {
+  async #identify(caller: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
+    const { ref, scope } = caller
     const args = () => [scope, operator]
-    const reply = await this.#ask({ script: 'identify', ref, hmac, args })
-    if (reply.word !== 'ok') throw refusal(reply, { caller: callerOf(reply, 3) })
-    const identity = toIdentity(reply)
-    this.#noteOwing(ref, reply, 11)
+    const answer = await this.#ask({ script: 'identify', caller, args, read: readIdentified })
+    if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
+    const { identity } = answer
+    if (identity.owed > 0) this.#options.onOwing(ref)
     this.#guesses.set(ref, identity.plan)
     return identity
   }
 
-  async #ask({ script, ref, hmac, args }: Question): Promise<Reply> {
+  async #ask<Script extends AdmissionScript, Answer>({
+    script,
+    caller: { ref, hmac },
+    args,
+    read,
+  }: Question<Script, Answer>): Promise<Answer> {
     const { scripts, leaseMs, onReaped } = this.#options
     const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
-      const reply = await scripts.run(script, names, [`${leaseMs}`, ...args()])
-      if (typeof reply.values[2] === 'number' && reply.values[2] > 0) onReaped(reply.values[2])
-      if (reply.word === 'plan') this.#guesses.set(ref, textAt(reply, 2))
-      else if (reply.word !== 'again') return reply
+      const asked = read(await scripts.run(script, names, [`${leaseMs}`, ...args()]))
+      if (asked.reaped > 0) onReaped(asked.reaped)
+      if (asked.is === 'answer') return asked.answer
+      if (asked.is === 'plan') this.#guesses.set(ref, asked.plan)
     }
     throw unavailable(new Error('A script asked for more too often'))
-  }
-
-  /** The reply for an unknown key has no such value. */
-  #noteOwing(ref: string, { values }: Reply, at: number): void {
-    if (values.length > at && values[at] !== '0') this.#options.onOwing(ref)
   }
 
   #planFor(ref: string, model: string): string {
@@ -184,61 +157,64 @@ export class Admission {
   }
 }
 
+/** ARGV 4 of admit; `-` where there is no limit. */
+export function planArgument(name: string, plan: Plan | undefined, model: string): string {
+  const isAllowed = plan?.models.some((id) => id === '*' || id === model) ?? false
+  const limit = (value: number | undefined) =>
+    value !== undefined && Number.isSafeInteger(value) ? String(value) : '-'
+  const { requestsPerMinute, tokensPerMinute, concurrency } = plan ?? {}
+  const numbers = [requestsPerMinute, tokensPerMinute, concurrency].map(limit).join(' ')
+  return `${isAllowed ? 1 : 0} ${numbers} ${name}`
+}
+
 /**
  * Whether a request was refused because of what other holds take. Redis reads one connection after the other, so a
  * write that another gateway sent earlier (such as the settlement of the previous request) may be read after this
  * admission. By the time of a second call, Redis has read that write.
  */
-function mayBeLate({ word, values }: Reply): boolean {
+function mayBeLate(answer: Admitted): boolean {
+  const { word } = answer
   return (
     word === 'concurrency_limit_exceeded' ||
-    (word === 'insufficient_balance' && values[7] === 'held')
+    (word === 'insufficient_balance' && answer.which === 'held')
   )
 }
 
-/** Admit also reports the limits when it refuses, except for an unknown key. */
-function limitHeadersOf(reply: Reply): Headers {
-  return reply.values.length > 6 ? limitHeaders(limitsOf(reply)) : {}
+function refusalOf(refused: AdmitRefused, request: AdmitRequest): GatewayError {
+  const { word, limits, caller, mostTokens } = refused
+  const details = { limits, caller }
+  switch (word) {
+    case 'released':
+      return unavailable(new Error('The hold has ended before it was made'))
+    case 'rate_limit_exceeded':
+      return tooMany(refused)
+    case 'concurrency_limit_exceeded':
+      return new GatewayError(word, { ...details, retryAfterMs: 1000 })
+    case 'insufficient_balance':
+      return shortage(refused, wholeAmount(request.min))
+    case 'invalid_parameter':
+      return new GatewayError(word, { ...details, ...request.neverFits?.(mostTokens) })
+    default:
+      return new GatewayError(word, details)
+  }
 }
 
-/** Returns undefined for an unknown key, whose reply names neither account nor key. */
-function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
-  const [accountId, keyId] = values.slice(at, at + 2)
-  return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined
+function tooMany({ limits, caller, which }: AdmitRefused): GatewayError {
+  const count = which === 'tokens' ? limits?.tokens : limits?.requests
+  const message = `The limit of ${which} a minute is reached. Wait as Retry-After says.`
+  const retryAfterMs = count?.resetMs ?? minuteMs
+  return new GatewayError('rate_limit_exceeded', { limits, message, retryAfterMs, caller })
 }
 
-export function refusal({ word }: Reply, details: ErrorDetails = {}): GatewayError {
-  if (Object.hasOwn(errorTable, word)) return new GatewayError(word as ErrorCode, details)
-  return unavailable(new Error(`A script answered ${word}`))
-}
-
-/** Admit's refusal for lack of money. While the account owes something, nothing is available. */
-function shortage(reply: Reply, needed: number): GatewayError {
-  const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
+/** While the account owes something, nothing is available. */
+function shortage({ limits, caller, available, owed }: AdmitRefused, needed: number): GatewayError {
   const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`
   return new GatewayError('insufficient_balance', {
-    headers: limitHeadersOf(reply),
-    caller: callerOf(reply, 9),
+    limits,
+    caller,
     shortage: { available, needed, owed },
     ...(owed > 0 && { message }),
   })
-}
-
-function toIdentity(reply: Reply): AccountIdentity {
-  const limit = numberAt(reply, 13)
-  return {
-    accountId: textAt(reply, 3),
-    accountName: textAt(reply, 4),
-    plan: textAt(reply, 5),
-    keyId: textAt(reply, 6),
-    models: textAt(reply, 7).split(' '),
-    granted: numberAt(reply, 8),
-    spent: numberAt(reply, 9),
-    reserved: numberAt(reply, 10),
-    owed: numberAt(reply, 11),
-    tokensPerMinute: limit < 0 ? undefined : limit,
-    nowMs: reply.nowMs,
-  }
 }
 
 function metaText({ requestId, sessionId, messageId }: HoldMeta): string {
@@ -247,17 +223,41 @@ function metaText({ requestId, sessionId, messageId }: HoldMeta): string {
 
 const minuteMs = 60_000
 
-type NewHold = Pick<HoldFields, 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
+type NewHold = Pick<Hold['fields'], 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
 
-function toHold(asked: NewHold, reply: Reply): Hold {
-  const fields = {
-    ...asked,
-    accountId: textAt(reply, 9),
-    accountName: textAt(reply, 10),
-    plan: textAt(reply, 11),
-    keyId: textAt(reply, 12),
-    limits: limitsOf(reply),
-    minute: Math.floor(reply.nowMs / minuteMs),
+function toHold(asked: NewHold, granted: AdmitGranted): Hold {
+  const { limits, accountId, accountName, plan, keyId, nowMs } = granted
+  const minute = Math.floor(nowMs / minuteMs)
+  return new Hold({ ...asked, accountId, accountName, plan, keyId, limits, minute }, granted.amount)
+}
+
+/** The guesses that were unused for longest are dropped first. */
+const maxAccounts = 10_000
+
+/** Which plan an account was on when last seen: admit needs the plan's limits in the same call that reads the plan. A wrong guess costs one more call. */
+interface PlanGuesses {
+  get(ref: string): string
+  set(ref: string, plan: string): void
+}
+
+export function createPlanGuesses(): PlanGuesses {
+  const plans = new Map<string, string>()
+  const set = (ref: string, plan: string) => {
+    plans.delete(ref)
+    plans.set(ref, plan)
+    if (plans.size <= maxAccounts) return
+    for (const oldest of plans.keys()) {
+      plans.delete(oldest)
+      return
+    }
   }
-  return new Hold(fields, numberAt(reply, 7))
+  return {
+    get(ref) {
+      const plan = plans.get(ref)
+      if (plan === undefined) return 'default'
+      set(ref, plan)
+      return plan
+    },
+    set,
+  }
 }

@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
+import { parseHoldRow } from './hold-rows.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
 import type { JournalEntry, OldEntries } from './journal.ts'
 
@@ -177,7 +178,7 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
 
 interface Snapshot {
   readonly account: Readonly<Record<string, string>>
-  readonly open: Readonly<Record<string, string>>
+  readonly holdRows: Readonly<Record<string, string>>
   readonly leases: number
   /** What was written since the journal was read. */
   readonly entries: readonly JournalEntry[]
@@ -188,26 +189,26 @@ async function snapshot(redis: Redis, ref: string, after: string | undefined): P
   const replies = await redis
     .multi()
     .hgetall(keys.account(ref))
-    .hgetall(keys.open(ref))
-    .zcard(keys.holds(ref))
+    .hgetall(keys.holdRows(ref))
+    .zcard(keys.holdLeases(ref))
     .xrange(keys.journal(ref), after ? `(${after}` : '-', '+')
     .exec()
-  const [account, open, leases, entries] = (replies ?? []).map(([error, value]) => {
+  const [account, holdRows, leases, entries] = (replies ?? []).map(([error, value]) => {
     if (error) throw error
     return value
   })
   return {
     account: account as Snapshot['account'],
-    open: open as Snapshot['open'],
+    holdRows: holdRows as Snapshot['holdRows'],
     leases: Number(leases),
     entries: entries as readonly JournalEntry[],
   }
 }
 
-function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect): void {
+function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Expect): void {
   const stored = (field: string) => Number(account[field] ?? 0)
-  const holds = Object.values(open).map((value) => value.split(' '))
-  const reserved = holds.reduce((sum, [amount]) => sum + Number(amount), 0)
+  const holds = Object.values(holdRows).map(parseHoldRow)
+  const reserved = holds.reduce((sum, { amount }) => sum + amount, 0)
   expect('granted', sums.granted, stored('granted'))
   expect('spent', sums.spent, stored('spent'))
   expect('owed', sums.owed, stored('owed'))
@@ -218,7 +219,7 @@ function compare({ account, open, leases }: Snapshot, sums: Sums, expect: Expect
   // While an account owes anything, whatever becomes available pays that first.
   if (available < 0 || stored('owed') > 0) expect('available', 0, available)
   const byKey = new Map<string, number>()
-  for (const hold of holds) byKey.set(hold[5] ?? '', (byKey.get(hold[5] ?? '') ?? 0) + 1)
+  for (const { keyId } of holds) byKey.set(keyId, (byKey.get(keyId) ?? 0) + 1)
   for (const field of Object.keys(account)) {
     const keyId = field.startsWith('open:') ? field.slice('open:'.length) : undefined
     if (keyId !== undefined && !byKey.has(keyId)) byKey.set(keyId, 0)

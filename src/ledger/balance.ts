@@ -1,6 +1,6 @@
 // What an account has, as customers and operators are shown it.
 
-import type { AccountIdentity } from './admission.ts'
+import type { AccountIdentity } from './replies.ts'
 
 export interface Balance {
   readonly object: 'billing.balance'

@@ -2,10 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
-import { refusal } from './admission.ts'
-import type { CreditOrder } from './orders.ts'
-import { numberAt } from '../redis/scripts.ts'
-import type { Reply } from '../redis/scripts.ts'
+import type { CreditOrder, OrderReply } from './orders.ts'
+import { numberAt, unavailable } from '../redis/scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string
@@ -34,8 +32,9 @@ export function creditOrder(
   return { kind: 'credit', ref, id: idempotencyId, hash, amount, type, meta, at: Math.floor(at) }
 }
 
-export function creditRefusal(reply: Reply): GatewayError {
-  if (reply.word === 'insufficient_balance') {
+export function creditRefusal(reply: OrderReply): GatewayError {
+  const { word } = reply
+  if (word === 'insufficient_balance') {
     const [available, owed] = [numberAt(reply, 2), numberAt(reply, 3)]
     return new GatewayError('insufficient_balance', {
       isConflict: true,
@@ -46,11 +45,12 @@ export function creditRefusal(reply: Reply): GatewayError {
       shortage: { available, owed },
     })
   }
-  if (reply.word === 'invalid_parameter') {
+  if (word === 'invalid_parameter') {
     return new GatewayError('invalid_parameter', {
       param: 'amount',
       message: 'With this amount the account would have been given more than 2^53-1 tokens.',
     })
   }
-  return refusal(reply)
+  if (word === 'ok' || word === 'late') return unavailable(new Error(`A credit is ${word}`))
+  return new GatewayError(word)
 }

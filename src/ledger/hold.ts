@@ -1,14 +1,16 @@
 // One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
 
-import type { LimitStates } from '../http/limit-headers.ts'
+import type { LimitStates } from '../errors.ts'
+import { noTokens } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 /** Totals since the start. */
-export interface Progress {
-  charge: number
-  prompt: number
-  cached: number
-  completion: number
+export interface Progress extends TokenCounts {
+  /** Balance tokens. */
+  readonly charge: number
 }
+
+export const noProgress: Progress = { charge: 0, ...noTokens }
 
 export interface Settled {
   /** Balance tokens for all that was used; while Redis could not be told yet, what the settlement asks for. */
@@ -44,7 +46,6 @@ export class Hold {
   readonly fields: HoldFields
   /** For the ledger alone: set when the hold's work has ended. */
   settlement: Promise<Settled> | undefined
-  readonly #progress: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
   #read: (() => Progress) | undefined
   #amount: number
   #isLowered = false
@@ -62,7 +63,7 @@ export class Hold {
 
   /** What the request has used and cost so far. */
   get progress(): Progress {
-    return this.#read?.() ?? this.#progress
+    return this.#read?.() ?? noProgress
   }
 
   /** `read` is called at each checkpoint, so that nothing has to be added up per event. */

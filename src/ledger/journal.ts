@@ -9,6 +9,8 @@ import { keys } from '../redis/redis.ts'
 import type { CreditOrder } from './orders.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { fromWords, toUsage } from '../tokens/token-counts.ts'
+import type { UsageFields } from '../tokens/token-counts.ts'
 
 export interface Transaction {
   readonly id: string
@@ -34,10 +36,7 @@ export interface Transaction {
   readonly created_at: number
 }
 
-export interface TransactionUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
+export interface TransactionUsage extends UsageFields {
   readonly cached_tokens?: number
 }
 
@@ -160,7 +159,7 @@ export function toTransaction(entry: JournalEntry): Transaction {
     amount: Number(amount),
     balance_after: Number(balance),
     ...(model !== undefined && { model: decodeURIComponent(model) }),
-    ...(usage !== undefined && { usage: toUsage(usage) }),
+    ...(usage !== undefined && { usage: usageIn(usage) }),
     ...(model !== undefined && { estimated: flags.includes('e') }),
     ...(flags.includes('c') && { cut: true }),
     ...(owed !== undefined && { owed: Number(owed) }),
@@ -174,14 +173,9 @@ function typeOf(text: string | undefined): Transaction['type'] {
   return text === 'topup' || text === 'adjustment' || text === 'repayment' ? text : 'charge'
 }
 
-function toUsage(text: string): TransactionUsage {
-  const [prompt = 0, cached = 0, completion = 0] = text.split(' ').map(Number)
-  return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
-    ...(cached > 0 && { cached_tokens: cached }),
-  }
+function usageIn(text: string): TransactionUsage {
+  const counts = fromWords(text.split(' '))
+  return { ...toUsage(counts), ...(counts.cached > 0 && { cached_tokens: counts.cached }) }
 }
 
 interface Meta {

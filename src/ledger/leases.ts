@@ -2,7 +2,9 @@
 // A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left.
 
 import type { Hold } from './hold.ts'
+import { wholeAmount } from './price.ts'
 import { textAt } from '../redis/scripts.ts'
+import { toWords, wholeCounts } from '../tokens/token-counts.ts'
 import { accountKeys } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
@@ -105,18 +107,6 @@ export class Leases {
   }
 }
 
-const maxTokens = 1e12
-
-/** A whole number that every sum can take, whatever a backend reported. */
-export function tokens(count: number): number {
-  return Math.min(maxTokens, Math.max(0, Math.ceil(count) || 0))
-}
-
-export function amount(count: number): number {
-  return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(count) || 0))
-}
-
 function progressOf({ id, progress }: Hold): string {
-  const { charge, prompt, cached, completion } = progress
-  return `${id} ${amount(charge)} ${tokens(prompt)} ${tokens(cached)} ${tokens(completion)}`
+  return `${id} ${wholeAmount(progress.charge)} ${toWords(wholeCounts(progress))}`
 }

@@ -17,22 +17,23 @@ import { createConnectedClock, createRedisClock } from './clock.ts'
 import { createDebtors } from './debtors.ts'
 import type { Debtors } from './debtors.ts'
 import { Admission } from './admission.ts'
-import type { AdmitRequest, AccountIdentity, IdentifyRequest } from './admission.ts'
-import { releaseOrder, settleOrder, toSettled } from './settlement.ts'
-import type { Settlement } from './settlement.ts'
+import type { AdmitRequest, IdentifyRequest } from './admission.ts'
+import type { AccountIdentity } from './replies.ts'
 import { createGate } from './gate.ts'
 import type { Gate } from './gate.ts'
 import type { LedgerEvents } from './events.ts'
 import type { Hold, Settled } from './hold.ts'
+import { createHoldReader } from './hold-rows.ts'
+import type { HoldReader } from './hold-rows.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
 import type { Transaction, TransactionList } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
-import { sendOrder } from './orders.ts'
-import type { SettleOrder } from './orders.ts'
+import { releaseOrder, reportSettled, sendOrder, settleOrder, toSettled } from './orders.ts'
+import type { Settlement } from './orders.ts'
 import { Outbox } from './outbox.ts'
-import { createScripts, isUnclear, numberAt, unavailable } from '../redis/scripts.ts'
-import type { ScriptLink, Reply } from '../redis/scripts.ts'
+import { createScripts, isUnclear, unavailable } from '../redis/scripts.ts'
+import type { ScriptLink } from '../redis/scripts.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
 import { readUsage } from './usage.ts'
@@ -86,12 +87,13 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     },
   })
   const debtors = createDebtors(link.client)
+  const holds = createHoldReader(link.client)
   const outbox = new Outbox({
     send: (order) => sendOrder(scripts, order),
     isUp: () => link.up,
     connected,
     spool,
-    onSettled: (reply, order) => report(reply, order, { debtors, events }),
+    onSettled: (reply, order) => reportSettled(reply, order, { onOwing: debtors.note, events }),
     onLate: () => events.late?.(),
     onProblem: (message, cause) => events.problem?.(message, cause),
   })
@@ -110,6 +112,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     outbox,
     admission,
     debtors,
+    holds,
     archive,
   }
 }
@@ -160,6 +163,11 @@ export class Ledger {
   /** The orders that wait on disk, or in memory while the disk refuses them. */
   get spool(): Pick<Spool, 'size' | 'unwritten' | 'isFailing'> {
     return this.#parts.spool
+  }
+
+  /** Holds of any gateway, read from Redis. */
+  get holds(): HoldReader {
+    return this.#parts.holds
   }
 
   /** Which accounts owe something, and how much in all. */
@@ -275,20 +283,5 @@ export class Ledger {
     this.#lastUpkeep = performance.now()
     await spool.touch()
     outbox.adopt(await spool.takeOver())
-  }
-}
-
-interface Told {
-  readonly debtors: Debtors
-  readonly events: LedgerEvents
-}
-
-function report(reply: Reply, order: SettleOrder, { debtors, events }: Told): void {
-  const { id, ref, model, implausible: tokens = 0 } = order
-  if (numberAt(reply, 3) > 0) debtors.note(ref)
-  const isRepeated = reply.values[5] === 1
-  if (tokens > 0 && !isRepeated) {
-    // A hold has the id of its request.
-    events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
   }
 }

@@ -1,21 +1,26 @@
 // The two writes that must not be lost, as plain records: they can be sent, kept in memory, written to disk and sent again.
-// Sending one twice is harmless: the scripts know it by its id.
+// Sending one twice is harmless: the scripts know it by its id. A settlement is made here, of the end of a hold's work, and
+// its reply is read here; a credit is made in credit.ts.
 
 import { keys } from '../redis/redis.ts'
-import { accountKeys } from './library.ts'
-import type { LedgerScripts } from './library.ts'
+import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import type { LedgerEvents } from './events.ts'
+import { noProgress } from './hold.ts'
+import type { Hold, Progress, Settled } from './hold.ts'
+import { accountKeys } from './library.ts'
+import type { LedgerScripts, LedgerWords } from './library.ts'
+import { wholeAmount } from './price.ts'
+import { toWords, wholeCounts } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
-export interface SettleOrder {
+export interface SettleOrder extends TokenCounts {
   readonly kind: 'settle'
   readonly ref: string
   readonly hmac: string
   readonly id: string
   /** Balance tokens in all. */
   readonly charge: number
-  readonly prompt: number
-  readonly cached: number
-  readonly completion: number
   /** What the tokens-a-minute limit counted at admission, and in which minute. */
   readonly counted: number
   readonly minute: number
@@ -45,27 +50,85 @@ export type Order = (SettleOrder | CreditOrder) & {
   readonly wasAnswered?: boolean
 }
 
+export type OrderReply = Reply<LedgerWords['settle' | 'credit']>
+
 export const orderKey = ({ kind, ref, id }: Order) => `${kind}:${ref}:${id}`
 
-const hourMs = 3_600_000
+export interface Settlement extends Progress {
+  /** Balance tokens that a backend reported beyond what the request can have used: on record, not charged. */
+  readonly implausible?: number
+  readonly estimated?: boolean
+  readonly cut?: boolean
+}
 
-/** A hold id is a UUIDv7 in hex. */
-export const hourOfHold = (id: string) => Math.floor(Number.parseInt(id.slice(0, 12), 16) / hourMs)
+export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
+  const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = hold.fields
+  hold.watch(() => ending)
+  return {
+    kind: 'settle',
+    ref,
+    hmac,
+    id,
+    charge: wholeAmount(ending.charge),
+    ...wholeCounts(ending),
+    counted: countedTokens,
+    minute,
+    implausible: wholeAmount(ending.implausible ?? 0),
+    keyId,
+    model,
+    flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,
+    meta,
+  }
+}
+
+export function toSettled(order: SettleOrder, reply: OrderReply | undefined): Settled {
+  if (!reply || reply.word !== 'ok') {
+    return { charge: reply ? 0 : order.charge, owed: 0, isWaiting: reply === undefined }
+  }
+  return { charge: numberAt(reply, 2), owed: numberAt(reply, 3), isWaiting: false }
+}
+
+/** Undoes an admission whose reply was lost, because Redis may have made it. The mark that this leaves refuses an admission that arrives even later. */
+export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder {
+  const nothing = { ...noProgress, counted: 0, minute: 0 }
+  const nobody = { keyId: '-', model: '-', flags: '', meta: '{}' }
+  return { kind: 'settle', ref, hmac, id, ...nothing, ...nobody }
+}
 
 /** Sends in this tick. */
-export function sendOrder(scripts: LedgerScripts, order: Order): Promise<Reply> {
+export function sendOrder(scripts: LedgerScripts, order: Order): Promise<OrderReply> {
   return order.kind === 'settle' ? sendSettle(scripts, order) : sendCredit(scripts, order)
 }
 
-function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<Reply> {
-  const { ref, hmac, id, charge, prompt, cached, completion, counted, minute } = order
-  const numbers = `${charge} ${prompt} ${cached} ${completion} ${counted} ${minute} ${order.implausible ?? 0}`
+function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
+  const { ref, hmac, id, charge, counted, minute, implausible = 0 } = order
+  const numbers = `${charge} ${toWords(order)} ${counted} ${minute} ${implausible}`
   const args = [`${id} ${numbers}`, `${order.keyId} ${order.model}`, order.flags, order.meta]
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 
-function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<Reply> {
+function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<OrderReply> {
   const { ref, id, amount, hash, type, meta, at } = order
   const names = [...accountKeys(ref), keys.credit(ref, id)]
   return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])
+}
+
+interface Told {
+  readonly onOwing: (ref: string) => void
+  readonly events: LedgerEvents
+}
+
+/** After each settlement that Redis has made, also one that was sent again. */
+export function reportSettled(
+  reply: OrderReply,
+  order: SettleOrder,
+  { onOwing, events }: Told,
+): void {
+  const { id, ref, model, implausible: tokens = 0 } = order
+  if (numberAt(reply, 3) > 0) onOwing(ref)
+  const isRepeated = reply.values[5] === 1
+  if (tokens > 0 && !isRepeated) {
+    // A hold has the id of its request.
+    events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
+  }
 }

@@ -4,18 +4,17 @@
 
 import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
-import type { CreditOrder, Order, SettleOrder } from './orders.ts'
-import type { Reply } from '../redis/scripts.ts'
+import type { CreditOrder, Order, OrderReply, SettleOrder } from './orders.ts'
 import { unavailable, wasRefused } from '../redis/scripts.ts'
 import type { Spool } from './spool.ts'
 
 export interface OutboxOptions {
-  readonly send: (order: Order) => Promise<Reply>
+  readonly send: (order: Order) => Promise<OrderReply>
   readonly isUp: () => boolean
   readonly connected: ConnectedClock
   readonly spool: Spool
   /** Also called for a settlement that was sent again. */
-  readonly onSettled: (reply: Reply, order: SettleOrder) => void
+  readonly onSettled: (reply: OrderReply, order: SettleOrder) => void
   readonly onLate: (order: Order) => void
   readonly onProblem: (message: string, cause: unknown) => void
 }
@@ -65,7 +64,7 @@ export class Outbox {
   }
 
   /** Sends in this tick. Resolves with undefined when Redis could not be told; the order then waits on disk. Never rejects. */
-  async settle(order: SettleOrder): Promise<Reply | undefined> {
+  async settle(order: SettleOrder): Promise<OrderReply | undefined> {
     const key = orderKey(order)
     const entry = newEntry(order)
     this.#open.set(key, entry)
@@ -78,7 +77,7 @@ export class Outbox {
   }
 
   /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, and then keeps nothing. */
-  async credit(order: CreditOrder): Promise<Reply> {
+  async credit(order: CreditOrder): Promise<OrderReply> {
     const { isUp, send, spool } = this.#options
     if (!isUp()) throw unavailable()
     // To refuse a credit is better than to make it and report a failure.
@@ -149,7 +148,7 @@ export class Outbox {
     }
   }
 
-  async #send(key: string, entry: OutboxEntry): Promise<Reply | Failure> {
+  async #send(key: string, entry: OutboxEntry): Promise<OrderReply | Failure> {
     const { send, onSettled } = this.#options
     this.#waiting.delete(key)
     try {
@@ -167,7 +166,7 @@ export class Outbox {
     }
   }
 
-  async #counted(sending: Promise<Reply>): Promise<Reply> {
+  async #counted(sending: Promise<OrderReply>): Promise<OrderReply> {
     this.#sending++
     try {
       return await sending

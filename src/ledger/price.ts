@@ -2,19 +2,13 @@
 // The only place where prices are multiplied. Decides nothing about what is to be paid.
 
 import type { Price } from '../config/config.ts'
-
-export interface Tokens {
-  readonly prompt: number
-  /** Tokens of the prompt that the backend had cached; more than `prompt` counts as `prompt`. */
-  readonly cached: number
-  readonly completion: number
-}
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 const micro = 1_000_000n
 const most = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
-export function charge(price: Price, { prompt, cached, completion }: Tokens): number {
+/** More `cached` tokens than `prompt` count as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
+export function charge(price: Price, { prompt, cached, completion }: TokenCounts): number {
   const fromCache = BigInt(count(Math.min(cached, prompt)))
   const fresh = BigInt(count(prompt)) - fromCache
   const sum =
@@ -35,6 +29,11 @@ export function outputAfforded(
   if (left < 0n) return 0
   if (price.output === 0n) return Number.MAX_SAFE_INTEGER
   return bounded(left / (price.output * BigInt(Math.max(1, count(choices)))))
+}
+
+/** A whole number that every sum can take. */
+export function wholeAmount(amount: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount) || 0))
 }
 
 function count(value: number): number {

@@ -6,7 +6,7 @@ import { mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promis
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { basename, join } from 'node:path'
-import { isRunning, startOf } from '../data/lock.ts'
+import { isRunning, processStart } from '../data/lock.ts'
 import type { Order } from './orders.ts'
 import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'
@@ -115,7 +115,7 @@ export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<
 const host = hostname().replaceAll(/[^\w.]/g, '_')
 
 function newPath(dir: string): string {
-  const owner = `${host}-${process.pid}-${startOf(process.pid)}`
+  const owner = `${host}-${process.pid}-${processStart(process.pid)}`
   return join(dir, `spool-${owner}-${randomBytes(6).toString('hex')}.ndjson`)
 }
 
@@ -131,7 +131,7 @@ async function isAbandoned(dir: string, name: string): Promise<boolean> {
 /** Judges by the pid alone where the system does not tell when the process started. */
 function isAlive(pid: number, start = ''): boolean {
   if (!isRunning(pid)) return false
-  const found = startOf(pid)
+  const found = processStart(pid)
   return start === '' || found === '' || found === start
 }
 

@@ -5,6 +5,8 @@ import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { List } from '../http/page.ts'
 import { keys } from '../redis/redis.ts'
+import { fromWords, noTokens } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 export interface UsageQuery {
   /** Unix seconds; whole buckets that touch [from, to]. */
@@ -51,14 +53,14 @@ export async function readUsage(redis: Redis, ref: string, query: UsageQuery): P
   return { object: 'list', data, first_id: null, last_id: null, has_more: false }
 }
 
-interface Sums {
-  requests: number
-  prompt: number
-  completion: number
-  cost: number
+interface Sums extends TokenCounts {
+  readonly requests: number
+  readonly cost: number
 }
 
-/** Fields are `<model>|<key id>`, values `<requests> <prompt> <cached> <completion> <cost>`. */
+const noSums: Sums = { requests: 0, ...noTokens, cost: 0 }
+
+/** Fields are `<model>|<key id>`. */
 function rowsOf(
   fields: Readonly<Record<string, string>>,
   start: number,
@@ -68,14 +70,8 @@ function rowsOf(
   const groups = new Map<string, Sums>()
   for (const [field, value] of Object.entries(fields)) {
     const [model = '', keyId = ''] = field.split('|')
-    const [requests = 0, prompt = 0, , completion = 0, cost = 0] = value.split(' ').map(Number)
     const group = groupBy === 'model' ? decodeURIComponent(model) : groupBy === 'key' ? keyId : ''
-    const sums = groups.get(group) ?? { requests: 0, prompt: 0, completion: 0, cost: 0 }
-    sums.requests += requests
-    sums.prompt += prompt
-    sums.completion += completion
-    sums.cost += cost
-    groups.set(group, sums)
+    groups.set(group, sum(groups.get(group) ?? noSums, sumsIn(value)))
   }
   return [...groups]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -90,4 +86,20 @@ function rowsOf(
       completion_tokens: sums.completion,
       cost: sums.cost,
     }))
+}
+
+/** `<requests> <prompt> <cached> <completion> <cost>` */
+function sumsIn(value: string): Sums {
+  const [requests, ...words] = value.split(' ')
+  return { requests: Number(requests), ...fromWords(words), cost: Number(words[3] ?? 0) }
+}
+
+function sum(a: Sums, b: Sums): Sums {
+  return {
+    requests: a.requests + b.requests,
+    prompt: a.prompt + b.prompt,
+    cached: a.cached + b.cached,
+    completion: a.completion + b.completion,
+    cost: a.cost + b.cost,
+  }
 }

@@ -1,14 +1,28 @@
-// A request as it comes in: an exchange of which only the head is known. If the router refuses the request, its route
-// answers with the refusal, so that the refusal too has an id, a log line and what plugins add to every answer.
+// A request as it comes in: an exchange of which only the head is known, and the life that it then has. If the router
+// refuses the request, its route answers with the refusal, so that the refusal too has an id, a log line and what
+// plugins add to every answer.
 
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { asGatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
 import { answering } from '../exchange.ts'
-import type { Caller, Claim, Exchange, Facts, Granted, Identity, Route, Want } from '../exchange.ts'
+import type { Answer, Caller, Claim, Exchange, Facts, Granted } from '../exchange.ts'
+import type { Identity, Route, Want } from '../exchange.ts'
+import { ClientLeft, readJsonBody } from '../http/body.ts'
+import type { BodyBudget, BodyShare } from '../http/body.ts'
+import { parseAhead, smallBytes } from '../http/json/scan.ts'
+import { hasLeft, sendAnswer, sendError } from '../http/reply.ts'
+import { shareOf } from '../http/slow-reader.ts'
+import { newId } from '../ids.ts'
+import { live } from '../lifecycle.ts'
+import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
+import type { Gateway, NamedRunning } from '../plugin.ts'
+import { isOutage } from '../redis/scripts.ts'
+import { free } from '../sharing/discard.ts'
 import type { Router } from './router.ts'
+import type { OnRequest } from './server.ts'
 import { parseTarget } from './target.ts'
 import type { RequestTarget } from './target.ts'
-import { newId } from '../ids.ts'
 
 export interface Ways {
   readonly router: Router
@@ -72,7 +86,7 @@ export class Arrival implements Exchange {
   }
 
   /** Called when the body has been read. */
-  hold(body: Buffer): void {
+  keepBody(body: Buffer): void {
     this.#body = body
   }
 
@@ -109,4 +123,123 @@ function refusing(thrown: unknown): Route {
   const error = asGatewayError(thrown)
   const begin = answering(() => Promise.reject(error))
   return { method: 'GET', path: 'none', access: 'anybody', body: 'none', begin }
+}
+
+/** What each request of a listener finds. */
+export interface Handling {
+  readonly gateway: Gateway
+  readonly plugins: readonly NamedRunning[]
+  readonly ownerOf: ReadonlyMap<Route, NamedRunning>
+  readonly inside: Set<AbortController>
+  readonly budget: BodyBudget
+  readonly router: Router
+  readonly addressOf: (req: IncomingMessage) => string
+}
+
+export function requestHandler(handling: Handling): OnRequest {
+  const { gateway, inside } = handling
+  const onHookFailure = (plugin: string, err: unknown) => {
+    gateway.metrics.hookErrors.inc({ plugin })
+    if (!isOutage(err, gateway.redis)) gateway.log.error({ err, plugin }, 'a hook failed')
+  }
+  return async (req: IncomingMessage, res: ServerResponse) => {
+    const controller = new AbortController()
+    inside.add(controller)
+    const share: BodyShare = handling.budget.share(() => x.caller?.ref ?? '')
+    const x = new Arrival(req, handling, { signal: controller.signal, memory: share })
+    const onClose = () => {
+      if (!hasLeft(res)) return
+      x.leave()
+      if (x.route.abortOnLeave && !x.finishesAlone) controller.abort(new ClientLeft())
+    }
+    res.on('close', onClose)
+    try {
+      const wire = new HttpWire({ req, res, x, share, gateway })
+      await live(x, wire, { ...begun(x, handling), onHookFailure })
+    } finally {
+      share.release()
+      inside.delete(controller)
+    }
+  }
+}
+
+/** The route's hooks come just after those of its plugin. */
+function begun(x: Exchange, { plugins, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
+  const owner = ownerOf.get(x.route)
+  const serving = x.route.begin(x)
+  const hooks: NamedHooks[] = []
+  for (const one of plugins) {
+    const own = one.begin?.(x)
+    if (own) hooks.push(named(own, one.name))
+    if (one === owner) hooks.push(named(serving, one.name))
+  }
+  return { hooks, serve: (run) => serving.serve(run) }
+}
+
+function named(hooks: object, plugin: string): NamedHooks {
+  return Object.assign(hooks, { plugin })
+}
+
+interface WireParts {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly x: Arrival
+  readonly share: BodyShare
+  readonly gateway: Gateway
+}
+
+class HttpWire implements Wire {
+  readonly #parts: WireParts
+  #isParsing = false
+
+  constructor(parts: WireParts) {
+    this.#parts = parts
+  }
+
+  get left(): boolean {
+    return hasLeft(this.#parts.res)
+  }
+
+  async readBody({ maxBytes = 0, keptChars }: Route, vouch: () => Promise<void>): Promise<void> {
+    const { req, x, share, gateway } = this.#parts
+    const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
+    const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, share })
+    // Kept before it is parsed: a plugin weighs a refusal by the size of the body, even if the body is not valid JSON.
+    x.keepBody(body)
+    if (body.length <= smallBytes) return
+    this.#isParsing = true
+    share.take(await parseAhead(body, { ref: x.caller?.ref ?? '', keptChars }))
+    this.#isParsing = false
+  }
+
+  async send(answer: Answer): Promise<void> {
+    const { res, x, gateway } = this.#parts
+    const { metrics, config } = gateway
+    const limits = {
+      readerStallMs: config.limits.readerStallMs,
+      unsent: x.caller && shareOf(gateway.pools.unsent, x.caller.ref),
+      onDrop: () => metrics.readersDropped.inc(),
+      onContent: (bytes: number) => metrics.downloadBytes.inc(bytes),
+    }
+    const isStream = !('body' in answer)
+    const kind = kindOf(answer, x.route)
+    if (isStream) metrics.streamsOpen.inc({ kind })
+    try {
+      await sendAnswer(res, x, { answer, limits, signal: x.signal })
+    } finally {
+      if (isStream) metrics.streamsOpen.dec({ kind })
+    }
+  }
+
+  async sendError(error: GatewayError): Promise<void> {
+    const { res, x } = this.#parts
+    if (this.#isParsing) free(x.body)
+    sendError(res, x, error)
+  }
+}
+
+/** The label of an answer that is written bit by bit, for the metrics. */
+function kindOf(answer: Answer, { access }: Route): 'download' | 'session' | 'chat' {
+  if ('content' in answer) return 'download'
+  return access === 'sessions' ? 'session' : 'chat'
 }

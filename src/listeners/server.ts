@@ -8,12 +8,13 @@ import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Limits, Listen } from '../config/config.ts'
-import { GatewayError, asGatewayError } from '../errors.ts'
+import { GatewayError, asGatewayError, codeOf } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import { onBodyWanted } from '../http/body.ts'
 import { noteAnswer, refuseUnparsed } from './connection.ts'
 import { lookAtFirstByte } from './first-byte.ts'
+import { malformed } from '../http/refusals.ts'
 import { sendError } from '../http/reply.ts'
 import { notAProxy, unknownExpectation, unsoundness } from './strict.ts'
 
@@ -23,7 +24,7 @@ export interface HttpListener {
   readonly address: string
   /** How many connections are open. */
   readonly connections: number
-  /** From now on new requests are answered 503 and their connections closed; running requests go on. */
+  /** From now on `onDrainingRequest` serves new requests, and their connections are closed; running requests go on. */
   drain(): void
   /** Stops listening; connections that are still open after `closeGraceMs` are cut. */
   close(): Promise<void>
@@ -35,18 +36,16 @@ export interface ListenerOptions {
   readonly listen: Listen
   readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
   readonly onRequest: OnRequest
-  /** Serves requests during the drain; by default each is answered `server_draining`. */
-  readonly onDrainingRequest?: OnRequest
+  /** Serves requests that come during the drain. */
+  readonly onDrainingRequest: OnRequest
   /** Called for each refusal that is answered here, without onRequest or onDrainingRequest. */
-  readonly onRefused?: (error: GatewayError, requestId: string) => void
+  readonly onRefused: (error: GatewayError, requestId: string) => void
   readonly log: Log
-  /** Lets several processes listen on one port. */
-  readonly reusePort?: boolean
 }
 
 /** Rejects when it cannot listen on the address. */
 export async function createListener(options: ListenerOptions): Promise<HttpListener> {
-  const { listen, reusePort = false } = options
+  const { listen } = options
   const gate = { draining: false }
   const server = createServer(options)
   handleRequests(server, options, gate)
@@ -55,7 +54,7 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
   })
-  server.listen({ host: listen.host, port: listen.port, reusePort, backlog: 4096 })
+  server.listen({ host: listen.host, port: listen.port, backlog: 4096 })
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   return {
@@ -97,17 +96,16 @@ function handleRequests(
   options: ListenerOptions,
   gate: { draining: boolean },
 ): void {
-  const { log, onRequest, onRefused = () => {} } = options
-  const { onDrainingRequest = refuseDraining } = options
+  const { log, onRequest, onDrainingRequest, onRefused } = options
   const refuse = (res: ServerResponse, error: GatewayError) => onRefused(error, refused(res, error))
   const unparsed = (socket: Duplex, error: GatewayError) => {
     const id = refuseUnparsed(socket, error)
     if (id !== undefined) onRefused(error, id)
   }
   const take = (req: IncomingMessage, res: ServerResponse) => {
-    const place = noteAnswer(req, res)
-    if (place === 'ignore') return
-    const crowded = place === 'refuse' ? new GatewayError('overloaded') : undefined
+    const verdict = noteAnswer(req, res)
+    if (verdict === 'ignore') return
+    const crowded = verdict === 'refuse' ? new GatewayError('overloaded') : undefined
     const unsound = unsoundness(req) ?? crowded
     if (unsound) return refuse(res, unsound)
     if (gate.draining) res.shouldKeepAlive = false
@@ -122,7 +120,7 @@ function handleRequests(
     if (noteAnswer(req, res) !== 'ignore') refuse(res, unknownExpectation())
   })
   if (options.listen.tls) {
-    const onPlain = (socket: Socket) => unparsed(socket, notSecure())
+    const onPlain = (socket: Socket) => unparsed(socket, malformed(notSecure))
     lookAtFirstByte(server, { withinMs: options.limits.headersMs, onPlain })
   }
   server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
@@ -158,14 +156,7 @@ function refused(res: ServerResponse, error: GatewayError): string {
   return id
 }
 
-function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
-  refused(res, new GatewayError('server_draining'))
-}
-
-function notSecure(): GatewayError {
-  const message = 'This port speaks HTTPS alone. Write https:// in place of http://.'
-  return new GatewayError('malformed_request', { message })
-}
+const notSecure = 'This port speaks HTTPS alone. Write https:// in place of http://.'
 
 const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -174,7 +165,7 @@ const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeo
 
 /** Returns undefined when the connection broke, so that there is nobody to answer. */
 function clientRefusal(error: Error): GatewayError | undefined {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const code = codeOf(error)
   const known = parserErrors[code]
   if (known) return new GatewayError(known, { cause: error })
   return code.startsWith('HPE_')

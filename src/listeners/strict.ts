@@ -2,7 +2,8 @@
 // ways is refused before any other code looks at it (RFC 9112 §3.2, §6.1).
 
 import type { IncomingMessage } from 'node:http'
-import { GatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
+import { malformed } from '../http/refusals.ts'
 
 /** The refusal of a request whose head is invalid; undefined when the head is valid. */
 export function unsoundness(req: IncomingMessage): GatewayError | undefined {
@@ -28,10 +29,6 @@ export function unknownExpectation(): GatewayError {
 /** The refusal of CONNECT, which asks for a tunnel. */
 export function notAProxy(): GatewayError {
   return malformed('This server is no proxy.')
-}
-
-function malformed(message: string): GatewayError {
-  return new GatewayError('malformed_request', { message })
 }
 
 function isPlainChunked(req: IncomingMessage, coding: string): boolean {

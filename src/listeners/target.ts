@@ -2,7 +2,7 @@
 // are, so that a path must match a route literally.
 
 import type { IncomingMessage } from 'node:http'
-import { GatewayError } from '../errors.ts'
+import { malformed } from '../http/refusals.ts'
 
 export interface RequestTarget {
   /** As sent, still percent-encoded. */
@@ -28,8 +28,4 @@ function originForm(url: string, host: string | undefined): string {
     throw malformed('The request target and the Host header name different hosts.')
   }
   return rest.startsWith('/') ? rest : `/${rest}`
-}
-
-function malformed(message: string): GatewayError {
-  return new GatewayError('malformed_request', { message })
 }

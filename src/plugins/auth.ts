@@ -7,10 +7,10 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
-import { hmacKey, parseKey } from '../accounts/api-key.ts'
+import { accountSettings, keyReader } from '../accounts/api-key.ts'
 import { createAllowance, createGuard } from '../accounts/rate.ts'
 import type { Allowance, Guard } from '../accounts/rate.ts'
-import { secret, z } from '../config/schema.ts'
+import { z } from '../config/schema.ts'
 
 const schema = z.strictObject({
   failures_per_minute_per_ip: z
@@ -25,9 +25,7 @@ const schema = z.strictObject({
     .describe(
       'Refusals a minute of one known key (401, 402, 403, 429) before its requests are answered 429 and their bodies not read.',
     ),
-  pepper: secret()
-    .default('')
-    .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
+  ...accountSettings.shape,
 })
 
 export const auth: Plugin<z.infer<typeof schema>> = {
@@ -36,7 +34,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   setup(gateway, config) {
     const parts = {
       gateway,
-      pepper: config.pepper,
+      readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip),
       refusals: createAllowance(config.refusals_per_minute),
     }
@@ -52,30 +50,28 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
-  readonly pepper: string
+  readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
   readonly refusals: Allowance
 }
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
-  const { gateway, pepper, refusals } = parts
+  const { gateway, readKey, refusals } = parts
   let isShutOut = false
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
-    x.proof ??= gateway.ledger.identify({ ...x.caller, scope: scopeOf(x.route) })
+    x.proof ??= gateway.ledger.identify(x.caller)
     x.identity = await x.proof
   }
   return {
     check() {
-      const text = bearerToken(x.headers.authorization)
-      const parsed = parseKey(text)
-      if (!parsed) throw new GatewayError('invalid_api_key')
-      const hmac = hmacKey(text, pepper)
-      const waitMs = refusals.waitMs(hmac)
+      const key = readKey(bearerToken(x.headers.authorization))
+      if (!key) throw new GatewayError('invalid_api_key')
+      const waitMs = refusals.waitMs(key.hmac)
       isShutOut = waitMs > 0
       if (isShutOut) throw tooOften(waitMs, 'Too many refused requests with this key.')
-      x.caller = { ref: parsed.ref, hmac }
+      x.caller = { ...key, scope: scopeOf(x.route) }
     },
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.

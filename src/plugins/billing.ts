@@ -1,7 +1,7 @@
 // An account's balance, transactions and usage, read straight from the ledger.
 
 import { z } from '../config/schema.ts'
-import { answering, refOf } from '../exchange.ts'
+import { answering, json, refOf } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
 import { parseUsageQuery, usageQuery } from '../ledger/usage-query.ts'
@@ -24,10 +24,7 @@ export const billing: Plugin<z.infer<typeof schema>> = {
       path: `/api/billing/${path}`,
       access: 'billing',
       body: 'none',
-      begin: answering(async (x) => ({
-        status: 200,
-        body: JSON.stringify(await read(x, refOf(x))),
-      })),
+      begin: answering(async (x) => json(await read(x, refOf(x)))),
     })
     return {
       routes: [

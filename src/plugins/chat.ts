@@ -1,7 +1,7 @@
 // Stateless chat and the other metered endpoints of OpenAI's API:
 // parses the request before the hold, then starts a generation.
 
-import type { Exchange, Route } from '../exchange.ts'
+import type { Route } from '../exchange.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { z } from '../config/schema.ts'
@@ -41,7 +41,10 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
       return {
         identify() {
           request = parseChatRequest(x.body, row, gateway.findModel)
-          if (request && !request.refusal) expect(x, request)
+          if (!request || request.refusal) return
+          x.want = request
+          x.facts.model = request.model.id
+          x.facts.stream = request.stream
         },
         serve(run) {
           // Thrown only here, after identification: so a client without a valid key learns nothing about models.
@@ -52,13 +55,4 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
       }
     },
   }
-}
-
-function expect(x: Exchange, request: ChatRequest): void {
-  const { model, promptTokens, countPrompt, outputPerChoice, choices, fields } = request
-  x.facts.model = model.id
-  x.facts.stream = request.stream
-  const outputTokens = outputPerChoice * choices
-  const mostPrompt = () => request.mostPrompt
-  x.want = { model, promptTokens, mostPrompt, countPrompt, outputTokens, choices, fields }
 }

@@ -5,7 +5,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { claimLeaseMs, createClaims } from '../redis/claims.ts'
-import type { ClaimState, KeyPlace, Try } from '../redis/claims.ts'
+import type { ClaimState, ClaimAttempt, Try } from '../redis/claims.ts'
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Hooks } from '../exchange.ts'
@@ -22,11 +22,11 @@ export const idempotency: Plugin<z.infer<typeof schema>> = {
   setup({ redis, metrics }) {
     const onReply = (script: string, seconds: number) =>
       metrics.redisSeconds.observe({ script }, seconds)
-    const placeOf = createClaims({ link: redis, onReply })
+    const attemptOf = createClaims({ link: redis, onReply })
     return {
       begin(x) {
         const isMeant = x.route.creates && x.headers['idempotency-key'] !== undefined
-        return isMeant ? hooksOf(x, placeOf) : undefined
+        return isMeant ? hooksOf(x, attemptOf) : undefined
       },
     }
   },
@@ -35,7 +35,7 @@ export const idempotency: Plugin<z.infer<typeof schema>> = {
 /** A body up to this size is hashed at once, in 0.3 ms. */
 const largeBytes = 256 * 1024
 
-function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
+function hooksOf(x: Exchange, attemptOf: (one: Try) => ClaimAttempt): Hooks {
   let key = ''
   return {
     check() {
@@ -51,11 +51,17 @@ function hooksOf(x: Exchange, placeOf: (one: Try) => KeyPlace): Hooks {
       const bodyHash = isLarge
         ? await sha256InTurns(body, { ref, encoding: 'base64url' })
         : undefined
-      const place = placeOf({ id, ref, method, path, key, body, bodyHash })
-      const found = await decided(x, place)
+      const attempt = attemptOf({ id, ref, method, path, key, body, bodyHash })
+      const found = await decided(x, attempt)
       if (found.is !== 'taken') return answerOf(x, found)
       x.claim = found.claim
       return undefined
+    },
+    // A repetition may read a stream for half an hour.
+    answered() {
+      x.want = undefined
+      x.forgetBody()
+      x.memory.keep(0)
     },
     done: () => x.claim?.release(),
   }
@@ -71,8 +77,8 @@ const pollMs = 40
 const patienceMs = claimLeaseMs + 1000
 
 /** On a route with a stream, a repetition waits until the first try has its stream, or releases the claim. */
-async function decided(x: Exchange, place: KeyPlace): Promise<ClaimState> {
-  const ask = () => (resumes(x) ? place.look() : place.take())
+async function decided(x: Exchange, attempt: ClaimAttempt): Promise<ClaimState> {
+  const ask = () => (resumes(x) ? attempt.look() : attempt.take())
   const until = performance.now() + patienceMs
   let found = await ask()
   while (found.is === 'running' && x.route.awaitsFirst && performance.now() < until) {
@@ -89,7 +95,7 @@ async function answerOf(x: Exchange, found: Exclude<ClaimState, { is: 'taken' }>
     case 'free':
       return undefined
     case 'running':
-      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      throw new GatewayError('idempotency_in_progress')
     case 'pointing':
       if (!x.route.replay) throw new TypeError(`${x.route.path} creates and has no replay`)
       return replayed(await x.route.replay(x, found.pointer))

@@ -1,27 +1,23 @@
 // Makes a hold before a request and settles it after: turns what the request wants into balance tokens, and what it
 // used into a charge (docs/money.md, promise 5). The script that makes the hold also counts the limits of plan and key.
 
-import { duration, z } from '../config/schema.ts'
-import type { Config } from '../config/config.ts'
+import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange, Hooks, Outcome, Route, Want } from '../exchange.ts'
+import type { Exchange, Hooks, Outcome, Want } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/limit-headers.ts'
-import type { Settlement } from '../ledger/settlement.ts'
+import type { Settlement } from '../ledger/orders.ts'
+import { noProgress } from '../ledger/hold.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
+import { ledgerSettings } from '../ledger/open.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
-import type { Tokens } from '../ledger/price.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter, Used } from '../backend/usage.ts'
-
-const defaultLeaseMs = 30_000
+import { noTokens } from '../tokens/token-counts.ts'
+import type { TokenCounts } from '../tokens/token-counts.ts'
 
 const schema = z.strictObject({
-  lease: duration()
-    .prefault('30s')
-    .describe(
-      'How long a hold outlives its gateway: after this time the holds of a killed gateway end.',
-    ),
+  ...ledgerSettings.shape,
   min_output_tokens: z
     .int()
     .min(1)
@@ -30,12 +26,6 @@ const schema = z.strictObject({
 })
 
 type MeteringConfig = z.infer<typeof schema>
-
-/** The ledger is opened before plugins are set up and needs the lease. */
-export function leaseMsOf(config: Config): number {
-  const block = config.plugins.get('metering') as MeteringConfig | undefined
-  return block?.lease ?? defaultLeaseMs
-}
 
 export const metering: Plugin<MeteringConfig> = {
   name: 'metering',
@@ -51,30 +41,24 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   return {
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
-      const caller = { ref: x.caller.ref, hmac: x.caller.hmac, scope: scopeOf(x.route) }
       // No hold for an unknown model, or for a request that only reads on; but the key must be valid, so that a client
       // without one learns nothing about models.
       if (!x.want) {
-        x.identity = await ledger.identify(caller)
+        x.identity = await ledger.identify(x.caller)
         return
       }
-      const amounts = price(x.want, config.min_output_tokens)
       // A request has at most one hold, so one id finds the request and its hold.
       const holdId = x.id.slice('req_'.length)
-      const { model, promptTokens, outputTokens, choices } = x.want
-      const { sessionId, messageId } = x.want
-      const meta = { requestId: x.id, sessionId, messageId }
-      const tokens = tokensFor(x.want, config.min_output_tokens)
-      hold = await ledger.admit({ ...caller, ...amounts, ...tokens, holdId, model: model.id, meta })
-      hold.onStop((reason) => x.stop?.(reason))
       const { want } = x
+      const { model, sessionId, messageId } = want
+      const meta = { requestId: x.id, sessionId, messageId }
+      const costs = admissionOf(want, config.min_output_tokens)
+      hold = await ledger.admit({ ...x.caller, ...costs, holdId, model: model.id, meta })
+      hold.onStop((reason) => x.stop?.(reason))
       hold.watch(() => progressOf(x, want))
       x.identity = hold.fields
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits))
-      const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
-      const counted = Math.min(outputTokens, hold.fields.countedTokens - promptTokens)
-      const outputPerChoice = Math.min(afforded, Math.floor(counted / Math.max(1, choices)))
-      x.granted = { holdId, amount: hold.amount, outputPerChoice }
+      x.granted = { holdId, amount: hold.amount, outputPerChoice: outputGranted(want, hold) }
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -82,7 +66,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const held = hold
       const settle = (used: Used | undefined) => {
         // The reply is not awaited, because the cost is known already.
-        void ledger.settle(held, endingOf(x, want, { used, outcome }))
+        void ledger.settle(held, settlementOf(x, want, { used, outcome }))
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
@@ -100,38 +84,26 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-function scopeOf({ access }: Route): string {
-  return access === 'any-key' ? '' : access
-}
-
-interface Ended {
+interface Finished {
   readonly used: Used | undefined
   readonly outcome: Outcome
 }
 
 /** The settlement of a request. Also notes the cost for log and metrics. */
-function endingOf(x: Exchange, want: Want, { used, outcome }: Ended): Settlement {
+function settlementOf(x: Exchange, want: Want, { used, outcome }: Finished): Settlement {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0
   const implausible = used && used !== believed ? charge(price, used) - cost : 0
-  const { prompt = 0, cached = 0, completion = 0, estimated = false } = believed ?? {}
-  Object.assign(x.facts, {
-    promptTokens: prompt,
-    cachedTokens: cached,
-    completionTokens: completion,
-    estimated,
-    cost,
-    basis: used?.basis ?? 'none',
-  })
-  const { cut } = outcome
-  return { charge: cost, prompt, cached, completion, estimated, implausible, cut }
+  const tokens: TokenCounts = believed ?? noTokens
+  const estimated = believed?.estimated ?? false
+  Object.assign(x.facts, { tokens, estimated, cost, basis: used?.basis ?? 'none' })
+  return { ...tokens, charge: cost, estimated, implausible, cut: outcome.cut }
 }
 
 /** Lowers usage that cannot be, so that a backend with wrong counts ruins nobody (docs/money.md, what can be). */
-function plausible<T extends Tokens>(x: Exchange, want: Want, used: T): T {
-  const { choices } = want
-  const mostPrompt = want.mostPrompt()
+function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
+  const { mostPrompt, choices } = want
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
   if (used.prompt <= mostPrompt && used.completion <= mostOutput) return used
   const prompt = Math.min(used.prompt, mostPrompt)
@@ -139,53 +111,59 @@ function plausible<T extends Tokens>(x: Exchange, want: Want, used: T): T {
   return { ...used, prompt, cached, completion: Math.min(used.completion, mostOutput) }
 }
 
-function price({ model, promptTokens, outputTokens, choices }: Want, minOutputTokens: number) {
+/** What a request may cost: in balance tokens, and in the tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound. */
+function admissionOf(want: Want, minOutputTokens: number) {
+  const { model, promptTokens, outputPerChoice, choices, fields } = want
+  const outputTokens = outputPerChoice * choices
+  const least = Math.min(outputTokens, minOutputTokens * choices)
   const costOf = (completion: number) =>
     charge(model.price, { prompt: promptTokens, cached: 0, completion })
-  const least = Math.min(outputTokens, minOutputTokens * choices)
-  return { want: costOf(outputTokens), min: costOf(least) }
-}
-
-/** The tokens that the limit of tokens a minute counts; it may lower the output when the client has set no bound. */
-function tokensFor(want: Want, minOutputTokens: number) {
-  const { promptTokens, outputTokens, choices, fields } = want
-  const isLowered = fields.bound === undefined
   return {
+    want: costOf(outputTokens),
+    min: costOf(least),
     promptTokens,
     outputTokens,
-    leastOutputTokens: isLowered ? Math.min(outputTokens, minOutputTokens * choices) : outputTokens,
+    leastOutputTokens: fields.bound === undefined ? least : outputTokens,
     neverFits: (limit: number) => tooMuch(want, limit),
   }
+}
+
+/** What each choice may generate: what the hold pays for, and the limit of tokens a minute has counted. */
+function outputGranted(
+  { model, promptTokens, outputPerChoice, choices }: Want,
+  hold: Hold,
+): number {
+  const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
+  const counted = (hold.fields.countedTokens - promptTokens) / Math.max(1, choices)
+  return Math.min(outputPerChoice, afforded, Math.floor(counted))
 }
 
 function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   const { prompt, bound } = fields
   const most = Math.floor((limit - promptTokens) / Math.max(1, choices))
-  const asked = `The request may take more than ${limit} tokens a minute, which is the limit.`
+  const refusal = `The request may take more than ${limit} tokens a minute, which is the limit.`
   if (bound !== undefined && most >= 1) {
-    return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
+    return { param: bound, message: `${refusal} Lower ${bound} to ${most} or less.` }
   }
   if (choices > 1 && promptTokens < limit) {
     // A request with several prompts has as many choices.
     const param = prompt === 'messages' ? 'n' : prompt
-    return { param, message: `${asked} Ask for fewer than ${choices} choices.` }
+    return { param, message: `${refusal} Ask for fewer than ${choices} choices.` }
   }
   const counts = `"${prompt}" counts as ${promptTokens} tokens. Shorten it.`
-  return { param: prompt, message: `${asked} ${counts}` }
+  return { param: prompt, message: `${refusal} ${counts}` }
 }
 
 /** The usage so far, for a checkpoint: if the gateway is killed, the account is charged for it. */
 function progressOf(x: Exchange, want: Want): Progress {
   const { model, promptTokens } = want
   const { meter } = x
-  if (!meter?.sawContent) return nothingYet
+  if (!meter?.sawContent) return noProgress
   const said = meter.reported
   const completion = Math.max(1, meter.roughTokens, said?.completion ?? 0)
   const used = plausible(x, want, { prompt: said?.prompt || promptTokens, cached: 0, completion })
   return { ...used, charge: charge(model.price, used) }
 }
-
-const nothingYet: Progress = { charge: 0, prompt: 0, cached: 0, completion: 0 }
 
 /** The usage to charge; undefined for none. A promise only when tokens have to be counted. */
 function usedBy(

@@ -2,10 +2,10 @@
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import { answering } from '../exchange.ts'
-import type { Answer, Exchange } from '../exchange.ts'
+import { answering, json } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { mayUse } from '../accounts/model-access.ts'
+import { mayUse } from '../accounts/plan.ts'
 
 const schema = z.strictObject({})
 
@@ -41,10 +41,6 @@ export const models: Plugin<z.infer<typeof schema>> = {
       ],
     }
   },
-}
-
-function json(body: object): Answer {
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 /** Ids and aliases that the caller may use. */

@@ -3,9 +3,11 @@
 
 import { z } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
+import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
+import { noTokens } from '../tokens/token-counts.ts'
 
 const schema = z.strictObject({})
 
@@ -19,7 +21,7 @@ export const ops: Plugin<z.infer<typeof schema>> = {
         headers: { 'Content-Type': gateway.metrics.contentType },
         body: await gateway.metrics.text(),
       })),
-      get('/healthz', async () => json(200, { status: 'ok' })),
+      get('/healthz', async () => json({ status: 'ok' })),
       get('/readyz', async () => readiness(gateway)),
     ],
     begin: (x) => ({
@@ -40,10 +42,6 @@ function get(path: string, serve: () => Promise<Answer>): Route {
   }
 }
 
-function json(status: number, body: object): Answer {
-  return { status, body: JSON.stringify(body) }
-}
-
 function readiness({ redis, ledger, state }: Gateway): Answer {
   const { refuses } = redis.outage
   const isReady = redis.up && !refuses && ledger.isOpen && !state.draining
@@ -53,7 +51,7 @@ function readiness({ redis, ledger, state }: Gateway): Answer {
     spool: spoolState(ledger.spool),
     draining: state.draining,
   }
-  return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...checks })
+  return json({ status: isReady ? 'ready' : 'not ready', ...checks }, isReady ? 200 : 503)
 }
 
 function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
@@ -111,10 +109,10 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   }
   if (!facts.basis) return
   metrics.settlements.inc({ basis: facts.basis })
-  const { promptTokens = 0, cachedTokens = 0, completionTokens = 0, cost = 0 } = facts
-  metrics.tokens.inc({ model, kind: 'input' }, promptTokens - cachedTokens)
-  metrics.tokens.inc({ model, kind: 'cached_input' }, cachedTokens)
-  metrics.tokens.inc({ model, kind: 'output' }, completionTokens)
+  const { tokens = noTokens, cost = 0 } = facts
+  metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt - tokens.cached)
+  metrics.tokens.inc({ model, kind: 'cached_input' }, tokens.cached)
+  metrics.tokens.inc({ model, kind: 'output' }, tokens.completion)
   metrics.charged.inc({ model }, cost)
 }
 
@@ -155,9 +153,9 @@ function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object
     first_token_ms: rounded(facts.firstTokenMs),
     upstream_ms: rounded(facts.upstreamMs),
     finish_reason: x.meter?.finishReason,
-    prompt_tokens: facts.promptTokens,
-    cached_tokens: facts.cachedTokens,
-    completion_tokens: facts.completionTokens,
+    prompt_tokens: facts.tokens?.prompt,
+    cached_tokens: facts.tokens?.cached,
+    completion_tokens: facts.tokens?.completion,
     estimated: facts.estimated,
     basis: facts.basis,
     cost: facts.cost,

@@ -9,7 +9,7 @@ import { GatewayError } from '../errors.ts'
 import type { Claim } from '../exchange.ts'
 import { keys } from './redis.ts'
 import { createScripts } from './scripts.ts'
-import type { ScriptLibrary, ScriptsOptions } from './scripts.ts'
+import type { ScriptLibrary, ScriptsOptions, WordsOf } from './scripts.ts'
 
 /** One request with an Idempotency-Key. */
 export interface Try {
@@ -33,7 +33,7 @@ export type ClaimState =
   | { readonly is: 'pointing'; readonly pointer: string }
 
 /** One Idempotency-Key of one account, for one try. */
-export interface KeyPlace {
+export interface ClaimAttempt {
   /** Claims the key if it is free. Sends in this tick. Throws `idempotency_key_reused` when the key came with another body. */
   take(): Promise<ClaimState>
   /** The same, but claims nothing. */
@@ -42,15 +42,15 @@ export interface KeyPlace {
 
 export const claimLeaseMs = 10_000
 
-const library = {
+export const claimScripts = {
   folder: new URL('lua/', import.meta.url),
-  scripts: { release: [] },
-} satisfies ScriptLibrary<string>
+  scripts: { release: { words: ['ok', 'claim_lost'] } },
+} as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-type ClaimsOptions = Pick<ScriptsOptions<'release'>, 'link' | 'onReply'>
+type ClaimsOptions = Pick<ScriptsOptions<WordsOf<typeof claimScripts>>, 'link' | 'onReply'>
 
-export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => KeyPlace {
-  const scripts = createScripts({ link, library, onReply })
+export function createClaims({ link, onReply }: ClaimsOptions): (one: Try) => ClaimAttempt {
+  const scripts = createScripts({ link, library: claimScripts, onReply })
   return (one) => {
     const key = keyOf(one)
     // Computed once for each try: bodies have megabytes, and a try may look often.

@@ -5,7 +5,6 @@
 import type { Redis } from 'ioredis'
 import { directionOf, listOf } from '../http/page.ts'
 import type { Direction, List, Page } from '../http/page.ts'
-import { readMembers } from './members.ts'
 
 export interface Rows<T> {
   /** The zset with the ids. */
@@ -65,4 +64,26 @@ async function* walk<T>(
     if (found.length === ids.length && ids.length < count) return
     cursor = ids[found.length - 1]
   }
+}
+
+export interface Members {
+  /** An id; undefined starts at the first member in the direction of reading. */
+  readonly cursor: string | undefined
+  readonly isUpwards: boolean
+  readonly count: number
+}
+
+/**
+ * Reads members of a zset from a cursor on. All scores are 0, so the members are in the order of their ids, which is
+ * creation order. A member is an id, or an id, a colon and more. A cursor is a position: its member need not exist.
+ */
+export function readMembers(
+  redis: Redis,
+  key: string,
+  { cursor, isUpwards, count }: Members,
+): Promise<string[]> {
+  // `;` is the character after the colon: `id;` sorts after the id and after all that begins with `id:`.
+  return isUpwards
+    ? redis.zrangebylex(key, cursor ? `(${cursor};` : '-', '+', 'LIMIT', 0, count)
+    : redis.zrevrangebylex(key, cursor ? `(${cursor}` : '+', '-', 'LIMIT', 0, count)
 }

@@ -33,6 +33,8 @@ export class RedisOutage {
   #refuses: string | undefined
   #probe: NodeJS.Timeout | undefined
   #isClosing = false
+  /** True while the connection is being replaced on purpose. */
+  #isLeaving = false
 
   constructor(options: OutageOptions) {
     this.#options = options
@@ -46,6 +48,11 @@ export class RedisOutage {
   /** Call this for each request that is refused because of the outage. */
   count(): void {
     this.#refused++
+  }
+
+  /** The connection is closed on purpose, for a new one: only a new one that fails is news. */
+  leaves(): void {
+    this.#isLeaving = true
   }
 
   /** From now on nothing is logged, because the gateway closes. */
@@ -90,7 +97,7 @@ export class RedisOutage {
     if (this.#isAway || !this.#wasUp || this.#isClosing) return
     this.#isAway = true
     this.#isTold = false
-    if (isReplica) return
+    if (isReplica || this.#isLeaving) return
     this.#begin()
     // If no reason is known yet, the next failed connection mostly brings one.
     if (this.#reason !== '') this.#tellAway()
@@ -104,8 +111,10 @@ export class RedisOutage {
   }
 
   #back(): void {
+    const wasLeft = this.#isLeaving && !this.#isTold
     // If writes were refused, the probe finds out whether Redis is still a replica.
-    if (this.#refuses === undefined) this.#tellBack()
+    if (this.#refuses === undefined && !wasLeft) this.#tellBack()
+    this.#isLeaving = false
     this.#wasUp = true
     this.#isAway = false
     this.#isTold = true

@@ -18,10 +18,10 @@ export const keys = {
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
-  /** zset: hold id → lease deadline (ms of Redis TIME) */
-  holds: (ref: string) => `{${ref}}:holds`,
+  /** zset: hold id → lease deadline (ms of Redis TIME); has the same holds as `holdRows` */
+  holdLeases: (ref: string) => `{${ref}}:holds`,
   /** hash: hold id → amount, charge and usage so far, opaque meta */
-  open: (ref: string) => `{${ref}}:open`,
+  holdRows: (ref: string) => `{${ref}}:open`,
   /** hash: hold id → what was charged, settled or reaped; hour of the hold id; EXPIRE 25 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */
@@ -63,7 +63,7 @@ export const keys = {
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
   /** hash: `name:<name>` and `external:<external id>` → the account's id, and, until the account has the name, when (ms) it began to take it; names that were given up stay, so readers compare */
-  accountClaims: 'account-claims',
+  nameOwners: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
@@ -105,9 +105,9 @@ export async function connect(
   options: ConnectOptions = {},
 ): Promise<RedisLink> {
   const outage = new RedisOutage({ log: options.log, probeKey: keys.accounts })
-  const leaving = { asked: false }
+  const leaving = { isUnderWay: false }
   const client = new Redis(clientOptions(config, options, { outage, leaving }))
-  client.on('ready', () => void (leaving.asked = false))
+  client.on('ready', () => void (leaving.isUnderWay = false))
   client.on('error', forgetArguments)
   const writes: Writes = { written: () => gone }
   client.on('ready', () => void (writes.written = writesOf(client)))
@@ -126,8 +126,8 @@ export async function connect(
 
 interface Told {
   readonly outage: RedisOutage
-  /** `asked`: this connection is being closed, and another one will be opened. */
-  readonly leaving: { asked: boolean }
+  /** `isUnderWay`: this connection is being closed, and another one will be opened. */
+  readonly leaving: { isUnderWay: boolean }
 }
 
 function clientOptions(
@@ -157,8 +157,9 @@ function clientOptions(
       forgetArguments(error)
       outage.answered(error.message)
       // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
-      const isFirst = error.message.includes('READONLY') && !leaving.asked
-      leaving.asked ||= isFirst
+      const isFirst = error.message.includes('READONLY') && !leaving.isUnderWay
+      leaving.isUnderWay ||= isFirst
+      if (isFirst) outage.leaves()
       return isFirst
     },
     // Auto-pipelining sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait

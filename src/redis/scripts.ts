@@ -11,23 +11,40 @@ import type { RedisLink } from './redis.ts'
 /** What scripts need of a connection. It must not queue commands while the connection is lost, and must not re-send them. */
 export type ScriptLink = Omit<RedisLink, 'close' | 'written' | 'outage'>
 
-/** A folder of Lua: each script with the files to put before it, so that no script has functions it does not use. */
-export interface ScriptLibrary<Name extends string> {
-  readonly folder: URL
-  readonly scripts: Readonly<Record<Name, readonly string[]>>
+/** A script of a library. */
+export interface Script<Word extends string = string> {
+  /** The files to put before it, so that no script has functions it does not use. */
+  readonly after?: readonly string[]
+  /** All words that it answers, as its header says. */
+  readonly words: readonly Word[]
 }
 
-/** A script's answer: a word, the time of Redis, and the values that belong to the word. */
-export interface Reply {
-  readonly word: string
+/** A folder of Lua, and for each script its words. */
+export interface ScriptLibrary<Words extends Readonly<Record<string, string>>> {
+  readonly folder: URL
+  readonly scripts: { readonly [Name in keyof Words]: Script<Words[Name]> }
+}
+
+/** The words of each script, of a library that is declared `as const`. */
+export type WordsOf<Library extends { readonly scripts: Readonly<Record<string, Script>> }> = {
+  readonly [Name in keyof Library['scripts']]: Library['scripts'][Name]['words'][number]
+}
+
+/** A script's answer: one of its words, the time of Redis, and the values that belong to the word. */
+export interface Reply<Word extends string = string> {
+  readonly word: Word
   readonly nowMs: number
   /** The whole answer, word and time included, so that positions are those of the script's header. */
   readonly values: readonly unknown[]
 }
 
-export interface Scripts<Name extends string> {
-  /** Sends in this tick. */
-  run(name: Name, keys: readonly string[], args: readonly Argument[]): Promise<Reply>
+export interface Scripts<Words extends Readonly<Record<string, string>>> {
+  /** Sends in this tick. Rejects as `ledger_unavailable` when the answer begins with a word that the script does not have. */
+  run<Name extends keyof Words & string>(
+    name: Name,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<Reply<Words[Name]>>
   /** Loads all scripts into Redis, so that no later call needs a second flight. */
   load(): Promise<void>
 }
@@ -35,27 +52,27 @@ export interface Scripts<Name extends string> {
 /** A Buffer goes out byte for byte. */
 export type Argument = string | Buffer
 
-export interface ScriptsOptions<Name extends string> {
+export interface ScriptsOptions<Words extends Readonly<Record<string, string>>> {
   readonly link: ScriptLink
-  readonly library: ScriptLibrary<Name>
-  readonly onReply?: (name: Name, seconds: number, nowMs: number) => void
+  readonly library: ScriptLibrary<Words>
+  readonly onReply?: (name: string, seconds: number, nowMs: number) => void
 }
 
-export function createScripts<Name extends string>({
+export function createScripts<Words extends Readonly<Record<string, string>>>({
   link,
   library,
   onReply,
-}: ScriptsOptions<Name>): Scripts<Name> {
+}: ScriptsOptions<Words>): Scripts<Words> {
   const texts = textsOf(library)
   return {
     async run(name, keys, args) {
       const started = performance.now()
-      const reply = await call(link.client, texts[name], [...keys, ...args], keys.length)
+      const reply = await call(link.client, texts[name], { keys, args })
       onReply?.(name, (performance.now() - started) / 1000, reply.nowMs)
       return reply
     },
     async load() {
-      const all = Object.values<Loadable>(texts)
+      const all = Object.values<Loadable<string>>(texts)
       await Promise.all(all.map(({ text }) => link.client.script('LOAD', text)))
     },
   }
@@ -63,49 +80,58 @@ export function createScripts<Name extends string>({
 
 const base = readFileSync(new URL('scripts.lua', import.meta.url), 'utf8')
 
-function textsOf<Name extends string>({ folder, scripts }: ScriptLibrary<Name>) {
+function textsOf<Words extends Readonly<Record<string, string>>>({
+  folder,
+  scripts,
+}: ScriptLibrary<Words>): Loadables<Words> {
   const read = (name: string) => readFileSync(new URL(`${name}.lua`, folder), 'utf8')
-  const texts = Object.entries<readonly string[]>(scripts).map(([name, heads]) => {
-    const parts = [...heads, name].map(read)
-    return [name, loadable(base + parts.join(''))] as const
+  const texts = Object.entries<Script>(scripts).map(([name, { after = [], words }]) => {
+    const text = base + [...after, name].map(read).join('')
+    return [name, { text, sha: createHash('sha1').update(text).digest('hex'), words }] as const
   })
-  return Object.fromEntries(texts) as Record<Name, Loadable>
+  return Object.fromEntries(texts) as Loadables<Words>
 }
 
-interface Loadable {
+interface Loadable<Word extends string> {
   readonly text: string
   readonly sha: string
+  readonly words: readonly Word[]
 }
 
-function loadable(text: string): Loadable {
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
+type Loadables<Words extends Readonly<Record<string, string>>> = {
+  readonly [Name in keyof Words]: Loadable<Words[Name]>
 }
 
-async function call(
+interface KeysAndArgs {
+  readonly keys: readonly string[]
+  readonly args: readonly Argument[]
+}
+
+async function call<Word extends string>(
   client: Redis,
-  { text, sha }: Loadable,
-  words: readonly Argument[],
-  keyCount: number,
-): Promise<Reply> {
+  { text, sha, words }: Loadable<Word>,
+  { keys, args }: KeysAndArgs,
+): Promise<Reply<Word>> {
   try {
-    return parse(await client.evalsha(sha, keyCount, ...words))
+    return parse(await client.evalsha(sha, keys.length, ...keys, ...args), words)
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw unavailable(error)
   }
   try {
-    return parse(await client.eval(text, keyCount, ...words))
+    return parse(await client.eval(text, keys.length, ...keys, ...args), words)
   } catch (error) {
     throw unavailable(error)
   }
 }
 
-function parse(raw: unknown): Reply {
+function parse<Word extends string>(raw: unknown, words: readonly Word[]): Reply<Word> {
   if (!Array.isArray(raw)) throw new TypeError('A script answered with something that is no list')
   const values: readonly unknown[] = raw
-  const [word, nowMs] = values
-  if (typeof word !== 'string' || typeof nowMs !== 'number') {
-    throw new TypeError('A script answered with an unknown shape')
-  }
+  const [said, nowMs] = values
+  const word = words.find((one) => one === said)
+  if (word === undefined)
+    throw new TypeError(`A script answered a word it has not: ${String(said)}`)
+  if (typeof nowMs !== 'number') throw new TypeError('A script answered with an unknown shape')
   return { word, nowMs, values }
 }
 

@@ -4,6 +4,7 @@
 import { fileKinds } from '../files/file-reference.ts'
 import type { FileReference } from '../files/file-reference.ts'
 import { field, parsed } from '../http/json/field.ts'
+import type { UsageFields } from '../tokens/token-counts.ts'
 
 export type Role = 'user' | 'assistant' | 'tool'
 
@@ -63,10 +64,7 @@ export interface ToolCall {
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-export interface MessageUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
+export interface MessageUsage extends UsageFields {
   readonly estimated: boolean
 }
 

@@ -5,8 +5,8 @@ import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { Claim, ClaimWords } from '../exchange.ts'
-import { quotaWords } from '../accounts/quota.ts'
-import type { Quota } from '../accounts/quota.ts'
+import { quotaWords } from '../accounts/plan.ts'
+import type { Quota } from '../accounts/plan.ts'
 import type { List, Page } from '../http/page.ts'
 import { idAfter, isId, newId, secondsOf } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
@@ -146,15 +146,11 @@ async function create(
     }
     const reply = await (claim ? claim.keep(id, store) : store())
     if (reply.word === 'ok') return found(sessionOf(row))
-    if (reply.word === 'claim_lost') throw claimLost()
+    if (reply.word === 'claim_lost') throw new GatewayError('idempotency_in_progress')
     if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
     // Another gateway's clock is ahead, or its creation overtook this one.
     id = idAfter(textAt(reply, 2))
   }
-}
-
-function claimLost(): GatewayError {
-  return new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
 }
 
 /** Fields as the hash has them: an empty text stands for null. */

@@ -8,6 +8,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { unlessAborted } from '../sharing/patience.ts'
 import { discard } from '../sharing/discard.ts'
 import { createDiskRoom } from './disk-room.ts'
 import type { DiskRoom } from './disk-room.ts'
@@ -130,16 +131,12 @@ async function writeStream(
       throw error
     }
   }
-  const aborted = Promise.withResolvers<never>()
-  const leave = () => {
-    content.destroy()
-    aborted.reject(signal?.reason)
-  }
+  const leave = () => void content.destroy()
   signal?.addEventListener('abort', leave, { once: true })
   const written = pipeline(chunks, writerTo(file), { ...(signal && { signal }) })
   try {
-    // Raced with the abort: the pipeline alone would wait for content that sends nothing.
-    await Promise.race([written, aborted.promise])
+    // The pipeline alone would wait for content that sends nothing.
+    await (signal ? unlessAborted(written, signal) : written)
   } catch (error) {
     written.catch(() => undefined) // the same error, or a consequence of it
     if (signal?.aborted) throw signal.reason
@@ -195,8 +192,8 @@ async function openToRead(root: string, name: string, range?: ByteRange): Promis
   try {
     const stat = await file.stat()
     if (!stat.isFile()) throw new NoSuchObject(name)
-    const { start = 0, end: asked = Infinity } = range ?? {}
-    const end = Math.min(asked, stat.size - 1)
+    const { start = 0, end: last = Infinity } = range ?? {}
+    const end = Math.min(last, stat.size - 1)
     if (end >= start) return file.createReadStream({ start, end, highWaterMark: readChunkBytes })
     await file.close()
     return Readable.from([])

@@ -147,12 +147,12 @@ function outboxOf(calls: UploadCalls, wire: UploadWire): PartQueue {
   return {
     async send(part, sent) {
       const upload = wire.uploadId ?? (await created())
-      const sending = sendPart(upload, part).then(() => {
-        underWay.delete(sending)
+      const delivery = sendPart(upload, part).then(() => {
+        underWay.delete(delivery)
         sent(part)
       })
-      sending.catch(() => undefined) // the wire has ended because of it
-      underWay.add(sending)
+      delivery.catch(() => undefined) // the wire has ended because of it
+      underWay.add(delivery)
     },
     oneSent: () => Promise.race(underWay),
     async sendLast(part) {

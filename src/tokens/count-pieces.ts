@@ -48,7 +48,7 @@ async function sampled(
   let sum = 0
   let squares = 0
   for (let i = 0; i < samples; i++) {
-    const index = placeOf(ends, (randomInt(2 ** 40) / 2 ** 40) * total)
+    const index = indexOf(ends, (randomInt(2 ** 40) / 2 ** 40) * total)
     const block = blocks[index] ?? { start: 0, end: 0 }
     const weight = (ends[index] ?? 0) - (ends[index - 1] ?? 0) || 1
     const ratio = (await countTokens(textOf(wholeText(body, block)))) / weight
@@ -93,7 +93,7 @@ function weightOf(body: Buffer, { start, end }: Span): number {
 }
 
 /** The index of the first end that is greater than `at`. */
-function placeOf(ends: Float64Array, at: number): number {
+function indexOf(ends: Float64Array, at: number): number {
   let low = 0
   let high = ends.length - 1
   while (low < high) {

@@ -36,12 +36,12 @@ const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'q
 
 function textsOf({ body, members, facts }: KnownPrompt): readonly Span[] {
   const texts: Span[] = []
-  for (const [name, place] of members) {
-    if (own.has(name) || isPlain(body, place)) continue
+  for (const [name, member] of members) {
+    if (own.has(name) || isPlain(body, member)) continue
     const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
-    if (isIds && !hasText(body, place)) continue
-    const start = nameless.has(name) ? place.valueStart : place.keyStart
-    texts.push(...around({ start, end: place.valueEnd }, facts.media))
+    if (isIds && !hasText(body, member)) continue
+    const start = nameless.has(name) ? member.valueStart : member.keyStart
+    texts.push(...around({ start, end: member.valueEnd }, facts.media))
   }
   return texts
 }

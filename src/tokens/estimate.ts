@@ -105,7 +105,7 @@ function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
   const media = mediaIn(prompt, prices).map((one) =>
     isRepeated(one) ? { ...one, tokens: times * one.tokens, most: times * one.most } : one,
   )
-  const lists = [members.get('prompt'), members.get('input')].map((place) => idsIn(body, place))
+  const lists = [members.get('prompt'), members.get('input')].map((member) => idsIn(body, member))
   const one = addressedPrice(prices.imageTokens)
   return {
     media,
@@ -124,11 +124,11 @@ function mediaIn({ body, scan, media }: PromptBody, prices: PromptPrices): reado
   // A backend reads the fields that `rank_fields` names as text.
   if (scan.members.has('rank_fields')) return []
   return media.flatMap((name) => {
-    const place = scan.members.get(name)
+    const member = scan.members.get(name)
     const isMessages = name === 'messages'
     const value = scan.value(name)
-    if (!place || !(isMessages ? listOf(value).some(hasParts) : hasObjects(value))) return []
-    return findMedia(body, { from: place.valueStart, to: place.valueEnd, isMessages, ...prices })
+    if (!member || !(isMessages ? listOf(value).some(hasParts) : hasObjects(value))) return []
+    return findMedia(body, { from: member.valueStart, to: member.valueEnd, isMessages, ...prices })
   })
 }
 
@@ -168,15 +168,15 @@ const isTokenId = (value: unknown): boolean =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0
 
 /** Lists of token ids, or lists of such lists, as embeddings and completions take them. */
-function idsIn(body: Buffer, place: Member | undefined): { count: number; bytes: number } {
-  if (!place || body[place.valueStart] !== openBracket) return { count: 0, bytes: 0 }
-  const tokens = new JsonTokens(body, { from: place.valueStart, to: place.valueEnd })
+function idsIn(body: Buffer, member: Member | undefined): { count: number; bytes: number } {
+  if (!member || body[member.valueStart] !== openBracket) return { count: 0, bytes: 0 }
+  const tokens = new JsonTokens(body, { from: member.valueStart, to: member.valueEnd })
   let count = 0
   let bytes = 0
   for (let kind = tokens.next(); kind !== 'end'; kind = tokens.next()) {
     if (tokens.count > lookedAt) {
       // An id and its comma take two bytes at least.
-      const rest = place.valueEnd - tokens.start
+      const rest = member.valueEnd - tokens.start
       return { count: count + Math.ceil(rest / 2), bytes: bytes + rest }
     }
     const { start, end } = tokens

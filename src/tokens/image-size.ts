@@ -6,12 +6,12 @@ const maxSegments = 64
 
 /** Reads an image in base64 that lies in a text. */
 export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
-  const at: Bytes = (place, length) => {
-    const start = from + Math.floor(place / 3) * 4
+  const at: Bytes = (offset, length) => {
+    const start = from + Math.floor(offset / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
     // White space or an escape within base64 shifts all bytes after it: then nothing is recognised.
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
-    return bytes.subarray(place % 3, (place % 3) + length)
+    return bytes.subarray(offset % 3, (offset % 3) + length)
   }
   const head = at(0, 30)
   const word = head.toString('latin1')
@@ -23,21 +23,21 @@ export function imagePixels(text: Buffer, from: number, to: number): number | un
 }
 
 /** Bytes of the image; fewer at its end. */
-type Bytes = (place: number, length: number) => Buffer
+type Bytes = (offset: number, length: number) => Buffer
 
 function pngPixels(head: Buffer): number | undefined {
   return head.length < 24 ? undefined : head.readUInt32BE(16) * head.readUInt32BE(20)
 }
 
 function jpegPixels(at: Bytes): number | undefined {
-  let place = 2
+  let offset = 2
   for (let i = 0; i < maxSegments; i++) {
-    const head = at(place, 9)
+    const head = at(offset, 9)
     if (head.length < 9 || head[0] !== 0xff) return undefined
     const marker = head[1] ?? 0
-    if (marker === 0xff) place += 1
+    if (marker === 0xff) offset += 1
     else if (isFrame(marker)) return head.readUInt16BE(5) * head.readUInt16BE(7)
-    else place += 2 + head.readUInt16BE(2)
+    else offset += 2 + head.readUInt16BE(2)
   }
   return undefined
 }
@@ -52,21 +52,21 @@ function isFrame(marker: number): boolean {
 function gifPixels(at: Bytes, head: Buffer): number | undefined {
   if (head.length < 13) return undefined
   const flags = head[10] ?? 0
-  let place = 13 + (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)
+  let offset = 13 + (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)
   for (let i = 0; i < maxSegments; i++) {
-    const block = at(place, 9)
+    const block = at(offset, 9)
     if (block[0] === 0x2c && block.length === 9) {
       const wide = Math.max(head.readUInt16LE(6), block.readUInt16LE(1) + block.readUInt16LE(5))
       const high = Math.max(head.readUInt16LE(8), block.readUInt16LE(3) + block.readUInt16LE(7))
       return wide * high
     }
     if (block[0] !== 0x21) return undefined
-    place += 2
-    for (let length = at(place, 1)[0]; length; length = at(place, 1)[0]) {
+    offset += 2
+    for (let length = at(offset, 1)[0]; length; length = at(offset, 1)[0]) {
       if (++i > maxSegments) return undefined
-      place += 1 + length
+      offset += 1 + length
     }
-    place += 1
+    offset += 1
   }
   return undefined
 }

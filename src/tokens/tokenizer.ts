@@ -58,15 +58,15 @@ async function readRanks(file: Buffer): Promise<Ranks> {
 function indexOf({ bytes, ends }: Ranks): RankOf {
   const mask = 2 ** Math.ceil(Math.log2(ends.length * 2)) - 1
   const slots = new Int32Array(mask + 1).fill(-1)
-  const startOf = (rank: number) => (rank === 0 ? 0 : (ends[rank - 1] ?? 0))
+  const rankStart = (rank: number) => (rank === 0 ? 0 : (ends[rank - 1] ?? 0))
   const isAt = (rank: number, text: Uint8Array, from: number, to: number) => {
-    const start = startOf(rank)
+    const start = rankStart(rank)
     if ((ends[rank] ?? 0) - start !== to - from) return false
     for (let i = from; i < to; i++) if (text[i] !== bytes[start + i - from]) return false
     return true
   }
   for (let rank = 0; rank < ends.length; rank++) {
-    let slot = hash(bytes, startOf(rank), ends[rank] ?? 0) & mask
+    let slot = hash(bytes, rankStart(rank), ends[rank] ?? 0) & mask
     while (slots[slot] !== -1) slot = (slot + 1) & mask
     slots[slot] = rank
   }

@@ -8,11 +8,13 @@ import { keys } from '../../src/redis/redis.ts'
 import { connectLink, openLedger } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
+const withPepper = (pepper: string) => ({ plugins: new Map([['auth', { pepper }]]) })
+
 async function start(t: Test, pepper = '') {
   const server = await startRedis(t)
   const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
   t.teardown(() => redis.disconnect())
-  const accounts = createAccounts({ redis, pepper })
+  const accounts = createAccounts(redis, withPepper(pepper))
   const { ref, account } = await accounts.createAccount({ name: 'owner' })
   return { redis, accounts, ref, account }
 }
@@ -193,7 +195,7 @@ t.test(
     const server = await startRedis(t)
     const link = await connectLink(t, server.socket)
     const ledger = await openLedger(t, { link })
-    const accounts = createAccounts({ redis: link.client, pepper: 'pepper' })
+    const accounts = createAccounts(link.client, withPepper('pepper'))
     const { ref, account } = await accounts.createAccount({ name: 'a' })
     const made = await accounts.createKey(ref, { scopes: ['chat'], models: ['m'] })
     const identify = (key: string, scope: 'chat' | 'files') =>

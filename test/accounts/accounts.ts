@@ -7,11 +7,13 @@ import { newAccountSeed } from '../../src/accounts/accounts.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
+const noPlugins = { plugins: new Map() }
+
 async function start(t: Test): Promise<{ readonly accounts: Accounts; readonly redis: Redis }> {
   const server = await startRedis(t)
   const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
   t.teardown(() => redis.disconnect())
-  return { redis, accounts: createAccounts({ redis, pepper: '' }) }
+  return { redis, accounts: createAccounts(redis, noPlugins) }
 }
 
 const upwards = { limit: 2, order: 'asc' } as const
@@ -44,6 +46,15 @@ t.test('an account is found by its id and by its exact name', async (t) => {
   ]) {
     await t.rejects(accounts.getAccount(wrong), { code: 'account_not_found' }, wrong)
   }
+})
+
+t.test('a name from before names were claimed is taken, too', async (t) => {
+  const { accounts, redis } = await start(t)
+  const { account } = await accounts.createAccount({ name: 'old' })
+  await redis.del(keys.nameOwners)
+  const refused = { code: 'invalid_parameter', param: 'name' }
+  await t.rejects(accounts.createAccount({ name: 'old' }), refused)
+  t.equal((await accounts.setAccount(account.id, { name: 'old' })).account.name, 'old')
 })
 
 t.test(
@@ -97,7 +108,7 @@ t.test('who is refused for one of its names leaves the other one free', async (t
   t.equal((await accounts.getAccount('b')).account.id, account.id)
 })
 
-t.test('two that had one name before names were claimed are refused, not guessed', async (t) => {
+t.test('two that had one name before names were taken are refused, not guessed', async (t) => {
   const { accounts, redis } = await start(t)
   const [one, two] = [
     await accounts.createAccount({ name: 'one' }),
@@ -234,7 +245,7 @@ t.test('with Redis away every call is ledger_unavailable', async (t) => {
   t.teardown(() => redis.disconnect())
   await redis.connect()
   await server.kill()
-  const accounts = createAccounts({ redis, pepper: '' })
+  const accounts = createAccounts(redis, noPlugins)
   const refused = { code: 'ledger_unavailable' }
   await t.rejects(accounts.createAccount({ name: 'a' }), refused)
   await t.rejects(accounts.getAccount('a'), refused)

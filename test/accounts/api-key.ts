@@ -1,6 +1,13 @@
 import t from 'tap'
 import { crc32 } from 'node:zlib'
-import { hmacKey, keyHint, newKey, newRef, parseKey } from '../../src/accounts/api-key.ts'
+import {
+  hmacKey,
+  keyHint,
+  keyReader,
+  newKey,
+  newRef,
+  parseKey,
+} from '../../src/accounts/api-key.ts'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
@@ -84,3 +91,12 @@ t.test('keys do not repeat', async (t) => {
 function key(): string {
   return newKey(newRef())
 }
+
+t.test('a key that a client sends is its account and its hash under the pepper', async (t) => {
+  const read = keyReader({ plugins: new Map([['auth', { pepper: 'pepper' }]]) })
+  const [ref, plainly] = [newRef(), keyReader({ plugins: new Map() })]
+  const key = newKey(ref)
+  t.strictSame(read(key), { ref, hmac: hmacKey(key, 'pepper') })
+  t.strictSame(plainly(key), { ref, hmac: hmacKey(key, '') })
+  t.equal(read(`${key}x`), undefined)
+})

@@ -9,7 +9,7 @@ import type { Agent, IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
-import { openConnections } from '../../src/backend/connections.ts'
+import { openConnections, portOf } from '../../src/backend/connections.ts'
 import { forward } from '../../src/backend/forward.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Call } from '../fixtures/backend.ts'
@@ -22,6 +22,11 @@ import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
 import { until } from '../fixtures/until.ts'
 
 const test = bothWays(t, 'connection-list')
+
+t.test('a target without a port has that of its scheme', async (t) => {
+  const ports = ['http://a', 'https://a/v1', 'https://a:8443'].map((url) => portOf(new URL(url)))
+  t.same(ports, [80, 443, 8443])
+})
 
 async function askVia(url: string, agent: Agent): Promise<boolean> {
   const req = request(`${url}/models`, { agent })

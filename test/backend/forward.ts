@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { forward } from '../../src/backend/forward.ts'
+import { GatewayError } from '../../src/errors.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Backend } from '../fixtures/backend.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
@@ -161,4 +162,13 @@ t.test('with FORCE_FETCH_PATH set nothing starts', async (t) => {
     const env = { ...process.env, FORCE_FETCH_PATH: value }
     await t.rejects(run(process.execPath, [file], { env }), /FORCE_FETCH_PATH is set/)
   }
+})
+
+t.test('a request whose client has left meanwhile is not sent', async (t) => {
+  const backend = await startBackend(t)
+  const signal = AbortSignal.abort(new GatewayError('server_draining'))
+  const target = targetOf(backend.url)
+  await t.rejects(forward(attempt(target, { signal })), { code: 'server_draining' })
+  await textOf(await forward(attempt(target)))
+  t.equal(backend.requests.length, 1)
 })

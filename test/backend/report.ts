@@ -1,7 +1,7 @@
 // What a backend reports, read from whole answers, from the end of large ones, and from errors.
 
 import t from 'tap'
-import { isError, readAnswer, readReport, usageIn } from '../../src/backend/report.ts'
+import { hasError, isError, readAnswer, readReport, usageIn } from '../../src/backend/report.ts'
 
 t.test('a count that cannot be is none', async (t) => {
   const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
@@ -34,4 +34,5 @@ t.test('errors and broken texts are no answers', async (t) => {
   t.same(readAnswer('{"error":null,"usage":1}'), { usage: 1 })
   t.ok(isError('{"id":1,"error":{"message":"x"}}'))
   t.notOk(isError('{"id":1,"x":{"error":{"message":"x"}}}'))
+  t.notOk(hasError('{"error":null,"choices":[]}'), 'some servers say so')
 })

@@ -58,6 +58,7 @@ t.test(
     t.notOk(fed(events).complete)
     t.notOk(fed([...events, '[DONE]']).complete)
     t.ok(fed([...events, '[DONE]'], { completeWhen: 'done' }).complete)
+    t.ok(fed([...events, ' [DONE] '], { completeWhen: 'done' }).complete, 'with space around it')
   },
 )
 
@@ -296,11 +297,21 @@ t.test('rough tokens: one an event or four characters one, whichever is more', a
 })
 
 t.test('a backend that runs past twice its bound and 64 is found out', async (t) => {
-  const m = meter({ maxTokens: 10 })
+  const m = meter({ outputPerChoice: 10 })
   for (let i = 0; i < 84; i++) m.event(text('x'))
   await new Promise((resolve) => setImmediate(resolve))
   t.notOk(m.overran, '84 are allowed')
   for (let i = 0; i < 40; i++) m.event(text('x'))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.ok(m.overran)
+})
+
+t.test('the bound of two choices is that of both', async (t) => {
+  const m = meter({ choices: 2, outputPerChoice: 10 })
+  for (let i = 0; i < 104; i++) m.event(text('x', i % 2))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.notOk(m.overran, '104 are allowed')
+  for (let i = 0; i < 40; i++) m.event(text('x', i % 2))
   await new Promise((resolve) => setImmediate(resolve))
   t.ok(m.overran)
 })
@@ -320,7 +331,7 @@ t.test('a count of zero beside content is none, and that of nothing is one', asy
 })
 
 t.test('a backend that was cleared once is looked at again', async (t) => {
-  const m = meter({ maxTokens: 10, count: async (said) => (said.includes('y') ? 1000 : 1) })
+  const m = meter({ outputPerChoice: 10, count: async (said) => (said.includes('y') ? 1000 : 1) })
   const send = async (said: string, events: number) => {
     for (let i = 0; i < events; i++) m.event(text(said))
     await new Promise((resolve) => setImmediate(resolve))
@@ -331,7 +342,7 @@ t.test('a backend that was cleared once is looked at again', async (t) => {
 })
 
 t.test('a server that sends each letter as an event is not taken for a runaway', async (t) => {
-  const m = meter({ maxTokens: 100, count: async (said) => Math.ceil(said.length / 4) })
+  const m = meter({ outputPerChoice: 100, count: async (said) => Math.ceil(said.length / 4) })
   for (let i = 0; i < 400; i++) m.event(text('x'))
   await new Promise((resolve) => setImmediate(resolve))
   t.notOk(m.overran)

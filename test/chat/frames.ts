@@ -1,14 +1,17 @@
 // The grammar of /v1, byte for byte, and the gateway's own chunks.
 
 import t from 'tap'
-import { latin1, lengthChunk, plain } from '../../src/chat/frames.ts'
+import { latin1, lengthChunk, plainGrammar } from '../../src/chat/frames.ts'
 import type { LengthChunk } from '../../src/chat/frames.ts'
 
 t.test('a plain frame is the data alone, of one line or of several, under its name', async (t) => {
-  t.equal(plain.frame({ event: undefined, data: '{"a":1.0}' }), 'data: {"a":1.0}\n\n')
-  t.equal(plain.frame({ event: 'error', data: 'a\nb' }), 'event: error\ndata: a\ndata: b\n\n')
+  t.equal(plainGrammar.frame({ event: undefined, data: '{"a":1.0}' }), 'data: {"a":1.0}\n\n')
+  t.equal(
+    plainGrammar.frame({ event: 'error', data: 'a\nb' }),
+    'event: error\ndata: a\ndata: b\n\n',
+  )
   const lines = 'data: a\ndata: b\ndata: \ndata: c\n\n'
-  t.equal(plain.frame({ event: undefined, data: 'a\nb\n\nc' }), lines)
+  t.equal(plainGrammar.frame({ event: undefined, data: 'a\nb\n\nc' }), lines)
 })
 
 t.test('our own last chunk ends a choice by length, in the shape of its endpoint', async (t) => {

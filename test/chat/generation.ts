@@ -6,7 +6,11 @@ import { bytes, json, replay, silent } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { bodyOf } from '../fixtures/sse-events.ts'
-import { soon } from '../fixtures/until.ts'
+import type { Exchange } from '../../src/exchange.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { transactionsOf } from '../fixtures/money.ts'
+import { spy } from '../fixtures/spy.ts'
+import { soon, until } from '../fixtures/until.ts'
 
 t.test('headers pass by an allow-list, both ways', async (t) => {
   const { backend, gate, key } = await chatPath(t, {
@@ -149,4 +153,72 @@ t.test('an answer as long as its money ends with length', async (t) => {
   t.match(await (await ask({ ...hi, stream: true })).text(), /"finish_reason":"length"/)
   const { balance: left, reserved } = await balance()
   t.ok(left >= 0 && reserved === 0, `${left}`)
+})
+
+/** The exchanges of /v1, in the order in which they came. */
+function watched() {
+  const seen: Exchange[] = []
+  const plugin = spy((x) => {
+    if (x.route.metered) seen.push(x)
+  })
+  return { seen, ownPlugins: [plugin] }
+}
+
+t.test(
+  'a stream whose hold is lost, or used up, ends as at its length, and is marked',
+  async (t) => {
+    const { seen, ownPlugins } = watched()
+    const { backend, gate, id, key, stream } = await chatPath(t, { ownPlugins })
+    backend.on(endless({ gapMs: 1 }))
+    for (const [i, reason] of (['lost', 'insufficient_balance'] as const).entries()) {
+      const answer = await stream({ ...hi, max_tokens: 100_000 })
+      seen[i]?.stop?.(reason)
+      t.match(await answer.text(), /"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/, reason)
+    }
+    const [, first] = (await transactionsOf(gate, { id, key })).toReversed()
+    t.match(first, { type: 'charge', cut: true })
+  },
+)
+
+t.test('stopped by the ledger before its first content, a request is told why', async (t) => {
+  const { seen, ownPlugins } = watched()
+  const { backend, stream } = await chatPath(t, { ownPlugins })
+  backend.on(silent)
+  const codes = { lost: 'ledger_unavailable', account_suspended: 'account_suspended' } as const
+  for (const [i, reason] of (['lost', 'account_suspended'] as const).entries()) {
+    const asked = stream()
+    await backend.request(i)
+    seen[i]?.stop?.(reason)
+    t.equal(await codeOf(await asked), codes[reason])
+  }
+})
+
+t.test('while an answer comes, its question is not kept', async (t) => {
+  const { seen, ownPlugins } = watched()
+  const { backend, ask } = await chatPath(t, { ownPlugins })
+  const gate = new Gate()
+  backend.on(chat({ gate, chunks: 3 }))
+  gate.next(2)
+  const answer = await ask({ ...hi, stream: true })
+  t.equal(seen[0]?.body.length, 0)
+  gate.open()
+  await answer.text()
+})
+
+t.test('who leaves an answer that is read without him has left, also when it fails', async (t) => {
+  const { seen, ownPlugins } = watched()
+  const { backend, gate, leaving, spent } = await chatPath(t, { ownPlugins })
+  const failing = new Gate()
+  backend.on(async (call) => {
+    await failing.wait()
+    await json({ error: { message: 'x' } }, 500)(call)
+  })
+  const { answer, leave } = leaving(hi)
+  await backend.request(0)
+  leave()
+  await answer.catch(() => undefined)
+  await until(() => seen[0]?.left.aborted === true)
+  failing.open()
+  t.ok((await spent()) > 0, 'the prompt is paid for')
+  await until(() => gate.log.some((line) => line.includes('"status":499')))
 })

@@ -139,6 +139,19 @@ t.test('each account has a salt of its own, where the target takes one', async (
   t.match(salts[0], /^[\w-]{43}$/)
 })
 
+t.test('the salts of two targets tell nothing of each other', async (t) => {
+  const saltAt = (own: { readonly key?: string }) => {
+    const salted = { ...target, cacheSalt: true, ...own }
+    const grant = { outputPerChoice: 1, ref: 'AAAAAAAAAAAA' }
+    const pieces = chatOf(Buffer.from(JSON.stringify(hi))).bodyFor(salted, grant)
+    return (JSON.parse(bodyOf(Buffer.concat(pieces))) as { cache_salt: string }).cache_salt
+  }
+  const salt = saltAt({ key: 'secret' })
+  t.equal(saltAt({ key: 'secret' }), salt)
+  t.not(saltAt({ key: 'other' }), salt)
+  t.not(saltAt({}), salt)
+})
+
 bothWays(t, 'freed-buffers')(
   'a body of megabytes can be forgotten, and its prompt is counted all the same',
   async (t, isPlain) => {

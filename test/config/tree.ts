@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseTree, placeAt, printYaml, treeAt } from '../../src/config/tree.ts'
+import { parseTree, positionAt, printYaml, treeAt } from '../../src/config/tree.ts'
 
 const text = `# a comment
 models:
@@ -14,17 +14,17 @@ list:
 t.test('every key and value knows its place', async (t) => {
   const { tree, problems } = parseTree(text)
   t.same(problems, [])
-  t.same(placeAt(tree, ['models', 'demo'], 'key'), { line: 3, column: 3 })
-  t.same(placeAt(tree, ['models', 'demo', 'targets', 0]), { line: 4, column: 15 })
-  t.same(placeAt(tree, ['models', 'demo', 'targets', 1, 'weight']), { line: 4, column: 30 })
-  t.same(placeAt(tree, ['list', 1]), { line: 8, column: 7 })
+  t.same(positionAt(tree, ['models', 'demo'], 'key'), { line: 3, column: 3 })
+  t.same(positionAt(tree, ['models', 'demo', 'targets', 0]), { line: 4, column: 15 })
+  t.same(positionAt(tree, ['models', 'demo', 'targets', 1, 'weight']), { line: 4, column: 30 })
+  t.same(positionAt(tree, ['list', 1]), { line: 8, column: 7 })
 })
 
 t.test('what is not there has the place of what should hold it', async (t) => {
   const { tree } = parseTree(text)
-  t.same(placeAt(tree, ['models', 'demo', 'context_window']), { line: 3, column: 3 })
-  t.same(placeAt(tree, ['nothing', 'here']), { line: 2, column: 1 })
-  t.same(placeAt(tree, ['models', 'demo', 'price']), { line: 5, column: 5 })
+  t.same(positionAt(tree, ['models', 'demo', 'context_window']), { line: 3, column: 3 })
+  t.same(positionAt(tree, ['nothing', 'here']), { line: 2, column: 1 })
+  t.same(positionAt(tree, ['models', 'demo', 'price']), { line: 5, column: 5 })
   t.equal(treeAt(tree, ['models', 'demo', 'price', 'input']), undefined)
 })
 

@@ -62,6 +62,8 @@ t.test("a folder of the system is not taken for a gateway's by one of its names"
     await chmod(path, 0o755)
     await t.rejects(ensureDataFolder(path), /has other things in it/, names.join(' '))
     t.equal(await mode(path), '755')
+    await chmod(path, 0o750)
+    await t.rejects(ensureDataFolder(path), /has other things in it/, 'a group reads it')
     await chmod(path, 0o700)
     await ensureDataFolder(path) // an operator's own file beside a gateway's, whose token is in its configuration
   }

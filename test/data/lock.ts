@@ -6,7 +6,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { isRunning, lockDataFolder, startOf, tryLockName } from '../../src/data/lock.ts'
+import { isRunning, lockDataFolder, processStart, tryLockName } from '../../src/data/lock.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 for (const platform of ['linux', 'darwin'] as const) {
@@ -72,12 +72,12 @@ t.test(
   async (t) => {
     const other = spawn('sleep', ['60'])
     t.teardown(() => other.kill('SIGKILL'))
-    const own = startOf(process.pid)
+    const own = processStart(process.pid)
     t.match(own, /^[0-9a-f]{8}\.\d+$/)
-    t.equal(startOf(process.pid), own)
-    t.not(startOf(other.pid ?? 0), own)
+    t.equal(processStart(process.pid), own)
+    t.not(processStart(other.pid ?? 0), own)
     other.kill('SIGKILL')
     await once(other, 'exit')
-    t.equal(startOf(other.pid ?? 0), '')
+    t.equal(processStart(other.pid ?? 0), '')
   },
 )

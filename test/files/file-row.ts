@@ -1,5 +1,5 @@
 import t from 'tap'
-import { fieldsOf, objectName, parseRow, toFileObject } from '../../src/files/file-row.ts'
+import { rowFields, objectName, parseRow, toFileObject } from '../../src/files/file-row.ts'
 import { newId } from '../../src/ids.ts'
 import { fileRow } from '../fixtures/file-rows.ts'
 
@@ -16,7 +16,7 @@ t.test('a row is read back as it was written', async (t) => {
     { bytes: 0, filename: '', purpose: '' },
   ]) {
     const row = fileRow({ session, ...fields })
-    t.strictSame(parseRow(row.id, hashOf(fieldsOf(row))), row)
+    t.strictSame(parseRow(row.id, hashOf(rowFields(row))), row)
   }
 })
 
@@ -47,7 +47,7 @@ t.test('what is left of an expired one is no file', async (t) => {
 
 t.test('a row that none of ours has written is no row', async (t) => {
   const row = fileRow({ session })
-  const good = hashOf(fieldsOf(row))
+  const good = hashOf(rowFields(row))
   const broken: Record<string, readonly (string | undefined)[]> = {
     id: [undefined, '', newId('file')],
     bytes: [undefined, '', '-1', '1.5', '1e3', 'NaN', '9007199254740993', ' 1'],

@@ -1,8 +1,6 @@
-// Every Lua file of the files is in their library, and all of them run where foreign slots are refused.
+// The Lua of the files.
 
-import { readdirSync } from 'node:fs'
 import t from 'tap'
-import { fileScripts } from '../../src/files/library.ts'
 import { keys } from '../../src/redis/redis.ts'
 import {
   addFile,
@@ -14,16 +12,6 @@ import {
 } from '../fixtures/file-rows.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { until } from '../fixtures/until.ts'
-
-t.test('each script that lies there is one of the library, or stands before some', async (t) => {
-  const { folder, scripts } = fileScripts
-  const names = readdirSync(folder).map((file) => file.replace('.lua', ''))
-  const heads = Object.values(scripts)
-    .flat()
-    .filter((name) => !name.startsWith('../'))
-  const known = new Set<string>([...Object.keys(scripts), ...heads])
-  t.strictSame(new Set(names), known)
-})
 
 t.test("files live on a Cluster's node", async (t) => {
   const bus = ['--cluster-port', `${await freePort()}`, '--bind', '127.0.0.1']

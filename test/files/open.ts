@@ -16,7 +16,10 @@ t.test('a shelf keeps files, its scripts are timed, and it closes', async (t) =>
   const redis = await connectLink(t, socket)
   const metrics = createMetrics('test')
   const store = diskStore(join(await tempDir(t), 'store'))
-  const { shelf, close } = await openShelf({ redis, store, metrics, log: { warn() {} } })
+  const parts = { redis, store, metrics, log: { warn() {} } }
+  const opened = await openShelf({ plugins: new Map([['files', {}]]) }, parts)
+  if (!opened) return t.fail('the plugin is on')
+  const { shelf, close } = opened
   const ref = 'aaaaaaaaaaaa'
   const session = await addSession(redis.client, ref)
   const { signal } = new AbortController()
@@ -26,4 +29,5 @@ t.test('a shelf keeps files, its scripts are timed, and it closes', async (t) =>
   t.equal((await shelf.load(ref, id)).toString(), 'x')
   t.match(await metrics.text(), /redis_command_seconds_count\{script="file_commit"\} 1\n/)
   await close()
+  t.equal(await openShelf({ plugins: new Map() }, parts), undefined, 'the plugin is off')
 })

@@ -113,7 +113,7 @@ t.test('a deletion that fails comes again, later each time, until it is done', a
   t.match(problems[0], { ref, what: `object ${id} 1`, error: { code: 'storage_unavailable' } })
 })
 
-t.test('what a sweeper had claimed when it died is done by the next', async (t) => {
+t.test('what a sweeper had taken when it died is done by the next', async (t) => {
   const { book, ref, redis, session, store, sweeper, link } = await openFiles(t, { leaseMs: 0 })
   const { id } = await addFile({ book, store, ref }, { session })
   const dead = fileRow({ session })

@@ -188,12 +188,12 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
 
 t.test('one account leaves as much to others as it has itself', async (t) => {
   const budget = createBodyBudget(100)
-  const greedy = budget.claim(() => 'a')
+  const greedy = budget.share(() => 'a')
   greedy.take(30)
   greedy.take(20)
   t.throws(() => greedy.take(1), { code: 'overloaded' })
-  t.throws(() => budget.claim(() => 'a').take(1), { code: 'overloaded' })
-  const other = budget.claim(() => 'b')
+  t.throws(() => budget.share(() => 'a').take(1), { code: 'overloaded' })
+  const other = budget.share(() => 'b')
   other.take(25)
   t.equal(budget.usedBytes, 75)
   greedy.release()
@@ -203,23 +203,23 @@ t.test('one account leaves as much to others as it has itself', async (t) => {
 
 t.test('what is kept of a body stays taken', async (t) => {
   const budget = createBodyBudget(100)
-  const claim = budget.claim(() => 'a')
-  claim.take(50)
-  claim.keep(60)
+  const share = budget.share(() => 'a')
+  share.take(50)
+  share.keep(60)
   t.equal(budget.usedBytes, 50)
-  claim.keep(10)
+  share.keep(10)
   t.equal(budget.usedBytes, 10)
-  claim.release()
+  share.release()
   t.equal(budget.usedBytes, 0)
 })
 
 t.test('a share that was given back takes nothing more', async (t) => {
   const budget = createBodyBudget(100)
-  const claim = budget.claim(() => 'a')
-  claim.take(50)
-  claim.release()
-  claim.release()
-  claim.take(50)
+  const share = budget.share(() => 'a')
+  share.take(50)
+  share.release()
+  share.release()
+  share.take(50)
   t.equal(budget.usedBytes, 0)
 })
 
@@ -325,6 +325,16 @@ t.test('what has been copied of a large body is freed, piece by piece', async (t
   one.send(sized(1_000_000), 'a'.repeat(1_000_000))
   t.equal((await one.answer()).json.bytes, 1_000_000)
   t.ok(pieces.length > 0 && pieces.every(({ length }) => length === 0))
+})
+
+t.test('what came of a body that is refused is freed at once', async (t) => {
+  const { client } = await serve(t, { maxBytes: 10_000_000, timeoutMs: 300 })
+  const one = await client()
+  one.send(sized(10_000_000), 'a'.repeat(8_000_000))
+  await until(() => process.memoryUsage().arrayBuffers > 8_000_000)
+  t.equal((await one.answer()).status, 408)
+  // Not by a collection: the test would see what was freed before one.
+  t.ok(process.memoryUsage().arrayBuffers < 4_000_000)
 })
 
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {

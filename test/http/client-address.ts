@@ -51,12 +51,6 @@ t.test('a single address is trusted without a prefix', async (t) => {
   t.equal(await addressOf(t, ['127.0.0.1'], ['192.0.2.1']), '192.0.2.1')
 })
 
-t.test('what is no CIDR stops the start', async (t) => {
-  for (const entry of ['', 'localhost', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/x', '::1/129']) {
-    t.throws(() => createClientAddress([entry]), RangeError, entry)
-  }
-})
-
 t.test('a network is an IPv4 address, or the first half of an IPv6 one', async (t) => {
   t.equal(networkOf('192.0.2.1'), '192.0.2.1')
   t.equal(networkOf(''), '')

@@ -127,6 +127,15 @@ t.test('a wait is given in whole seconds, rounded up, and in milliseconds', asyn
   t.equal((await refusing(t, 'upstream_unavailable')).headers['retry-after'], '1')
 })
 
+t.test('a refusal says how near its caller is to the limits', async (t) => {
+  const limits = { requests: { limit: 3, remaining: 0, resetMs: 1000 } }
+  const { headers } = await refusing(t, 'insufficient_balance', { limits })
+  t.equal(headers['x-ratelimit-limit-requests'], '3')
+  t.equal(headers['x-ratelimit-remaining-requests'], '0')
+  t.equal(headers['x-ratelimit-reset-requests'], '1s')
+  t.equal(headers['x-ratelimit-limit-tokens'], undefined)
+})
+
 t.test('401 asks for a Bearer key, and says when the one that was sent is bad', async (t) => {
   const missing = await refusing(t, 'missing_api_key')
   t.equal(missing.headers['www-authenticate'], 'Bearer realm="tollgate"')

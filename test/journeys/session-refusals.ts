@@ -139,7 +139,7 @@ const failures: Readonly<Record<string, Failure>> = {
   'nothing at all': { script: raw(''), status: 502, code: 'upstream_error' },
   silence: {
     script: silent,
-    model: 'timeouts: { first_token: 80ms }',
+    model: 'timeouts: { first_token: 500ms }',
     status: 504,
     code: 'upstream_timeout',
   },
@@ -147,7 +147,7 @@ const failures: Readonly<Record<string, Failure>> = {
     script: sse(['data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'], {
       end: false,
     }),
-    model: 'timeouts: { first_token: 80ms }',
+    model: 'timeouts: { first_token: 500ms }',
     status: 504,
     code: 'upstream_timeout',
   },

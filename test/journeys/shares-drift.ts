@@ -83,7 +83,7 @@ t.test('whatever is done, the sum is that of the rows', { timeout: 120_000 }, as
   for (let round = 0; round < 20; round++) {
     await Promise.all(Array.from({ length: 6 }, (_, i) => step(round * 6 + i)))
   }
-  await until(async () => (await client.hlen(keys.open(ref))) === 0)
+  await until(async () => (await client.hlen(keys.holdRows(ref))) === 0)
   await until(async () => new Set(await sums(client, ref)).size === 1, 5000).catch(() => undefined)
   const [storage, counted, rows] = await sums(client, ref)
   t.ok(rows > 10_000)

@@ -76,6 +76,8 @@ t.test('what can never pass is 400, with what to do', async (t) => {
   const long = { ...hello, messages: [{ role: 'user', content: words(4000) }] }
   t.match(await refused(long), { ...never, param: 'messages', message: /2000 tokens a minute/ })
   t.match(await refused({ ...long, max_tokens: 5 }), { ...never, param: 'messages' })
+  const tooLong = { ...never, param: 'messages', message: /Shorten/ }
+  t.match(await refused({ ...long, n: 2 }), tooLong, 'fewer choices would not help')
   const stated = await refused({ ...hello, max_tokens: 2000 })
   t.match(stated, { ...never, param: 'max_tokens', message: /Lower max_tokens to \d+ or less/ })
   const most = Number(/to (\d+) or/.exec(stated.message)?.[1])

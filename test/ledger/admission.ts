@@ -3,9 +3,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { Admission } from '../../src/ledger/admission.ts'
+import { Admission, createPlanGuesses } from '../../src/ledger/admission.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { hourOfHold } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
 import {
@@ -163,12 +163,12 @@ t.test(
     }
     await until(async () => (await admission.look(caller.ref)).reserved === 0)
     const ids = Array.from({ length: 350 }, () => newHoldId())
-    const key = keys.open(caller.ref)
+    const key = keys.holdRows(caller.ref)
     await link.client.hset(
       key,
       Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
     )
-    await link.client.zadd(keys.holds(caller.ref), ...ids.flatMap((id) => [1, id]))
+    await link.client.zadd(keys.holdLeases(caller.ref), ...ids.flatMap((id) => [1, id]))
     await link.client.hset(keys.account(caller.ref), {
       reserved: 350,
       [`open:key_${caller.ref}`]: 350,
@@ -211,5 +211,20 @@ t.test(
       await Promise.all([filling, settled])
       t.equal((await next).amount, 10)
     }
+  },
+)
+
+t.test(
+  'guesses the default plan until told, and forgets the longest unused of more than 10,000',
+  async (t) => {
+    const guesses = createPlanGuesses()
+    t.equal(guesses.get('a'), 'default')
+    guesses.set('a', 'big')
+    guesses.set('b', 'big')
+    for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
+    t.equal(guesses.get('a'), 'big')
+    guesses.set('one more', 'x')
+    t.equal(guesses.get('a'), 'big')
+    t.equal(guesses.get('b'), 'default')
   },
 )

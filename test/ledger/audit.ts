@@ -26,8 +26,8 @@ t.test('an audit', async (t) => {
     ['owed', 0, 5, (ref: string) => client.hset(keys.account(ref), 'owed', 5)],
     ['available', 0, 976, (ref: string) => client.hset(keys.account(ref), 'owed', 5)],
     ['reserved', 20, 21, (ref: string) => client.hincrby(keys.account(ref), 'reserved', 1)],
-    ['leases', 1, 0, (ref: string) => client.del(keys.holds(ref))],
-    ['reserved', 0, 20, (ref: string) => client.del(keys.open(ref))],
+    ['leases', 1, 0, (ref: string) => client.del(keys.holdLeases(ref))],
+    ['reserved', 0, 20, (ref: string) => client.del(keys.holdRows(ref))],
   ] as const
   for (const [what, expected, found, tamper] of tamperings) {
     t.test(`finds ${what}: ${expected}, not ${found}`, async (t) => {

@@ -38,7 +38,7 @@ t.test('a hold that is reaped beyond what it held is noted by who meets it', asy
   const hold = await dying.admit(request(caller, 0))
   hold.watch(() => used(9))
   await until(async () =>
-    String(await link.client.hget(keys.open(caller.ref), hold.id)).startsWith('0 9 '),
+    String(await link.client.hget(keys.holdRows(caller.ref), hold.id)).startsWith('0 9 '),
   )
   await dying.close(0)
   lost.drop()

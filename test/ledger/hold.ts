@@ -1,5 +1,5 @@
 import t from 'tap'
-import { makeHold } from '../fixtures/ledger.ts'
+import { makeHold, spend } from '../fixtures/ledger.ts'
 
 t.test('who listens late is told what happened before, and once', async (t) => {
   const hold = makeHold()
@@ -14,14 +14,14 @@ t.test('only a hold that was opened again with less is stopped when it is spent'
   const told: string[] = []
   const hold = makeHold()
   hold.onStop((reason) => told.push(reason))
-  hold.progress.charge = 100
+  spend(hold, { charge: 100 })
   hold.stopIfSpent()
   t.same(told, [], 'its output was bounded to fit')
-  hold.progress.charge = 50
+  spend(hold, { charge: 50 })
   hold.reopened(80)
   t.equal(hold.amount, 80)
   t.same(told, [])
-  hold.progress.charge = 80
+  spend(hold, { charge: 80 })
   hold.stopIfSpent()
   t.same(told, ['insufficient_balance'])
 })
@@ -29,7 +29,7 @@ t.test('only a hold that was opened again with less is stopped when it is spent'
 t.test('opened again with all of it, it is as before', async (t) => {
   const hold = makeHold()
   hold.reopened(100)
-  hold.progress.charge = 100
+  spend(hold, { charge: 100 })
   hold.onStop(() => t.fail('stopped'))
   hold.stopIfSpent()
   t.equal(hold.amount, 100)

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { ScriptLink } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, spend, topUp, used } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -31,11 +31,12 @@ t.test(
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)
     const hold = await dying.ledger.admit(request(caller, 400))
-    hold.progress.charge = 120
-    hold.progress.completion = 9
+    spend(hold, { charge: 120 })
+    spend(hold, { completion: 9 })
     await until(
       async () =>
-        (await link.client.hget(keys.open(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
+        (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ??
+        false,
     )
     await dying.ledger.close(0)
     dying.link.drop()
@@ -61,15 +62,15 @@ t.test(
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)
     const hold = await frozen.ledger.admit(request(caller, 400))
-    hold.progress.charge = 120
-    const openNow = () => link.client.hget(keys.open(caller.ref), hold.id)
+    spend(hold, { charge: 120 })
+    const openNow = () => link.client.hget(keys.holdRows(caller.ref), hold.id)
     await until(async () => (await openNow())?.startsWith('400 120 ') ?? false)
     const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
     pause()
     t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
     await until(async () => (await openNow())?.startsWith('280 ') ?? false)
     t.equal(hold.amount, 400)
-    hold.progress.charge = 170
+    spend(hold, { charge: 170 })
     await until(async () => (await openNow())?.startsWith('280 170 ') ?? false)
     pause()
     t.match(
@@ -111,10 +112,10 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 400)
   const hold = await frozen.ledger.admit(request(caller, 400))
-  hold.progress.charge = 120
+  spend(hold, { charge: 120 })
   await until(
     async () =>
-      (await link.client.hget(keys.open(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
+      (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
   )
   const stopped = new Promise((resolve) => hold.onStop(resolve))
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
@@ -141,7 +142,8 @@ t.test('while a gateway lives, its holds are renewed', async (t) => {
   const { link, ledger } = await open(t, { leaseMs: 30_000 })
   const caller = await makeAccount(link)
   const hold = await ledger.admit(request(caller, 0))
-  const deadline = async () => Number(await link.client.zscore(keys.holds(caller.ref), hold.id))
+  const deadline = async () =>
+    Number(await link.client.zscore(keys.holdLeases(caller.ref), hold.id))
   const first = await deadline()
   // A new deadline that were no later than now would take 30 s to get there.
   await until(async () => (await deadline()) > first + 500)
@@ -159,7 +161,7 @@ t.test(
       Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])
     await ledger.close(0)
     const next = await open(t, { on: own, leaseMs: 3000 })
-    await link.client.zadd(keys.holds(caller.ref), 1, hold.id)
+    await link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
     await until(async () => {
       const { reserved } = await next.ledger.balance(caller.ref)
       if (reserved === 40) return false

@@ -1,26 +1,10 @@
-// Every Lua file of the ledger is in its library, says what it does, and prints no amounts.
+// The Lua of the ledger.
 
-import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
-import { ledgerScripts } from '../../src/ledger/library.ts'
-import { hourOfHold } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, openLedger, request, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-
-t.test('every script says its purpose, keys, arguments and reply', async (t) => {
-  const { folder, scripts } = ledgerScripts
-  const heads = new Set<string>(Object.values(scripts).flat())
-  for (const file of readdirSync(folder)) {
-    const name = file.replace('.lua', '')
-    const text = readFileSync(new URL(file, folder), 'utf8')
-    t.match(text, /^-- Purpose: /, name)
-    t.notMatch(text, /cjson|tostring\(/, `${name} prints no amounts`)
-    if (heads.has(name)) continue
-    t.ok(Object.hasOwn(scripts, name), `${name} is in the library`)
-    t.match(text, /\n-- KEYS: [^]*\n-- ARGV: [^]*\n-- Reply: /, name)
-  }
-})
 
 t.test('the keys that the scripts derive are those that redis.ts names', async (t) => {
   const server = await startRedis(t)
@@ -38,8 +22,8 @@ t.test('the keys that the scripts derive are those that redis.ts names', async (
   const names = [
     keys.account(ref),
     keys.key(ref, hmac),
-    keys.holds(ref),
-    keys.open(ref),
+    keys.holdLeases(ref),
+    keys.holdRows(ref),
     keys.journal(ref),
     keys.settled(ref, hourOfHold(settled.id)),
     keys.credit(ref, credit.idempotencyId),

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { planArgument } from '../../src/ledger/limits.ts'
+import { planArgument } from '../../src/ledger/admission.ts'
 import { keys } from '../../src/redis/redis.ts'
 import {
   connectLink,
@@ -82,7 +82,7 @@ for (const [side, plan, key] of sides) {
       })
       const refusal = {
         code: 'rate_limit_exceeded',
-        headers: { 'x-ratelimit-limit-requests': '3', 'x-ratelimit-remaining-requests': '0' },
+        limits: { requests: { limit: 3, remaining: 0, resetMs: Number } },
         retryAfterMs: Number,
       }
       const admitted = [2, 1, 0].map((remaining) => ({ limit: 3, remaining }))
@@ -115,7 +115,7 @@ for (const [side, plan, key] of sides) {
     const { ledger, caller } = await open(t, { ...plan, concurrency: 99 }, key)
     const asked = (output: number, leastOutputTokens: number) =>
       request(caller, 1, { promptTokens: 20, outputTokens: output, leastOutputTokens })
-    const refused = { code: 'invalid_parameter', headers: { 'x-ratelimit-limit-tokens': '100' } }
+    const refused = { code: 'invalid_parameter', limits: { tokens: { limit: 100 } } }
     const limits: number[] = []
     const neverFits = (limit: number) => {
       limits.push(limit)

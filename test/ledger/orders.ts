@@ -1,14 +1,20 @@
 import t from 'tap'
-import { releaseOrder, settleOrder } from '../../src/ledger/settlement.ts'
-import { hourOfHold, orderKey, sendOrder } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
+import {
+  orderKey,
+  releaseOrder,
+  reportSettled,
+  sendOrder,
+  settleOrder,
+  toSettled,
+} from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import type { LedgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
-import type { Reply } from '../../src/redis/scripts.ts'
 import {
   connectLink,
   makeAccount,
+  makeHold,
   newHoldId,
   openLedger,
   request,
@@ -20,19 +26,17 @@ import { startRedis } from '../fixtures/redis-server.ts'
 const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 
-t.test('the hour of a hold is in its id', async (t) => {
-  t.equal(hourOfHold(id), 2400)
+t.test('an order is known by its kind, its account and its id', async (t) => {
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })
 
 t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
-  const ok: Reply = { word: 'ok', nowMs: 1, values: [] }
   const sent: (readonly unknown[])[] = []
-  const run: LedgerScripts['run'] = async (_name, _keys, words) => {
-    sent.push(words)
-    return ok
+  const evalsha = async (_sha: string, keyCount: number, ...words: readonly unknown[]) => {
+    sent.push(words.slice(keyCount))
+    return ['ok', 1]
   }
-  const scripts: LedgerScripts = { run, load: async () => undefined }
+  const scripts = createScripts({ library: ledgerScripts, link: Object({ client: { evalsha } }) })
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
     await sendOrder(scripts, one)
@@ -66,4 +70,80 @@ t.test('a hold that crosses an hour, or midnight, settles once', async (t) => {
     const [day] = await link.client.keys(`{${ref}}:usage:d*`)
     t.equal(await link.client.hget(day ?? '', `m|key_${ref}`), '1 7 2 5 6')
   }
+})
+
+const heldOne = () => makeHold({ model: 'm%2F1', meta: '{"a":1}', countedTokens: 30, minute: 7 })
+
+t.test('an order says all that a Redis without the hold needs to charge', async (t) => {
+  t.same(
+    settleOrder(heldOne(), {
+      charge: 5,
+      prompt: 1,
+      cached: 2,
+      completion: 3,
+      estimated: true,
+      cut: true,
+      implausible: 8,
+    }),
+    {
+      kind: 'settle',
+      ref: 'r',
+      hmac: 'x',
+      id: 'h',
+      charge: 5,
+      prompt: 1,
+      cached: 2,
+      completion: 3,
+      counted: 30,
+      minute: 7,
+      implausible: 8,
+      keyId: 'k',
+      model: 'm%2F1',
+      flags: 'ec',
+      meta: '{"a":1}',
+    },
+  )
+})
+
+t.test('no number of a backend gets into the sums that they can not take', async (t) => {
+  const order = settleOrder(heldOne(), {
+    charge: 2 ** 60,
+    prompt: 1e300,
+    cached: Number.NaN,
+    completion: -4.5,
+  })
+  t.match(order, {
+    charge: Number.MAX_SAFE_INTEGER,
+    prompt: 1e12,
+    cached: 0,
+    completion: 0,
+    flags: '',
+  })
+})
+
+t.test('what became of it', async (t) => {
+  const order = { ...releaseOrder('r', 'x', 'h'), charge: 9 }
+  t.same(toSettled(order, undefined), { charge: 9, owed: 0, isWaiting: true })
+  t.same(toSettled(order, { word: 'late', nowMs: 1, values: [] }), {
+    charge: 0,
+    owed: 0,
+    isWaiting: false,
+  })
+  t.same(toSettled(order, { word: 'ok', nowMs: 1, values: ['ok', 1, '4', '5'] }), {
+    charge: 4,
+    owed: 5,
+    isWaiting: false,
+  })
+})
+
+t.test('what an account owes then, and what was not believed, is told once', async (t) => {
+  const told: unknown[] = []
+  const events = { implausible: (report: unknown) => void told.push(report) }
+  const onOwing = (ref: string) => void told.push(ref)
+  const order = { ...releaseOrder('r', 'x', 'h'), model: 'm%2F1', implausible: 8 }
+  const reply = (owed: string, isRepeated: 0 | 1) =>
+    ({ word: 'ok', nowMs: 1, values: ['ok', 1, '4', owed, '9', isRepeated] }) as const
+  reportSettled(reply('5', 0), order, { onOwing, events })
+  reportSettled(reply('0', 1), order, { onOwing, events })
+  t.strictSame(told, ['r', { requestId: 'req_h', model: 'm/1', tokens: 8 }])
 })

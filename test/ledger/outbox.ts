@@ -6,21 +6,20 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createConnectedClock } from '../../src/ledger/clock.ts'
-import { releaseOrder } from '../../src/ledger/settlement.ts'
+import { releaseOrder } from '../../src/ledger/orders.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
-import type { Order } from '../../src/ledger/orders.ts'
+import type { Order, OrderReply } from '../../src/ledger/orders.ts'
 import { unavailable } from '../../src/redis/scripts.ts'
-import type { Reply } from '../../src/redis/scripts.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
-const ok: Reply = { word: 'ok', nowMs: 1, values: ['ok', 1, '5', '0', '9', 0] }
+const ok: OrderReply = { word: 'ok', nowMs: 1, values: ['ok', 1, '5', '0', '9', 0] }
 const names = { ref: 'r', id: 'i', hash: 'h', meta: '{}' }
 const topup = { kind: 'credit', type: 'topup', ...names, amount: 1, at: 1 } as const
 const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5 })
 
 /** An outbox whose Redis answers what the test says, at a time the test says. */
-async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
+async function open(t: Test, answer: (order: Order) => Promise<OrderReply>) {
   const state = { nowMs: 0, isUp: true, late: 0, problems: 0 }
   const dir = await tempDir(t)
   const spool = await openSpool(dir)
@@ -104,7 +103,7 @@ t.test('what fails waits on disk, and leaves it once answered and old', async (t
 t.test(
   'a late one is kept apart and given up; one that was carried out before is only given up',
   async (t) => {
-    const late: Reply = { word: 'late', nowMs: 1, values: ['late', 1] }
+    const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }
     const { outbox, state, spool } = await open(t, async () => late)
     t.equal((await outbox.settle(settlement('a')))?.word, 'late')
     t.equal(outbox.size, 0)
@@ -117,7 +116,7 @@ t.test(
 )
 
 t.test('a late one waits while its file can not be written', async (t) => {
-  const late: Reply = { word: 'late', nowMs: 1, values: ['late', 1] }
+  const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }
   const { outbox, state, spool, dir } = await open(t, async () => late)
   const inTheWay = join(dir, 'late.ndjson')
   await mkdir(inTheWay)

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import type { Price } from '../../src/config/config.ts'
-import { charge, outputAfforded } from '../../src/ledger/price.ts'
+import { charge, outputAfforded, wholeAmount } from '../../src/ledger/price.ts'
 import { seeded } from '../fixtures/random.ts'
 
 const price = (part: Partial<Price> = {}): Price => ({
@@ -104,4 +104,9 @@ t.test('what is no count is refused', async (t) => {
     t.throws(() => charge(price(), { prompt: bad, cached: 0, completion: 0 }), RangeError)
     t.throws(() => charge(price(), { prompt: 0, cached: 0, completion: bad }), RangeError)
   }
+})
+
+t.test('an amount is whole and within what the sums take', async (t) => {
+  const most = Number.MAX_SAFE_INTEGER
+  t.same([1.2, -1, Number.NaN, Number.POSITIVE_INFINITY].map(wholeAmount), [2, 0, 0, most])
 })

@@ -7,8 +7,8 @@ import { Admission } from '../../src/ledger/admission.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
 import type { JournalEntry } from '../../src/ledger/journal.ts'
-import { releaseOrder, settleOrder } from '../../src/ledger/settlement.ts'
-import { hourOfHold, sendOrder } from '../../src/ledger/orders.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
+import { releaseOrder, sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
@@ -16,7 +16,9 @@ import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, newHoldId, request, unlimited } from '../fixtures/ledger.ts'
+import { toWords } from '../../src/tokens/token-counts.ts'
+import { connectLink, makeAccount, newHoldId, request } from '../fixtures/ledger.ts'
+import { spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -94,11 +96,10 @@ async function checkpoint(life: Life, random: Random) {
   const { scripts } = life.owner
   const { ref } = life.caller
   const { progress, id } = life.hold
-  progress.charge += random.below(120)
-  progress.prompt = 7
-  progress.completion += random.below(9)
-  const { charge, prompt, cached, completion } = progress
-  const line = `${id} ${charge} ${prompt} ${cached} ${completion}`
+  const charge = progress.charge + random.below(120)
+  const completion = progress.completion + random.below(9)
+  spend(life.hold, { charge, prompt: 7, completion })
+  const line = `${id} ${charge} ${toWords(life.hold.progress)}`
   const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
   if (reply.values[3] === 'ok') life.checkpoint = charge
   return reply.values[3]
@@ -224,8 +225,8 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
   const replies = await client
     .multi()
     .hgetall(keys.account(ref))
-    .hgetall(keys.open(ref))
-    .zcard(keys.holds(ref))
+    .hgetall(keys.holdRows(ref))
+    .zcard(keys.holdLeases(ref))
     .xrange(keys.journal(ref), seen.cursor, '+')
     .exec()
   const [account, open, leases, entries] = (replies ?? []).map(([, value]) => value) as [
@@ -270,7 +271,7 @@ async function checkLives(t: Test, world: World, { client }: ScriptLink) {
     const { ref } = caller
     const [mark, open] = await Promise.all([
       client.hget(keys.settled(ref, hourOfHold(hold.id)), hold.id),
-      client.hget(keys.open(ref), hold.id),
+      client.hget(keys.holdRows(ref), hold.id),
     ])
     const inJournal = world.journal.get(ref)?.charged.get(hold.id) ?? 0
     const [kind, charge] = (mark ?? '').split(' ')

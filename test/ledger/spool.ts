@@ -20,7 +20,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { CreditOrder } from '../../src/ledger/orders.ts'
 import { openSpool } from '../../src/ledger/spool.ts'
-import { startOf } from '../../src/data/lock.ts'
+import { processStart } from '../../src/data/lock.ts'
 import { fillDisk, freeDisk, noFullDisk } from '../fixtures/full-disk.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
@@ -106,7 +106,7 @@ t.test(
 
 t.test(
   'a process is known by its start, not by its pid alone',
-  { skip: startOf(process.pid) === '' ? 'this system does not tell starts' : false },
+  { skip: processStart(process.pid) === '' ? 'this system does not tell starts' : false },
   async (t) => {
     const dir = await tempDir(t)
     const left = await openSpool(dir)
@@ -115,7 +115,7 @@ t.test(
     const spool = await openSpool(dir)
     t.same(await spool.takeOver(), [], 'this process lives')
     const [name = ''] = (await spools(dir)).filter((one) => readFileSync(join(dir, one)).length > 0)
-    const earlier = name.replace(startOf(process.pid), '0a1b2c3d.4711')
+    const earlier = name.replace(processStart(process.pid), '0a1b2c3d.4711')
     await rename(join(dir, name), join(dir, earlier))
     t.same(await spool.takeOver(), [order('a')], 'the one before it that had its pid does not')
     t.notOk((await spools(dir)).includes(earlier))

@@ -44,7 +44,7 @@ t.test('what the router refuses has the refusal for a route', async (t) => {
 t.test('a body is held until it is forgotten', async (t) => {
   const x = arrive({})
   t.equal(x.body.length, 0)
-  x.hold(Buffer.from('{}'))
+  x.keepBody(Buffer.from('{}'))
   t.equal(String(x.body), '{}')
   x.forgetBody()
   t.equal(x.body.length, 0)

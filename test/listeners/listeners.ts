@@ -57,7 +57,9 @@ t.test('draining: what runs ends well, what comes is refused, then nobody listen
   const line = gateway.log.find((one) => one.includes(id)) ?? '{}'
   t.match(JSON.parse(line), { status: 503, code: 'server_draining', msg: 'request' })
   const ready = await fetch(`${gateway.adminUrl}/readyz`)
-  t.match(await ready.json(), { status: 'not ready', draining: true })
+  t.equal(ready.status, 503)
+  t.match(await ready.json(), { status: 'not ready', redis: 'ok', ledger: 'ok', draining: true })
+  t.equal((await fetch(`${gateway.adminUrl}/healthz`)).status, 200, 'and alive')
   gate.open()
   t.match(await running.text(), /data: \[DONE\]\n\n$/)
   await closing

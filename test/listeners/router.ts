@@ -102,6 +102,13 @@ t.test('the same route twice is refused at set-up, its alias too', async (t) => 
   t.throws(() => createRouter([route('GET', '/api/a'), route('GET', '/v1/api/a')]))
 })
 
+t.test("a route of an operator's plugin without `begin` is refused at set-up", async (t) => {
+  const { begin, ...old } = route('GET', '/a')
+  t.throws(() => createRouter([{ ...old, serve: begin } as unknown as Route]), {
+    message: 'The route GET /a has no function "begin".',
+  })
+})
+
 t.test('an id of any length is for its resource to know or not', async (t) => {
   const id = 'x'.repeat(16_000)
   t.same(router.find('GET', `/api/chat/sessions/${id}`).params, { id })

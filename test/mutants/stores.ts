@@ -4,6 +4,11 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 
 export const storeMutants: readonly Mutant[] = [
+  one(
+    'plugins/files/files.ts',
+    'return new SharedPool(Math.max(2, slots))',
+    'return new SharedPool(slots)',
+  ),
   one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
   one(
     'files/lua/claim.lua',
@@ -18,6 +23,16 @@ export const storeMutants: readonly Mutant[] = [
     'files/files.ts',
   ),
   one('files/message-files.ts', 'if (row.session !== session) throw notHere(id, param)', ''),
+  one(
+    'accounts/account-names.ts',
+    'const after = `${id} ${Date.now()} ${owner === id ? writers + 1 : 1}`',
+    'const after = `${id} ${Date.now()} 1`',
+  ),
+  one(
+    'accounts/accounts.ts',
+    "if (others.some(({ account }) => account.id !== id)) throw taken('name')",
+    '',
+  ),
   one(
     'accounts/account-keys.ts',
     'const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))',
@@ -60,8 +75,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/prelude.lua',
-    "return tag .. 'settled:' .. int(math.floor(made_at(hold_id) / HOUR_MS))",
-    "return tag .. 'settled:' .. int(math.floor(now_ms() / HOUR_MS))",
+    "return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))",
+    "return tag .. format('settled:%d', math.floor(now_ms() / HOUR_MS))",
     'ledger/orders.ts',
   ),
   one(
@@ -72,8 +87,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/prelude.lua',
-    "{ key = tag .. 'usage:h' .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },",
-    "{ key = 'usage:h' .. hour .. tag, seconds = USAGE_HOUR_SECONDS, fields = {} },",
+    '{ key = tag .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },',
+    '{ key = hour .. tag, seconds = USAGE_HOUR_SECONDS, fields = {} },',
     'ledger/library.ts',
   ),
   one(
@@ -115,10 +130,33 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
+  one('sessions/streams/generations.ts', 'if (meter.finished) return', ''),
+  one('sessions/streams/streams.ts', 'if (x.left.aborted) stop()', ''),
+  one('sessions/streams/streams.ts', 'if (hasLeft) return', ''),
   one(
+    'sessions/lua/lost.lua',
+    "if not owner then call('DEL', frames) end",
+    '',
+    'sessions/streams/stream-rows.ts',
+  ),
+  one(
+    'sessions/sending/prepare.ts',
+    'const contextWindow = Math.min(options.model.contextWindow, tokensPerMinute)',
+    'const { contextWindow } = options.model',
+    'journeys/tokens-a-minute.ts',
+  ),
+  one(
+    'ledger/lua/identify.lua',
+    "account.status or '', key.tpm or -1,",
+    "account.status or '', key.rpm or -1,",
+    'journeys/tokens-a-minute.ts',
+  ),
+  one(
+    'ledger/hold-rows.ts',
+    "if (kind === 'r') return { state: 'reaped', used: toProgress(words) }",
+    "if (kind !== '') return { state: 'reaped', used: toProgress(words) }",
+    'ledger/hold-rows.ts',
     'sessions/streams/lost.ts',
-    "const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens",
-    'const [prompt = 0, , completion = 0] = tokens',
   ),
   one(
     'sessions/lua/append.lua',

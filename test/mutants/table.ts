@@ -41,7 +41,12 @@ export const mutants: readonly Mutant[] = [
     'return limit ~= nil and used >= limit',
     limits,
   ),
-  lua('admit', "local running = call('HLEN', open) - #reap.charges", 'local running = 0', limits),
+  lua(
+    'admit',
+    "local running = call('HLEN', hold_rows) - #reap.charges",
+    'local running = 0',
+    limits,
+  ),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
   lua(
     'admit',
@@ -90,8 +95,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'ledger/admission.ts',
-    'const reply = mayBeLate(first) ? await this.#ask(question) : first',
-    'const reply = first',
+    'const answer = mayBeLate(first) ? await this.#ask(question) : first',
+    'const answer = first',
   ),
   one(
     'lifecycle.ts',
@@ -100,7 +105,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one('ledger/debtors.ts', 'await addOwing(refs)', ''),
   one(
-    'ledger/settlement.ts',
+    'ledger/orders.ts',
     "flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,",
     "flags: '',",
   ),
@@ -138,7 +143,11 @@ export const mutants: readonly Mutant[] = [
     'return choices > 1 ? this.#ended.size >= choices : this.#finishes > 0',
     'return this.#finishes > 0',
   ),
-  sessionLua('begin', "if call('HEXISTS', open, hold) == 0 then return { 'no_hold', now } end", ''),
+  sessionLua(
+    'begin',
+    "if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end",
+    '',
+  ),
   sessionLua('begin', "if (last or '-') ~= seen then return { 'changed', now } end", ''),
   sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
   sessionLua(
@@ -169,8 +178,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/recording.ts',
-    'if (this.#sending || this.isLost || this.#isFinishing) return',
-    'if (this.#sending || this.isLost) return',
+    'if (this.#appending || this.isLost || this.#isFinishing) return',
+    'if (this.#appending || this.isLost) return',
   ),
   one(
     'sessions/streams/recording.ts',

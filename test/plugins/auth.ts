@@ -131,6 +131,19 @@ t.test('a key does what its scopes say, and /v1/models with any', async (t) => {
   t.equal(backend.requests.length, 1, 'the refused one never got there')
 })
 
+t.test('the key of a large body is looked up once', async (t) => {
+  const gateway = await start(t)
+  const { key } = await gateway.account(0)
+  const lookUps = async () => {
+    const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+    return Number(/redis_command_seconds_count\{script="identify"\} (\d+)/.exec(text)?.[1] ?? 0)
+  }
+  const before = await lookUps()
+  const body = { instructions: 'x'.repeat(20_000) }
+  t.equal((await gateway.call('/api/chat/sessions', key, body)).status, 201)
+  t.equal((await lookUps()) - before, 1)
+})
+
 t.test('after too many guesses only guesses are told 429', async (t) => {
   const yaml = `${noBackend}\nplugins: { auth: { failures_per_minute_per_ip: 3 } }`
   const gateway = await start(t, { yaml })

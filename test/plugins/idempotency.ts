@@ -106,10 +106,17 @@ async function start(t: Test) {
   }
   /** A first try that dies before it created anything, and whose lease ends in `leaseMs`. */
   const crash = async (path: string, leaseMs: number) => {
-    const placeOf = createClaims({ link: gateway.gateway.redis })
+    const attemptOf = createClaims({ link: gateway.gateway.redis })
     const ref = parseKey(apiKey)?.ref ?? ''
     const body = Buffer.from('{}')
-    const found = await placeOf({ id: 'dead', ref, method: 'POST', path, key: 'one', body }).take()
+    const found = await attemptOf({
+      id: 'dead',
+      ref,
+      method: 'POST',
+      path,
+      key: 'one',
+      body,
+    }).take()
     if (found.is !== 'taken') throw new Error(found.is)
     await redis.pexpire(found.claim.words('').key, leaseMs)
   }

@@ -274,6 +274,45 @@ t.test(
   },
 )
 
+t.test('sends that only read count as requests without a hold', async (t) => {
+  const plan = 'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50'
+  const { backend, gateway } = await start(t, plan)
+  const answers = await withinOneMinute(async () => {
+    const { key } = await gateway.account(1000)
+    const made = await gateway.call('/api/chat/sessions', key, {})
+    const { id } = (await made.json()) as { readonly id: string }
+    const send = async (headers: Readonly<Record<string, string>>) => {
+      const answer = await fetch(`${gateway.url}/api/chat/sessions/${id}/messages`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/json',
+          ...headers,
+        },
+        body: JSON.stringify({ content: 'Hi', max_tokens: 5, stream: false }),
+      })
+      return {
+        status: answer.status,
+        left: headersOf(answer, 'requests')[1],
+        text: await answer.text(),
+      }
+    }
+    const once = { 'idempotency-key': 'once' }
+    const on = { 'last-event-id': `msg_${'0'.repeat(32)}:1` }
+    return [await send(once), await send(once), await send(on), await send(once), await send(on)]
+  })
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200, 404, 429, 429],
+  )
+  t.same(
+    answers.map(({ left }) => left),
+    [2, 1, 0, 0, 0],
+  )
+  t.equal(answers[1]?.text, answers[0]?.text)
+  t.equal(backend.requests.length, 1)
+})
+
 t.test('an invented key uses up nothing of the account that it names', async (t) => {
   const plan = 'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50'
   const { gateway } = await start(t, plan)

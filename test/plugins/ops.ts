@@ -273,15 +273,6 @@ t.test('connected, but not ready until the ledger has taken up its holds', async
   await until(async () => isDeepStrictEqual(await readiness(), open))
 })
 
-t.test('not ready while draining, and alive', async (t) => {
-  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
-  gateway.gateway.state.draining = true
-  const ready = await fetch(`${gateway.adminUrl}/readyz`)
-  t.equal(ready.status, 503)
-  t.match(await ready.json(), { status: 'not ready', redis: 'ok', ledger: 'ok', draining: true })
-  t.equal((await fetch(`${gateway.adminUrl}/healthz`)).status, 200)
-})
-
 t.test('none of it is on the public port', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   for (const path of ['/metrics', '/healthz', '/readyz', '/admin/accounts']) {

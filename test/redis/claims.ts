@@ -20,7 +20,7 @@ const second = { ...first, id: 'req_2' }
 
 async function start(t: Test) {
   const link = await connectLink(t, (await startRedis(t)).socket)
-  return { link, redis: link.client, placeOf: createClaims({ link }) }
+  return { link, redis: link.client, attemptOf: createClaims({ link }) }
 }
 
 function taken(found: ClaimState): Claim {
@@ -29,8 +29,8 @@ function taken(found: ClaimState): Claim {
 }
 
 t.test('of 50 tries one takes the key, for 10 s; the others see it running', async (t) => {
-  const { redis, placeOf } = await start(t)
-  const tries = Array.from({ length: 50 }, (_, i) => placeOf({ ...first, id: `req_${i}` }).take())
+  const { redis, attemptOf } = await start(t)
+  const tries = Array.from({ length: 50 }, (_, i) => attemptOf({ ...first, id: `req_${i}` }).take())
   const found = await Promise.all(tries)
   const mine = found.filter(({ is }) => is === 'taken')
   t.equal(mine.length, 1)
@@ -42,25 +42,25 @@ t.test('of 50 tries one takes the key, for 10 s; the others see it running', asy
 })
 
 t.test('what is kept is found by repetitions, whatever try keeps it', async (t) => {
-  const { redis, placeOf } = await start(t)
-  const claim = taken(await placeOf(first).take())
+  const { redis, attemptOf } = await start(t)
+  const claim = taken(await attemptOf(first).take())
   await redis.set(claim.words('').key, claim.words('msg_1 msg_0').kept)
-  t.strictSame(await placeOf(second).take(), { is: 'pointing', pointer: 'msg_1 msg_0' })
-  t.strictSame(await placeOf(second).look(), { is: 'pointing', pointer: 'msg_1 msg_0' })
+  t.strictSame(await attemptOf(second).take(), { is: 'pointing', pointer: 'msg_1 msg_0' })
+  t.strictSame(await attemptOf(second).look(), { is: 'pointing', pointer: 'msg_1 msg_0' })
 })
 
 t.test('what a created session leaves for a day is less than 200 bytes', async (t) => {
-  const { redis, placeOf } = await start(t)
-  const claim = taken(await placeOf({ ...first, key: 'k'.repeat(255) }).take())
+  const { redis, attemptOf } = await start(t)
+  const claim = taken(await attemptOf({ ...first, key: 'k'.repeat(255) }).take())
   await redis.set(claim.words('').key, claim.words(newId('sess')).kept, 'EX', 86_400)
   const bytes = await redis.memory('USAGE', claim.words('').key)
   t.ok(Number(bytes) <= 200, `${bytes}`)
 })
 
 t.test('another body under the same key is refused, running or kept', async (t) => {
-  const { redis, placeOf } = await start(t)
-  const claim = taken(await placeOf(first).take())
-  const other = placeOf({ ...second, body: Buffer.from('{ }') })
+  const { redis, attemptOf } = await start(t)
+  const claim = taken(await attemptOf(first).take())
+  const other = attemptOf({ ...second, body: Buffer.from('{ }') })
   await t.rejects(other.take(), { code: 'idempotency_key_reused' })
   await redis.set(claim.words('').key, claim.words('msg_1').kept)
   await t.rejects(other.take(), { code: 'idempotency_key_reused' })
@@ -70,8 +70,8 @@ t.test('another body under the same key is refused, running or kept', async (t) 
 t.test(
   'account, method, path and key each make it another claim; the mount does not',
   async (t) => {
-    const { placeOf } = await start(t)
-    await placeOf(first).take()
+    const { attemptOf } = await start(t)
+    await attemptOf(first).take()
     for (const other of [
       { ref: 'BBBBBBBBBBBB' },
       { method: 'PATCH' },
@@ -79,22 +79,26 @@ t.test(
       { path: '/v1/chat/sessions' },
       { key: 'two' },
     ]) {
-      t.match(await placeOf({ ...second, ...other }).take(), { is: 'taken' }, JSON.stringify(other))
+      t.match(
+        await attemptOf({ ...second, ...other }).take(),
+        { is: 'taken' },
+        JSON.stringify(other),
+      )
     }
-    const mounted = placeOf({ ...second, path: '/v1/api/chat/sessions' })
+    const mounted = attemptOf({ ...second, path: '/v1/api/chat/sessions' })
     t.match(await mounted.take(), { is: 'running' })
   },
 )
 
 t.test('a look takes nothing', async (t) => {
-  const { redis, placeOf } = await start(t)
-  t.match(await placeOf(first).look(), { is: 'free' })
+  const { redis, attemptOf } = await start(t)
+  t.match(await attemptOf(first).look(), { is: 'free' })
   t.equal(await redis.dbsize(), 0)
 })
 
 t.test('a try lets go of its own claim alone', async (t) => {
-  const { redis, placeOf } = await start(t)
-  const [one, two] = [placeOf(first), placeOf(second)]
+  const { redis, attemptOf } = await start(t)
+  const [one, two] = [attemptOf(first), attemptOf(second)]
   const lost = taken(await one.take())
   t.match(await two.take(), { is: 'running' })
   await lost.release()
@@ -128,9 +132,9 @@ t.test('what was kept is not asked to be let go, what was refused is', async (t)
 })
 
 t.test('with Redis away every call is ledger_unavailable', async (t) => {
-  const { link, placeOf } = await start(t)
+  const { link, attemptOf } = await start(t)
   link.drop()
   const refused = { code: 'ledger_unavailable' }
-  await t.rejects(placeOf(first).take(), refused)
-  await t.rejects(placeOf(first).look(), refused)
+  await t.rejects(attemptOf(first).take(), refused)
+  await t.rejects(attemptOf(first).look(), refused)
 })

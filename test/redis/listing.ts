@@ -1,7 +1,9 @@
+import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Page } from '../../src/http/page.ts'
-import { readPage } from '../../src/redis/listing.ts'
+import { readMembers, readPage } from '../../src/redis/listing.ts'
 import type { Row } from '../../src/redis/listing.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 
 const all = Array.from({ length: 100 }, (_, i) => `a${String(i).padStart(2, '0')}`)
@@ -108,4 +110,31 @@ t.test('an unreadable row that fills a page makes none of its own', async (t) =>
     id < 'a03' ? 'unreadable' : { value: { id }, bytes: 2 ** 19 }
   const { page } = await start(t, rowOf, 2 ** 20)
   t.strictSame(await page({}), { ids: ['a03', 'a04'], has_more: true })
+})
+
+const up = { isUpwards: true, count: 2 }
+const down = { isUpwards: false, count: 2 }
+
+t.test('members are read from a cursor on, in both directions', async (t) => {
+  const server = await startRedis(t)
+  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
+  t.teardown(() => redis.disconnect())
+  await redis.zadd('plain', 0, 'a1', 0, 'a2', 0, 'a4', 0, 'a5')
+  await redis.zadd('more', 0, 'a1:x', 0, 'a2:x', 0, 'a4:x', 0, 'a5:x')
+  const cases = [
+    [{ ...up, cursor: undefined }, ['a1', 'a2']],
+    [{ ...up, cursor: 'a2' }, ['a4', 'a5']],
+    [{ ...up, cursor: 'a3' }, ['a4', 'a5']],
+    [{ ...up, cursor: 'a5' }, []],
+    [{ ...down, cursor: undefined }, ['a5', 'a4']],
+    [{ ...down, cursor: 'a4' }, ['a2', 'a1']],
+    [{ ...down, cursor: 'a3' }, ['a2', 'a1']],
+    [{ ...down, cursor: 'a1' }, []],
+  ] as const
+  for (const [where, expected] of cases) {
+    const name = JSON.stringify(where)
+    t.strictSame(await readMembers(redis, 'plain', where), expected, name)
+    const more = expected.map((id) => `${id}:x`)
+    t.strictSame(await readMembers(redis, 'more', where), more, `${name} with more behind the id`)
+  }
 })

@@ -133,10 +133,29 @@ t.test('a master that became a replica is told once, however often it is left', 
   t.same(warnings, [], 'no listener is added for each reply')
 })
 
+t.test('a connection that was left, and is there again, is no outage', (t) => {
+  const { said, outage, client, fail } = connected()
+  // The probe has found meanwhile that the replica is a master again.
+  outage.leaves()
+  client.emit('close')
+  client.emit('ready')
+  t.same(said, [])
+  outage.leaves()
+  client.emit('close')
+  fail('ECONNREFUSED')
+  client.emit('ready')
+  t.match(said.splice(0), [away('ECONNREFUSED'), ['Redis is connected again', {}]])
+  client.emit('close')
+  client.emit('ready')
+  t.match(said, [away('the connection was closed'), ['Redis is connected again', {}]])
+  t.end()
+})
+
 t.test('a replica that goes away is an outage like others', (t) => {
   const { said, outage, client, fail } = connected()
   outage.answered("READONLY You can't write against a read only replica.")
   said.splice(0)
+  outage.count()
   client.emit('close')
   client.emit('ready')
   t.same(said, [])
@@ -145,6 +164,6 @@ t.test('a replica that goes away is an outage like others', (t) => {
   t.same(said.splice(0), [away('ECONNREFUSED')])
   t.equal(outage.refuses, undefined)
   client.emit('ready')
-  t.match(said, [['Redis is connected again', {}]])
+  t.match(said, [['Redis is connected again', { refused: 1 }]], 'since it refused to write')
   t.end()
 })

@@ -1,16 +1,20 @@
 // Every script keeps to the slot of the key that it declares: run on a Redis that is a Cluster's node.
 
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
+import { roomScripts } from '../../src/accounts/room.ts'
+import { fileScripts } from '../../src/files/library.ts'
+import { sessionScripts } from '../../src/sessions/library.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { Admission } from '../../src/ledger/admission.ts'
-import { settleOrder } from '../../src/ledger/settlement.ts'
 import { accountKeys, ledgerScripts } from '../../src/ledger/library.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
-import { sendOrder } from '../../src/ledger/orders.ts'
+import { sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { claimScripts } from '../../src/redis/claims.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
-import type { ScriptLink } from '../../src/redis/scripts.ts'
+import type { Reply, ScriptLibrary, ScriptLink } from '../../src/redis/scripts.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import {
   connectLink,
@@ -67,10 +71,10 @@ t.test(
     const admit = () => admission.admit(request(caller, 10))
     await sendOrder(scripts, settleOrder(await admit(), used(5)))
     const [held, expired] = [await admit(), await admit()]
-    await client.hset(keys.open(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
-    await client.zadd(keys.holds(ref), 1, expired.id)
+    await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
+    await client.zadd(keys.holdLeases(ref), 1, expired.id)
     const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
-    const attempts = {
+    const attempts: Readonly<Record<string, () => Promise<Reply>>> = {
       settle: () => sendOrder(scripts, settleOrder(held, used(7))),
       identify: () => scripts.run('identify', names, ['1', '', '']),
     }
@@ -132,6 +136,54 @@ t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
   const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
   const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
   await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
+})
+
+t.test('so is a word that the script does not have', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const folder = new URL('lua/', new URL('../../src/redis/claims.ts', import.meta.url))
+  const known = createScripts({ link, library: claimScripts })
+  t.match(await known.run('release', ['claim'], ['running']), { word: 'claim_lost' })
+  const library = { folder, scripts: { release: { words: ['ok', 'lost'] } } } as const
+  const scripts = createScripts({ link, library })
+  for (const flight of ['known to Redis', 'sent anew']) {
+    await t.rejects(
+      scripts.run('release', ['claim'], ['running']),
+      { code: 'ledger_unavailable', cause: { name: 'TypeError', message: /claim_lost/ } },
+      flight,
+    )
+    await link.client.script('FLUSH')
+  }
+})
+
+const libraries: readonly ScriptLibrary<Readonly<Record<string, string>>>[] = [
+  claimScripts,
+  fileScripts,
+  ledgerScripts,
+  roomScripts,
+  sessionScripts,
+]
+
+t.test('a library has the words that the headers of its scripts name', async (t) => {
+  for (const { folder, scripts } of libraries) {
+    const read = (name: string) => readFileSync(new URL(`${name}.lua`, folder), 'utf8')
+    for (const [name, { after = [], words }] of Object.entries(scripts)) {
+      const header = /^(?:--.*\n)+/.exec(read(name))?.[0].replace(/\n--/g, ' ') ?? ''
+      const answers = header.slice(header.indexOf('Reply: ') + 'Reply: '.length).split(' | ')
+      const named = answers.map((answer) => answer.trim().replace(/,[^]*/, ''))
+      const codes = words.filter((word) => !named.includes(word))
+      // `<error code>` stands for those that the scripts share.
+      if (!named.includes('<error code>')) t.strictSame(codes, [], name)
+      t.strictSame(
+        named.filter((word) => word !== '<error code>' && !words.includes(word)),
+        [],
+        name,
+      )
+      const text = [...after, name].map(read).join('')
+      const unsaid = words.filter((word) => !text.includes(`'${word}'`))
+      t.strictSame(unsaid, [], `${name} says none that it has not`)
+    }
+  }
 })
 
 /** Nobody renews the leases of its holds. */

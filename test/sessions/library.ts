@@ -1,28 +1,12 @@
-// Every Lua file of the sessions is in their library and says what it does.
+// The Lua of the sessions.
 
 import { claimOf } from '../../src/redis/claims.ts'
-import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { sessionScripts } from '../../src/sessions/library.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 import { until } from '../fixtures/until.ts'
-
-t.test('every script says its purpose, keys, arguments and reply', async (t) => {
-  const { folder, scripts } = sessionScripts
-  const heads = new Set<string>(Object.values(scripts).flat())
-  for (const file of readdirSync(folder)) {
-    const name = file.replace('.lua', '')
-    const text = readFileSync(new URL(file, folder), 'utf8')
-    t.match(text, /^-- Purpose: /, name)
-    if (heads.has(name)) continue
-    t.ok(Object.hasOwn(scripts, name), `${name} is in the library`)
-    t.match(text, /\n-- KEYS: [^]*\n-- ARGV: [^]*\n-- Reply: /, name)
-    t.notMatch(text, /cjson|tostring\(/, `${name} prints no numbers of its own`)
-  }
-})
 
 t.test("sessions live on a Cluster's node, where foreign slots are refused", async (t) => {
   const bus = ['--cluster-port', `${await freePort()}`, '--bind', '127.0.0.1']

@@ -6,7 +6,6 @@ import { keys } from '../../src/redis/redis.ts'
 import { retentionS, sessionOf } from '../../src/sessions/sessions.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
-const newest = { limit: 20, order: 'desc' } as const
 const full = {
   title: 'Ünïcode 🎉',
   model: 'm',
@@ -158,20 +157,6 @@ t.test('without retention nothing expires; with it every change starts it anew',
   await kept.book.patch(kept.ref, session, { title: 'x' })
   for (const key of own) t.ok((await kept.redis.ttl(key)) > 50, key)
   t.equal(retentionS({ retentionMs: 1 }), '1', 'a part of a second is not for ever')
-})
-
-t.test('a list skips sessions that have expired, and forgets them', async (t) => {
-  const { book, ref, redis } = await openSessions(t)
-  const ids: string[] = []
-  for (let i = 0; i < 60; i++) ids.unshift((await book.create(ref, {})).id)
-  await redis.del(...ids.slice(0, 40).map((id) => keys.session(ref, id)))
-  const idsOf = async (page: Parameters<typeof book.list>[1]) => {
-    const { data, has_more } = await book.list(ref, page)
-    return { ids: data.map(({ id }) => id), has_more }
-  }
-  t.strictSame(await idsOf({ ...newest, limit: 5 }), { ids: ids.slice(40, 45), has_more: true })
-  t.equal(await redis.zcard(keys.sessions(ref)), 20)
-  t.strictSame(await idsOf(newest), { ids: ids.slice(40), has_more: false })
 })
 
 t.test(

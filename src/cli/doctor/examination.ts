@@ -1,7 +1,8 @@
 // Runs the checks of `tollgate doctor`: gives each a time limit, tells its finding, and goes on with the next check.
 // Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
-import { GatewayError, hasCode } from '../../errors.ts'
+import { codeOf, GatewayError, unreached } from '../../errors.ts'
+import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'
 
 export type Verdict = 'ok' | 'warn' | 'fail'
@@ -75,18 +76,14 @@ export class Examination {
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), limitMs)
     const signal = AbortSignal.any([...others, late.signal])
-    const ended = Promise.withResolvers<never>()
-    const end = () => ended.reject(signal.reason)
-    signal.addEventListener('abort', end)
     try {
       signal.throwIfAborted()
-      return await Promise.race([run(signal), ended.promise])
+      return await unlessAborted(run(signal), signal)
     } catch (error) {
       if (!late.signal.aborted) return failureOf(error)
       return { ...fail(`no answer within ${limitMs / 1000} s`), unreachable: true }
     } finally {
       clearTimeout(timer)
-      signal.removeEventListener('abort', end)
     }
   }
 
@@ -126,20 +123,11 @@ export function reasonOf(error: unknown): string {
   return isPlain ? error.message : `${error.name}: ${error.message}`
 }
 
-const unreachable = [
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ETIMEDOUT',
-]
+const unreachable = new Set([...unreached, 'ECONNRESET', 'EPIPE'])
 
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable)
   if (!(error instanceof Error)) return false
-  if (error.name === 'TimeoutError' || unreachable.some((code) => hasCode(error, code))) return true
+  if (error.name === 'TimeoutError' || unreachable.has(codeOf(error))) return true
   return error.cause !== undefined && isUnreachable(error.cause)
 }

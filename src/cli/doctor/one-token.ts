@@ -2,7 +2,7 @@
 // stream end as the model's `complete_when` says, is usage reported? Sends one short message and reads no more than
 // needed.
 
-import type { BackendAnswer } from '../../backend/sending.ts'
+import type { BackendAnswer } from '../../backend/outgoing-request.ts'
 import { forward } from '../../backend/forward.ts'
 import { mask } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
@@ -10,6 +10,7 @@ import { Meter } from '../../backend/usage.ts'
 import { chatRow } from '../../chat/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { Model, Target } from '../../config/config.ts'
+import { plural } from '../command.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
 import { readBody, refusal, saidBy } from './refusal.ts'
@@ -25,9 +26,9 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
     return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
   }
   const messages = [{ role: 'user', content: 'Hi' }]
-  const asked = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
+  const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
   const grant = { outputPerChoice: 1, ref: '' }
-  const body = parseChatRequest(asked, chatRow, () => model)?.bodyFor(target, grant) ?? [asked]
+  const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, grant) ?? [plain]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
   const request = { path: chatRow.path, headers, body }
@@ -89,7 +90,7 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ch
   const finish = finishReason === undefined ? 'no finish_reason' : `finish_reason ${finishReason}`
   const heard = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
   const tokens = reported?.completion ?? 1
-  const cost = `cost ${tokens} token${tokens === 1 ? '' : 's'} there`
+  const cost = `cost ${plural(tokens, 'token')} there`
   if (reported?.completion === undefined) {
     const why = target.includeUsage ? 'no usage reported' : 'usage not asked for'
     return warn(`${heard}; ${why}: the gateway counts by itself; ${cost}`)

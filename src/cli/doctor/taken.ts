@@ -7,6 +7,7 @@ import { SseReader } from '../../backend/sse-reader.ts'
 import { chatRow } from '../../chat/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
+import { plural } from '../command.ts'
 import { ok } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
 import { readBody } from './refusal.ts'
@@ -49,7 +50,7 @@ export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<Ch
     return names.length > 0 ? [`${verdict} ${names.join(', ')}`] : []
   })
   const tokens = told.reduce((sum, one) => sum + one.tokens, 0)
-  return ok(`${parts.join('; ')}; cost ${tokens} token${tokens === 1 ? '' : 's'} there`)
+  return ok(`${parts.join('; ')}; cost ${plural(tokens, 'token')} there`)
 }
 
 function probesFor({ maxTokensField }: Target): readonly Probe[] {

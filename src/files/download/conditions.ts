@@ -13,7 +13,7 @@ export interface Validators {
 export type ConditionVerdict = 'send' | 'not_modified' | 'precondition_failed'
 
 /** For GET and HEAD, in the order of RFC 9110 §13.2.2; a date counts only when the header with a tag is absent. */
-export function judge(file: Validators, headers: IncomingHttpHeaders): ConditionVerdict {
+export function judgeConditions(file: Validators, headers: IncomingHttpHeaders): ConditionVerdict {
   const { 'if-match': match, 'if-none-match': noneMatch } = headers
   const holds =
     match === undefined

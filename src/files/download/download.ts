@@ -3,8 +3,9 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
+import { invalid } from '../../http/refusals.ts'
 import type { ByteRange } from '../../store/store.ts'
-import { isRangeMeant, judge } from './conditions.ts'
+import { isRangeMeant, judgeConditions } from './conditions.ts'
 import { textType, unknownType } from '../upload/content-type.ts'
 import { contentDisposition } from './disposition.ts'
 import type { Disposition } from './disposition.ts'
@@ -37,15 +38,15 @@ export function planDownload(file: Downloadable, request: DownloadRequest): Down
   const { method, headers, query } = request
   const disposition = dispositionOf(file.contentType, query)
   const validators = { etag: `"${file.sha256}"`, modifiedAt: file.createdAt }
-  const verdict = judge(validators, headers)
+  const verdict = judgeConditions(validators, headers)
   if (verdict === 'precondition_failed') throw new GatewayError(verdict)
   const fresh = freshness(validators)
   if (verdict === 'not_modified') return { status: 304, headers: fresh, hasBody: false }
 
   const described = { ...fresh, ...description(file, disposition) }
   // For GET alone: ranges of a HEAD are to be ignored (RFC 9110 §14.2).
-  const asked = method === 'GET' && isRangeMeant(validators, headers) ? headers.range : undefined
-  const range = asked === undefined ? 'whole' : parseRange(asked, file.bytes)
+  const header = method === 'GET' && isRangeMeant(validators, headers) ? headers.range : undefined
+  const range = header === undefined ? 'whole' : parseRange(header, file.bytes)
   if (range === 'none') throw notSatisfiable(file.bytes)
   const hasBody = method !== 'HEAD' && file.bytes > 0
   if (range === 'whole') {
@@ -77,10 +78,7 @@ function dispositionOf(contentType: string, query: URLSearchParams): Disposition
   const wish = query.get('disposition') ?? 'attachment'
   if (wish === 'attachment') return wish
   if (wish === 'inline') return shownInline.has(contentType) ? wish : 'attachment'
-  throw new GatewayError('invalid_parameter', {
-    param: 'disposition',
-    message: '"disposition" must be attachment or inline.',
-  })
+  throw invalid('disposition', 'must be attachment or inline')
 }
 
 /** The headers that a 304 has (RFC 9110 §15.4.5). */

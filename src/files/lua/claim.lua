@@ -1,4 +1,4 @@
--- Purpose: claims what is due, so that one of several sweepers does it; what is not done becomes due again, deletions
+-- Purpose: takes what is due, so that one of several sweepers does it; what is not done becomes due again, deletions
 -- later each time. An upload whose lease has ended can't go on from here: its record becomes `abandoned`.
 -- KEYS: due
 -- ARGV: 1 how many at most; 2 how long they are taken for, ms; 3 the longest wait of one that fails, ms

@@ -9,6 +9,7 @@ import createBusboy from 'busboy'
 import type { Busboy } from 'busboy'
 import { GatewayError } from '../../errors.ts'
 import { ClientLeft, continueIfAsked } from '../../http/body.ts'
+import { invalidParameter } from '../../http/refusals.ts'
 
 export interface FormOptions {
   /** Most bytes of the whole body. */
@@ -163,10 +164,8 @@ function textPart(name: string | undefined, value: string, isCut: boolean) {
   if (!name) return malformed('A part has no name')
   const param = decodeParam(name)
   if (isCut) {
-    return new GatewayError('invalid_parameter', {
-      message: `The field is longer than ${maxFieldBytes - 1} bytes.`,
-      param: param.slice(0, 100),
-    })
+    const message = `The field is longer than ${maxFieldBytes - 1} bytes.`
+    return invalidParameter(param.slice(0, 100), message)
   }
   // `value` is undefined when the part names an unknown charset.
   if (typeof value === 'string') return { name: param, value }

@@ -29,15 +29,15 @@ export function reserveAhead(source: Source, bodyBytes: number): Reserved {
     },
     async extend(total) {
       const steps = Number.isNaN(bodyBytes) ? slices(total) : [bodyBytes, bodyBytes - formBytes]
-      const asked = steps.map((step) => Math.min(source.maxBytes, Math.max(total, step)))
-      for (const [index, step] of asked.entries()) {
-        if (step === asked[index + 1]) continue
+      const totals = steps.map((step) => Math.min(source.maxBytes, Math.max(total, step)))
+      for (const [index, step] of totals.entries()) {
+        if (step === totals[index + 1]) continue
         try {
           await source.reserve(step)
           bytes = step
           return
         } catch (error) {
-          const isLast = index === asked.length - 1
+          const isLast = index === totals.length - 1
           if (isLast || !hasCode(error, 'storage_quota_exceeded')) throw error
         }
       }

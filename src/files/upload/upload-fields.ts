@@ -3,6 +3,7 @@
 
 import { isId } from '../../ids.ts'
 import { GatewayError } from '../../errors.ts'
+import { invalidParameter } from '../../http/refusals.ts'
 
 export interface FormFields {
   /** Throws `unknown_parameter`, or `invalid_parameter` for a second one and for bad values. */
@@ -38,18 +39,18 @@ export const fieldNames: readonly string[] = [...shapes.keys()]
 export function collectFields(query: URLSearchParams): FormFields {
   const values = new Map<string, string>()
   const inQuery = query.getAll('session_id')
-  if (inQuery.length > 1) throw invalid('session_id', 'Send session_id once.')
+  if (inQuery.length > 1) throw invalidParameter('session_id', 'Send session_id once.')
   if (inQuery[0]) values.set('session_id', inQuery[0])
   const taken = new Set<string>()
   return {
     take(name, value) {
       const known = shapes.get(name)
       if (!known) throw unknownField(name)
-      if (taken.has(name)) throw invalid(name, `Send ${name} once.`)
+      if (taken.has(name)) throw invalidParameter(name, `Send ${name} once.`)
       taken.add(name)
       // HTML forms also send fields that are empty.
       if (value === '') return
-      if (!known.shape.test(value)) throw invalid(name, `${name} must be ${known.hint}.`)
+      if (!known.shape.test(value)) throw invalidParameter(name, `${name} must be ${known.hint}.`)
       if (name === 'session_id') refuseAnother(values.get(name), value)
       values.set(name, value)
     },
@@ -72,13 +73,12 @@ export function unknownField(name: string): GatewayError {
   })
 }
 
-export function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_parameter', { param, message })
-}
-
 function refuseAnother(known: string | undefined, value: string): void {
   if (known !== undefined && known !== value) {
-    throw invalid('session_id', 'session_id in the form and in the query are not the same.')
+    throw invalidParameter(
+      'session_id',
+      'session_id in the form and in the query are not the same.',
+    )
   }
 }
 
@@ -99,13 +99,19 @@ function expiryOf(values: ReadonlyMap<string, string>): number | null {
   const plain = values.get('expires_after')
   const nested = values.get('expires_after[seconds]')
   if (plain !== undefined && nested !== undefined) {
-    throw invalid('expires_after', 'Send expires_after or expires_after[seconds], not both.')
+    throw invalidParameter(
+      'expires_after',
+      'Send expires_after or expires_after[seconds], not both.',
+    )
   }
   const text = plain ?? nested
   if (text !== undefined) {
     const seconds = Number(text)
     if (seconds <= maxExpiryS) return seconds
-    throw invalid('expires_after', `expires_after must be seconds, from 1 to ${maxExpiryS}.`)
+    throw invalidParameter(
+      'expires_after',
+      `expires_after must be seconds, from 1 to ${maxExpiryS}.`,
+    )
   }
   if (!values.has('expires_after[anchor]')) return null
   throw new GatewayError('missing_parameter', {

@@ -7,14 +7,15 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { GatewayError } from '../../errors.ts'
 import { ClientLeft } from '../../http/body.ts'
+import { invalidParameter } from '../../http/refusals.ts'
 import { sniffContent } from './content-type.ts'
 import { cleanFileName } from './file-name.ts'
 import { parseFormHeaders, readForm } from './form.ts'
 import type { FormFile, Form } from './form.ts'
-import { outflow } from '../download/outflow.ts'
-import type { Outflow } from '../download/outflow.ts'
+import { outflow } from './outflow.ts'
+import type { Outflow } from './outflow.ts'
 import { formBytes, reserveAhead } from './reserve-ahead.ts'
-import { collectFields, fieldNames, invalid, unknownField } from './upload-fields.ts'
+import { collectFields, fieldNames, unknownField } from './upload-fields.ts'
 import type { FormFields } from './upload-fields.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
@@ -116,7 +117,7 @@ async function receive(upload: UploadRun): Promise<Received> {
     if ('value' in part) takeText(fields, part.name, part.value)
     else if (fieldNames.includes(part.name)) throw notAField(part.name)
     else if (part.name !== 'file') throw unknownField(part.name)
-    else if (file) throw invalid('file', 'Send exactly one file.')
+    else if (file) throw invalidParameter('file', 'Send exactly one file.')
     else file = await receiveFile(upload, part)
   }
   if (!file) {
@@ -136,14 +137,14 @@ async function receive(upload: UploadRun): Promise<Received> {
 
 function takeText(fields: FormFields, name: string, value: string): void {
   if (name !== 'file') return fields.take(name, value)
-  throw invalid(
+  throw invalidParameter(
     'file',
     'The part "file" is text. Send it as a file: with a filename in its Content-Disposition.',
   )
 }
 
 function notAField(name: string): GatewayError {
-  return invalid(
+  return invalidParameter(
     name,
     `${name} came as a file. Send it as a text field: without a filename and without a Content-Type.`,
   )

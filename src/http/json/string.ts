@@ -134,9 +134,9 @@ function indexOf(text: Buffer, byte: number, from: number): number {
   return found < 0 ? text.length : found
 }
 
-/** `place` itself, or the beginning of the character that lies across `place`. */
-function characterBefore(text: Buffer, place: number): number {
-  let at = place
+/** `cut` itself, or the beginning of the character that lies across `cut`. */
+function characterBefore(text: Buffer, cut: number): number {
+  let at = cut
   while (((text[at] ?? 0) & 0xc0) === 0x80) at--
   return at
 }

@@ -56,13 +56,13 @@ end
 -- rest of them pays of the account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway
 -- had no chance to renew the lease.
 local function find_expired(account, now, lease)
-  local ids = call('ZRANGEBYSCORE', holds, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
+  local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
   local reap = { charges = {}, by_key = {}, more = false, repaid = 0 }
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
   reap.usage = usage_of(now)
-  local values = call('HMGET', open, unpack(ids))
+  local values = call('HMGET', hold_rows, unpack(ids))
   for i, id in ipairs(ids) do
     local settled = settled_of(id)
     local charge = book_reaping(account, id, values[i], call('HGET', settled, id))
@@ -78,8 +78,8 @@ end
 local function write_reaping(account, reap)
   if #reap.charges == 0 then return end
   for _, charge in ipairs(reap.charges) do
-    call('ZREM', holds, charge.id)
-    call('HDEL', open, charge.id)
+    call('ZREM', hold_leases, charge.id)
+    call('HDEL', hold_rows, charge.id)
     call('HSET', charge.settled, charge.id, charge.mark)
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)

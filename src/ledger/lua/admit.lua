@@ -1,5 +1,5 @@
 -- Purpose: one round trip from a key to a hold: the key, the model, the limits, the money. A refusal is not counted.
--- KEYS: account, holds, open, journal, key
+-- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope;
 --       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice>`; while the account owes something,
 --         only a want of 0 is granted;
@@ -69,7 +69,7 @@ local function find_limit()
   if over(account.tokens + tokens, tonumber(tpm)) or over(key.tokens + tokens, key.tpm) then
     return 'rate_limit_exceeded', 'tokens'
   end
-  local running = call('HLEN', open) - #reap.charges
+  local running = call('HLEN', hold_rows) - #reap.charges
   if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
   if key.concurrency then
     local of_key = number(call('HGET', account_key, 'open:' .. key.id))
@@ -79,7 +79,7 @@ local function find_limit()
   return nil
 end
 
-local opened, mark = call('HGET', open, id), call('HGET', settled_of(id), id)
+local opened, mark = call('HGET', hold_rows, id), call('HGET', settled_of(id), id)
 for _, charge in ipairs(reap.charges) do
   if charge.id == id then opened, mark = false, charge.mark end
 end
@@ -138,7 +138,7 @@ else
   end
 end
 call('HINCRBY', account_key, 'open:' .. key.id, 1)
-call('HSET', open, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
-call('ZADD', holds, int(now + lease), id)
+call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
+call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
   int(account.owed), shown_most)

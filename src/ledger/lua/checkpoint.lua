@@ -1,7 +1,7 @@
 -- Purpose: stores what holds have used so far, and renews their leases. If a gateway dies, its holds cost this much.
--- KEYS: account, holds, open, journal
+-- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 lease ms; 2… (at most 100) `<hold id> <charge> <prompt> <cached> <completion>`
--- Reply: ok, now, status of the account, then ok | gone for each hold
+-- Reply: ok, now, status of the account, then ok or gone for each hold
 
 local lease = tonumber(ARGV[1])
 
@@ -12,7 +12,7 @@ for i = 2, #ARGV do
   ids[i - 1], progress[i - 1] = match(ARGV[i], '^(%S+) (.+)$')
 end
 local reply = { 'ok', now, call('HGET', account_key, 'status') or '' }
-local values = call('HMGET', open, unpack(ids))
+local values = call('HMGET', hold_rows, unpack(ids))
 local renewed, leases = {}, {}
 for i, id in ipairs(ids) do
   if values[i] then
@@ -27,7 +27,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #renewed > 0 then
-  call('HSET', open, unpack(renewed))
-  call('ZADD', holds, unpack(leases))
+  call('HSET', hold_rows, unpack(renewed))
+  call('ZADD', hold_leases, unpack(leases))
 end
 return reply

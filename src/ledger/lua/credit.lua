@@ -1,6 +1,6 @@
 -- Purpose: makes a top-up or an adjustment, once for each idempotency id, and never lets the balance fall below what is
 -- held. From the new tokens the account first pays what it owes, in a journal entry of its own.
--- KEYS: account, holds, open, journal, the answer that is stored for the idempotency id
+-- KEYS: account, hold leases, hold rows, journal, the answer that is stored for the idempotency id
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before

@@ -1,5 +1,5 @@
 -- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
--- KEYS: account, holds, open, journal, key
+-- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '1' = the operator asks: there is no key to check
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,

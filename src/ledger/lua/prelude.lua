@@ -10,7 +10,7 @@ local MARK_SECONDS = 90000
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400
 
-local account_key, holds, open, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- Only the script knows Redis' hour, so the script derives the keys of an hour from the account's key: with the same
 -- tag, all these keys lie in the same slot. While a Cluster moves this slot, it can refuse a derived key at any call.
 -- So the script reads each derived key before the first write: a refusal has then changed nothing. See

@@ -1,6 +1,6 @@
 -- Purpose: charges a hold exactly once, even if the call is repeated, lost, or follows a reaping. The rest of the hold
 -- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now.
--- KEYS: account, holds, open, journal, key
+-- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
 --       <their minute> <implausible>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
@@ -23,7 +23,7 @@ if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
 end
-local opened = call('HGET', open, id)
+local opened = call('HGET', hold_rows, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 
 local held = 0
@@ -48,8 +48,8 @@ local charged = int(before.charge + charge.paid + charge.owed)
 call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
 call('EXPIRE', settled, MARK_SECONDS)
 if opened then
-  call('ZREM', holds, id)
-  call('HDEL', open, id)
+  call('ZREM', hold_leases, id)
+  call('HDEL', hold_rows, id)
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
 write_charge(charge)

@@ -6,10 +6,10 @@ import { invalid, parseFields } from '../../http/fields.ts'
 import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
 import { newAccountSeed } from '../../accounts/accounts.ts'
 import type { AccountFields } from '../../accounts/accounts.ts'
+import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
-import { printable } from './body.ts'
 import { once } from './once.ts'
-import { idOf, ok, route } from './route.ts'
+import { idOf, printable, route } from './route.ts'
 
 const name = printable(200)
   .min(1, { error: 'write a name' })
@@ -46,10 +46,10 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       })
     }),
     route('GET', 'accounts', (x) => listed(gateway, x), [...pageQuery, ...filters]),
-    route('GET', 'accounts/:id', async (x) => ok((await accounts.getAccount(idOf(x))).account)),
+    route('GET', 'accounts/:id', async (x) => json((await accounts.getAccount(idOf(x))).account)),
     route('PATCH', 'accounts/:id', async (x) => {
       const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
-      return ok(account)
+      return json(account)
     }),
   ]
 }
@@ -60,9 +60,9 @@ const filters = ['name', 'external_id'] as const
 async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
   const page = parseIdPage(query, 'acct')
   const [name, externalId] = filters.map((filter) => single(query, filter))
-  if (name === undefined && externalId === undefined) return ok(await accounts.listAccounts(page))
+  if (name === undefined && externalId === undefined) return json(await accounts.listAccounts(page))
   const found = await accounts.findAccounts({ name, externalId })
-  return ok(
+  return json(
     listOf(
       found.map(({ account }) => account),
       false,

@@ -2,6 +2,9 @@
 // the admin token, and refuses web pages, which send an Origin, or a Host that is not ours. Wrong tokens are counted by
 // address; a client with the right token never gets 429.
 
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Config } from '../../config/config.ts'
 import { z } from '../../config/schema.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../exchange.ts'
@@ -9,7 +12,6 @@ import type { Plugin } from '../../plugin.ts'
 import { createGuard } from '../../accounts/rate.ts'
 import type { Guard } from '../../accounts/rate.ts'
 import { accountRoutes } from './accounts.ts'
-import { createDoorkeeper } from './guard.ts'
 import { keyRoutes } from './keys.ts'
 import { moneyRoutes } from './money.ts'
 import { overviewRoutes } from './overview.ts'
@@ -26,7 +28,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
   name: 'admin',
   schema,
   setup(gateway, config) {
-    const check = createDoorkeeper(gateway.config.admin)
+    const check = checkOf(gateway.config.admin)
     const guard = createGuard(config.failures_per_minute_per_ip)
     return {
       routes: [
@@ -41,6 +43,35 @@ export const admin: Plugin<z.infer<typeof schema>> = {
       },
     }
   },
+}
+
+/** Returns a check that throws the refusal for the client. */
+export function checkOf({ token, listen, hosts }: Config['admin']) {
+  const allowed = new Set([listen.host, ...hosts].map((host) => host.toLowerCase()))
+  // Hashes have the same length, so comparing them takes the same time for every token.
+  const expected = hash('sha256', token, 'buffer')
+  return ({ origin, host, authorization }: IncomingHttpHeaders) => {
+    // A page that has its name resolve to this address (DNS rebinding) sends that name as Host.
+    if (origin !== undefined) throw new GatewayError('origin_not_allowed')
+    if (!isOurs(host, allowed)) throw new GatewayError('origin_not_allowed', { message: wrongHost })
+    const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+    if (token === '' || given === undefined) throw new GatewayError('invalid_admin_token')
+    const isRight = timingSafeEqual(hash('sha256', given, 'buffer'), expected)
+    if (!isRight) throw new GatewayError('invalid_admin_token')
+  }
+}
+
+const wrongHost =
+  'This is no Host of the admin listener. Call it by a loopback address, or list the name in admin.hosts.'
+
+function isOurs(host: string | undefined, allowed: ReadonlySet<string>): boolean {
+  const name = /^(\[[\da-f:.]+\]|[^\s:/[\]@]+)(:\d{1,5})?$/i.exec(host ?? '')?.[1]?.toLowerCase()
+  if (name === undefined) return false
+  return isLoopback(name) || allowed.has(name) || allowed.has(name.replace(/^\[|\]$/g, ''))
+}
+
+function isLoopback(name: string): boolean {
+  return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)
 }
 
 function guarded(guard: Guard, { ip, headers }: Exchange, error: GatewayError): GatewayError {

@@ -8,10 +8,10 @@ import { listOf, pageQuery, parseIdPage } from '../../http/page.ts'
 import type { List, Page } from '../../http/page.ts'
 import { allScopes, newKeySeed } from '../../accounts/account-keys.ts'
 import type { ApiKey } from '../../accounts/account-keys.ts'
+import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { printable } from './body.ts'
 import { once } from './once.ts'
-import { idOf, ok, route } from './route.ts'
+import { idOf, printable, route } from './route.ts'
 
 const scope = z.enum(allScopes, { error: `write ${allScopes.join(', ')}` })
 const list = <T extends z.ZodType>(item: T) =>
@@ -68,15 +68,15 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       'accounts/:id/keys',
       async (x) => {
         const { ref } = await accounts.getAccount(idOf(x))
-        return ok(pageOf(await accounts.listKeys(ref), parseIdPage(x.query, 'key')))
+        return json(pageOf(await accounts.listKeys(ref), parseIdPage(x.query, 'key')))
       },
       pageQuery,
     ),
     // The key comes in a body, because a URL with a key in it would end up in logs.
     route('POST', 'keys/find', async (x) =>
-      ok(await accounts.findKey(parseFields(x.body, lookUp).key)),
+      json(await accounts.findKey(parseFields(x.body, lookUp).key)),
     ),
-    route('DELETE', 'keys/:id', async (x) => ok(await accounts.revokeKey(idOf(x)))),
+    route('DELETE', 'keys/:id', async (x) => json(await accounts.revokeKey(idOf(x)))),
     route('POST', 'keys/:id/rotate', async (x) => {
       const { grace } = parseFields(x.body, rotation)
       const ref = await accounts.getKeyRef(idOf(x))

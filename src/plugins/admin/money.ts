@@ -2,6 +2,7 @@
 // of an account. The ledger ensures the promises of docs/money.md.
 
 import { z } from '../../config/schema.ts'
+import { json } from '../../exchange.ts'
 import type { Exchange, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields } from '../../http/fields.ts'
@@ -9,8 +10,7 @@ import { idempotencyKey } from '../../http/idempotency-key.ts'
 import { pageQuery, parsePage, single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import { isTransactionId } from '../../ledger/journal.ts'
-import { printable } from './body.ts'
-import { idOf, ok, route } from './route.ts'
+import { idOf, printable, route } from './route.ts'
 import { parseUsageQuery, usageQuery } from '../../ledger/usage-query.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
@@ -35,18 +35,18 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
     // Both routes may get the same key: each makes its own transaction.
     const idempotencyId = key === undefined ? newId('req') : `${type}:${key}`
     const made = await ledger.credit({ ref, idempotencyId, amount, type, note })
-    return ok(made.transaction, made.isRepeated ? replayed : {})
+    return json(made.transaction, 200, made.isRepeated ? replayed : {})
   }
   return [
     route('POST', 'accounts/:id/topup', (x) => credit(x, 'topup')),
     route('POST', 'accounts/:id/adjust', (x) => credit(x, 'adjustment')),
-    route('GET', 'accounts/:id/balance', async (x) => ok(await ledger.balance(await refOf(x)))),
+    route('GET', 'accounts/:id/balance', async (x) => json(await ledger.balance(await refOf(x)))),
     route(
       'GET',
       'accounts/:id/transactions',
       async (x) => {
         const page = parsePage(x.query, isTransactionId)
-        return ok(await ledger.transactions(await refOf(x), page))
+        return json(await ledger.transactions(await refOf(x), page))
       },
       pageQuery,
     ),
@@ -55,7 +55,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       'accounts/:id/usage',
       async (x) => {
         const query = parseUsageQuery(x.query)
-        return ok(await ledger.usage(await refOf(x), query))
+        return json(await ledger.usage(await refOf(x), query))
       },
       usageQuery,
     ),
@@ -65,7 +65,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       async (x) => {
         const account = single(x.query, 'account')
         const ref = account === undefined ? undefined : (await accounts.getAccount(account)).ref
-        return ok(await ledger.audit(ref))
+        return json(await ledger.audit(ref))
       },
       ['account'],
     ),

@@ -4,6 +4,7 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
 import { GatewayError } from '../../errors.ts'
+import { json } from '../../exchange.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { idempotencyKey } from '../../http/idempotency-key.ts'
@@ -21,7 +22,7 @@ export async function once<Seed>(
   { seed, create }: Creation<Seed>,
 ): Promise<Answer> {
   const key = idempotencyKey(x.headers)
-  if (key === undefined) return created(await create(seed))
+  if (key === undefined) return json(await create(seed), 201)
   const secret = (use: string) =>
     createHmac('sha256', config.admin.token).update(`${use}\n${x.method} ${x.path}\n${key}`)
   const name = secret('name').digest('base64url')
@@ -30,7 +31,7 @@ export async function once<Seed>(
   const before = await accounts.claim(name, seal(JSON.stringify({ body, seed }), sealKey))
   if (before === undefined) {
     try {
-      return created(await create(seed))
+      return json(await create(seed), 201)
     } catch (error) {
       // A refusal is not kept: after it, the same key may be used for a better try.
       if (isRefusal(error)) await accounts.unclaim(name)
@@ -39,15 +40,11 @@ export async function once<Seed>(
   }
   const claimed = JSON.parse(unseal(before, sealKey)) as { body: string; seed: Seed }
   if (claimed.body !== body) throw new GatewayError('idempotency_key_reused')
-  return created(await create(claimed.seed), { 'Idempotent-Replayed': 'true' })
+  return json(await create(claimed.seed), 201, { 'Idempotent-Replayed': 'true' })
 }
 
 function isRefusal(error: unknown): boolean {
   return error instanceof GatewayError && error.source === 'client'
-}
-
-function created(body: object, headers: Readonly<Record<string, string>> = {}): Answer {
-  return { status: 201, headers, body: JSON.stringify(body) }
 }
 
 const algorithm = 'aes-256-gcm'

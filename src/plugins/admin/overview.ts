@@ -3,16 +3,17 @@
 import type { Model, Price, Target } from '../../config/config.ts'
 import type { Gateway } from '../../plugin.ts'
 import { listOf } from '../../http/page.ts'
+import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { ok, route } from './route.ts'
+import { route } from './route.ts'
 
 export function overviewRoutes({ config, effective }: Gateway): readonly Route[] {
   return [
     route('GET', 'targets', async () => {
-      return ok(listOf([...config.models.values()].map(showModel), false))
+      return json(listOf([...config.models.values()].map(showModel), false))
     }),
     route('GET', 'config', async () =>
-      ok({ object: 'config', file: config.file, config: effective }),
+      json({ object: 'config', file: config.file, config: effective }),
     ),
   ]
 }

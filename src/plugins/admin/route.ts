@@ -1,5 +1,6 @@
 // What the routes of the admin API have in common.
 
+import { z } from '../../config/schema.ts'
 import { answering } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 
@@ -25,8 +26,12 @@ export function route(
   }
 }
 
-export function ok(body: object, headers: Readonly<Record<string, string>> = {}): Answer {
-  return { status: 200, headers, body: JSON.stringify(body) }
+/** Text for people: without control characters, which would end up on an operator's terminal. */
+export function printable(maxLength: number) {
+  return z
+    .string()
+    .max(maxLength, { error: `write at most ${maxLength} characters` })
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, { error: 'write text without control characters' })
 }
 
 /** The route's `:id`: an account's id or name, or a key's id. */

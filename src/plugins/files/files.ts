@@ -5,8 +5,8 @@ import type { Config } from '../../config/config.ts'
 import { bytes, duration, z } from '../../config/schema.ts'
 import { refOf } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { createPlaces } from '../../sharing/places.ts'
-import type { Places } from '../../sharing/places.ts'
+import { createSlots } from '../../sharing/slots.ts'
+import type { Slots } from '../../sharing/slots.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { SharedPool } from '../../sharing/shared-pool.ts'
 import { uploadMemoryBytes } from '../../store/open.ts'
@@ -48,22 +48,22 @@ export const files: Plugin<FilesConfig> = {
     const { shelf } = gateway
     if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
     checkStore(gateway, config)
-    const uploads = createPlaces({ most: config.uploads, pool: uploadPool(gateway.config) })
-    const downloads = createPlaces({ most: config.downloads, pool: gateway.pools.readers })
+    const uploads = createSlots({ most: config.uploads, pool: uploadPool(gateway.config) })
+    const downloads = createSlots({ most: config.downloads, pool: gateway.pools.readers })
     return {
       routes: [
-        inPlace(uploadRoute(gateway, shelf, config), uploads),
-        inPlace(downloadRoute(gateway, shelf, config), downloads),
+        withSlot(uploadRoute(gateway, shelf, config), uploads),
+        withSlot(downloadRoute(gateway, shelf, config), downloads),
         ...resourceRoutes(shelf.book),
       ],
     }
   },
 }
 
-/** As many places as there is memory for uploads; at least two, because fewer cannot be shared. */
+/** As many slots as there is memory for uploads; at least two, because fewer cannot be shared. */
 function uploadPool({ limits, store }: Config): SharedPool {
-  const places = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
-  return new SharedPool(Math.max(2, places))
+  const slots = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
+  return new SharedPool(Math.max(2, slots))
 }
 
 /** The most parts that S3 takes for one object. */
@@ -83,8 +83,8 @@ function checkStore({ store, config }: Gateway, files: FilesConfig): void {
   }
 }
 
-/** Each exchange of the route has a place from its admission to its end. */
-function inPlace(route: Route, places: Places): Route {
+/** Each exchange of the route has a slot from its admission to its end. */
+function withSlot(route: Route, slots: Slots): Route {
   return {
     ...route,
     begin(x) {
@@ -92,7 +92,7 @@ function inPlace(route: Route, places: Places): Route {
       return {
         ...route.begin(x),
         async admit() {
-          giveBack = places.take(refOf(x))
+          giveBack = slots.take(refOf(x))
         },
         done: () => giveBack?.(),
       }

@@ -1,11 +1,11 @@
 // Files as a resource: listed, described, deleted.
 
-import { GatewayError } from '../../errors.ts'
 import { toFileObject } from '../../files/file-row.ts'
 import type { FileBook } from '../../files/files.ts'
 import { filesPath } from '../../files/shelf.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
-import { answering, refOf } from '../../exchange.ts'
+import { invalidParameter } from '../../http/refusals.ts'
+import { answering, json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 
 export function resourceRoutes(book: FileBook): readonly Route[] {
@@ -42,15 +42,8 @@ export function resourceRoutes(book: FileBook): readonly Route[] {
   ]
 }
 
-function json(body: object) {
-  return { status: 200, body: JSON.stringify(body) }
-}
-
 function sessionIn(query: URLSearchParams): string | undefined {
   const [session, ...others] = query.getAll('session_id')
   if (others.length === 0) return session
-  throw new GatewayError('invalid_parameter', {
-    param: 'session_id',
-    message: 'Give "session_id" once.',
-  })
+  throw invalidParameter('session_id', 'Give "session_id" once.')
 }

@@ -1,10 +1,9 @@
 // POST /api/files/upload: one file by multipart/form-data, stored while it arrives.
 
-import { answering, refOf } from '../../exchange.ts'
-import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { answering, json, refOf } from '../../exchange.ts'
+import type { Exchange, Route } from '../../exchange.ts'
 import { toFileObject } from '../../files/file-row.ts'
-import type { FileRow } from '../../files/file-row.ts'
-import { quotaOf } from '../../accounts/quota.ts'
+import { quotaOf } from '../../accounts/plan.ts'
 import { filesPath } from '../../files/shelf.ts'
 import type { Shelf } from '../../files/shelf.ts'
 import type { Gateway } from '../../plugin.ts'
@@ -38,11 +37,9 @@ export function uploadRoute(gateway: Gateway, shelf: Shelf, config: Uploads): Ro
     access: 'files',
     query: ['session_id'],
     body: 'stream',
-    begin: answering(async (x) => created(await receive(x))),
+    begin: answering(async (x) => {
+      const row = await receive(x)
+      return json(toFileObject(row), 201, { Location: `${filesPath}/${row.id}` })
+    }),
   }
-}
-
-function created(row: FileRow): Answer {
-  const headers = { Location: `${filesPath}/${row.id}` }
-  return { status: 201, headers, body: JSON.stringify(toFileObject(row)) }
 }

@@ -8,23 +8,20 @@ import type { Exchange } from '../../exchange.ts'
 import { dropImages, keepImages, loadWanted, readNamed } from '../../files/message-files.ts'
 import type { NewImage } from '../../files/message-files.ts'
 import type { FileRow } from '../../files/file-row.ts'
-import { quotaOf } from '../../accounts/quota.ts'
+import { quotaOf } from '../../accounts/plan.ts'
 import type { Shelf } from '../../files/shelf.ts'
 import type { Gateway } from '../../plugin.ts'
-import { namedIn } from '../../sessions/sending/attaching.ts'
 import type { Filling } from '../../sessions/sending/prepare.ts'
-import type { Send } from '../../sessions/sending/turns.ts'
 import { idsOf } from './route.ts'
 
-/** Rows of the files that a send names; undefined without a store. Sends in this tick; the caller may await the result later. */
+/** Rows of the files that a send names: by id, the path in the body. Sends in this tick; the caller may await the result later. */
 export function readFiles(
-  { shelf }: Gateway,
+  gateway: Gateway,
   x: Exchange,
-  { turns }: Send,
-): Promise<ReadonlyMap<string, FileRow>> | undefined {
-  if (!shelf) return undefined
+  named: ReadonlyMap<string, string>,
+): Promise<ReadonlyMap<string, FileRow>> {
   const { session } = idsOf(x)
-  const reading = readNamed(shelf, refOf(x), { session, named: namedIn(turns) })
+  const reading = readNamed(shelfOf(gateway), refOf(x), { session, named })
   reading.catch(() => undefined) // the caller gets the error when it awaits `reading`
   return reading
 }

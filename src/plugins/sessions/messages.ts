@@ -1,13 +1,13 @@
 // Reads the messages of a session: a page, oldest first, or one. An unfinished message is shown with its words so far.
 
 import { pageQuery, parseIdPage } from '../../http/page.ts'
-import { answering, refOf } from '../../exchange.ts'
+import { answering, json, refOf } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import type { MessageBook } from '../../sessions/messages.ts'
 import { toPublic } from '../../sessions/message.ts'
 import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
-import { idsOf, json, route } from './route.ts'
+import { idsOf, route } from './route.ts'
 
 export function messageRoutes(messages: MessageBook, streams: Streams): readonly Route[] {
   const look = async (place: MessagePlace) => toPublic(await streams.look(place), place.session)

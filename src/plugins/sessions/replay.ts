@@ -5,22 +5,13 @@ import type { ErrorCode } from '../../errors.ts'
 import { refOf } from '../../exchange.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { isId } from '../../ids.ts'
-import { toPublic } from '../../sessions/message.ts'
-import type { StoredMessage } from '../../sessions/message.ts'
 import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
-import { messagePath } from '../../sessions/streams/streams.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
-import { parseSend } from '../../sessions/sending/turns.ts'
-import type { Send, SendLimits } from '../../sessions/sending/turns.ts'
-import { idsOf, json } from './route.ts'
+import { parseSend } from '../../sessions/sending/parse-send.ts'
+import type { SendLimits } from '../../sessions/sending/parse-send.ts'
+import { idsOf, shown, userHeader, wantsStream } from './route.ts'
+import type { MessagePair } from './route.ts'
 import { resume } from './stream.ts'
-
-/** The place of an answer, and the message that it answers. */
-export interface SentPlace {
-  readonly place: MessagePlace
-  /** Id of the last message that the client sent. */
-  readonly user: string
-}
 
 const nothingThere: ReadonlySet<ErrorCode> = new Set(['message_not_found', 'stream_expired'])
 
@@ -46,7 +37,7 @@ export async function replay(
     const error = asGatewayError(thrown)
     if (!nothingThere.has(error.code) || (await isKept(streams, place))) throw error
     // The first try was refused meanwhile, so the Idempotency-Key is free again.
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000, cause: error })
+    throw new GatewayError('idempotency_in_progress', { cause: error })
   }
 }
 
@@ -55,31 +46,15 @@ async function isKept(streams: Streams, place: MessagePlace): Promise<boolean> {
   return missing?.code !== 'message_not_found'
 }
 
-async function streamed(streams: Streams, x: Exchange, asked: SentPlace): Promise<Answer> {
-  const answer = await resume(streams, x, { message: asked.place.message, isReplay: true })
-  return { ...answer, headers: { ...answer.headers, ...userHeader(asked) } }
+async function streamed(streams: Streams, x: Exchange, pair: MessagePair): Promise<Answer> {
+  const answer = await resume(streams, x, { message: pair.place.message, isReplay: true })
+  return { ...answer, headers: { ...answer.headers, ...userHeader(pair) } }
 }
 
-async function whole(streams: Streams, asked: SentPlace): Promise<Answer> {
-  const found = await streams.look(asked.place)
+async function whole(streams: Streams, pair: MessagePair): Promise<Answer> {
+  const found = await streams.look(pair.place)
   if (found.status === 'in_progress') {
-    throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+    throw new GatewayError('idempotency_in_progress')
   }
-  return shown(found, asked)
-}
-
-export function shown(message: StoredMessage, asked: SentPlace): Answer {
-  const { place } = asked
-  const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
-  return { ...json(toPublic(message, place.session)), headers: { ...own, ...userHeader(asked) } }
-}
-
-export function userHeader({ user }: SentPlace): Record<string, string> {
-  return { 'X-User-Message-Id': user }
-}
-
-/** `stream` in the body decides; without it, Accept does. */
-export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Exchange): boolean {
-  const accept = (headers.accept ?? '').toLowerCase()
-  return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
+  return shown(found, pair)
 }

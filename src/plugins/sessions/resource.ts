@@ -3,19 +3,18 @@
 import type { Limits } from '../../config/config.ts'
 import { z } from '../../config/schema.ts'
 import { GatewayError } from '../../errors.ts'
-import { answering, refOf } from '../../exchange.ts'
+import { answering, json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
-import { quotaOf } from '../../accounts/quota.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields } from '../../http/fields.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
 import { invalid } from '../../http/refusals.ts'
-import { mayUse } from '../../accounts/model-access.ts'
+import { mayUse, quotaOf } from '../../accounts/plan.ts'
 import type { Generations } from '../../sessions/streams/generations.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { ListedSession, Session, SessionBook, SessionFields } from '../../sessions/sessions.ts'
 import { sessionsPath } from '../../sessions/streams/streams.ts'
-import { idsOf, json, route } from './route.ts'
+import { idsOf, route } from './route.ts'
 
 /** Half of a surrogate pair would come back from Redis as another character. */
 const anyText = z
@@ -136,8 +135,7 @@ async function isFreed({ lost }: ResourceParts, x: Exchange, session: ListedSess
 }
 
 function created(session: Session): Answer {
-  const headers = { Location: `${sessionsPath}/${session.id}` }
-  return { status: 201, headers, body: JSON.stringify(session) }
+  return json(session, 201, { Location: `${sessionsPath}/${session.id}` })
 }
 
 function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionFields {

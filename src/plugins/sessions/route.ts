@@ -2,10 +2,15 @@
 
 import type { Config, Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
+import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Identity, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
-import { mayUse } from '../../accounts/model-access.ts'
-import { sessionsPath } from '../../sessions/streams/streams.ts'
+import { mayUse } from '../../accounts/plan.ts'
+import { toPublic } from '../../sessions/message.ts'
+import type { StoredMessage } from '../../sessions/message.ts'
+import type { Send } from '../../sessions/sending/parse-send.ts'
+import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
+import { messagePath, sessionsPath } from '../../sessions/streams/streams.ts'
 
 /** `path` is relative to that of sessions. The route takes a JSON body when `maxBytes` is given. */
 export function route(
@@ -15,10 +20,6 @@ export function route(
 ): Route {
   const body = more.maxBytes === undefined ? 'none' : 'json'
   return { method, path: sessionsPath + path, access: 'sessions', body, ...more }
-}
-
-export function json(body: object): Answer {
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 /** The ids in the path; '' for an id that the path does not have. */
@@ -46,4 +47,27 @@ export function modelOf(
 function firstOf(config: Config, identity: Identity | undefined): Model | undefined {
   const chatting = [...config.models.values()].filter(({ endpoints }) => endpoints.includes('chat'))
   return chatting.find((model) => identity && mayUse(identity, model, config)) ?? chatting[0]
+}
+
+/** An answer, and the message that it answers. */
+export interface MessagePair {
+  readonly place: MessagePlace
+  /** Id of the last message that the client sent. */
+  readonly user: string
+}
+
+export function shown(message: StoredMessage, pair: MessagePair): Answer {
+  const { place } = pair
+  const own = { 'X-Message-Id': place.message, 'Content-Location': messagePath(place) }
+  return json(toPublic(message, place.session), 200, { ...own, ...userHeader(pair) })
+}
+
+export function userHeader({ user }: MessagePair): Record<string, string> {
+  return { 'X-User-Message-Id': user }
+}
+
+/** `stream` in the body decides; without it, Accept does. */
+export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Exchange): boolean {
+  const accept = (headers.accept ?? '').toLowerCase()
+  return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }

@@ -7,10 +7,12 @@ import type { ChatRequest } from '../../chat/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { refOf } from '../../exchange.ts'
 import type { Answer, ClaimWords, Exchange, Route, Run, Serving } from '../../exchange.ts'
-import { quotaOf } from '../../accounts/quota.ts'
-import type { Quota } from '../../accounts/quota.ts'
+import { quotaOf } from '../../accounts/plan.ts'
+import type { Quota } from '../../accounts/plan.ts'
+import type { FileRow } from '../../files/file-row.ts'
 import type { Gateway } from '../../plugin.ts'
 import type { Room } from '../../accounts/room.ts'
+import { namedIn } from '../../sessions/sending/attachments.ts'
 import { readContext } from '../../sessions/sending/context.ts'
 import type { Context } from '../../sessions/sending/context.ts'
 import type { Generations, RunningGeneration, Sent } from '../../sessions/streams/generations.ts'
@@ -21,12 +23,12 @@ import type { Filling, Prepared } from '../../sessions/sending/prepare.ts'
 import type { BeginRequest, Owned, StreamRows } from '../../sessions/streams/stream-rows.ts'
 import { streamHeaders } from '../../sessions/streams/streams.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
-import { parseSend } from '../../sessions/sending/turns.ts'
-import type { Send, SendLimits } from '../../sessions/sending/turns.ts'
+import { parseSend } from '../../sessions/sending/parse-send.ts'
+import type { Send, SendLimits } from '../../sessions/sending/parse-send.ts'
 import { dropFiles, fillFiles, readFiles } from './files.ts'
-import { replay, shown, userHeader, wantsStream } from './replay.ts'
-import type { SentPlace } from './replay.ts'
-import { idsOf, modelOf, route } from './route.ts'
+import { replay } from './replay.ts'
+import { idsOf, modelOf, route, shown, userHeader, wantsStream } from './route.ts'
+import type { MessagePair } from './route.ts'
 import { resume } from './stream.ts'
 
 export interface SendParts {
@@ -40,16 +42,12 @@ export interface SendParts {
   readonly streams: Streams
 }
 
-/** The request for the backend; replaced by one with files once these are read. */
-interface Asking {
-  request: ChatRequest
-}
-
 /** What an exchange knows of its send before `serve`. */
 interface PendingSend {
   readonly wish: Pick<Send, 'stream' | 'onDisconnect'>
   readonly prepared: Omit<Prepared, 'filling' | 'request'>
-  readonly asked: Asking
+  /** The request for the backend; replaced by one with files once these are read. */
+  readonly current: { request: ChatRequest }
   /** May have megabytes, so it is set to undefined when it is used. */
   filling: Filling | undefined
   /** Images that may be in the store. */
@@ -74,43 +72,47 @@ export function sendRoute(parts: SendParts): Route {
 }
 
 function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
-  let sending: PendingSend | undefined
+  let pending: PendingSend | undefined
   return {
     // An invalid body is reported at once, because this needs no answer from Redis.
     identify() {
       if (x.headers['last-event-id']) return undefined
       const send = parseSend(x.body, limits)
-      return readSend(parts, x, send).then((read) => void (sending = read))
+      return readSend(parts, x, send).then((read) => void (pending = read))
     },
+    // An answer, or a repeated send, may read for half an hour: it must not keep a body of megabytes.
+    answered: () => void (pending = undefined),
     async admit() {
-      if (sending) await begin(parts, x, sending)
+      if (pending) await begin(parts, x, pending)
     },
     async serve(run) {
-      if (!sending) return await resume(parts.streams, x)
+      if (!pending) return await resume(parts.streams, x)
       // Not begun when `admit` found no hold: the hold took more than one flight.
-      if (!sending.isBegun) await begin(parts, x, sending)
-      if (!sending.isBegun) throw new GatewayError('ledger_unavailable')
-      const request = await requestOf(parts, x, sending)
-      const answer = generate(parts, x, { sending, run, request })
-      // Frees the send: a body may have megabytes, and an answer may take half an hour.
-      if (!sending.mayBeLeft) sending = undefined
+      if (!pending.isBegun) await begin(parts, x, pending)
+      if (!pending.isBegun) throw new GatewayError('ledger_unavailable')
+      const request = await requestOf(parts, x, pending)
+      const answer = generate(parts, x, { pending, run, request })
+      if (!pending.mayBeLeft) pending = undefined
       return await answer
     },
     done() {
       parts.streams.leave(x)
-      return sending?.mayBeLeft ? withdraw(parts, x, sending) : undefined
+      return pending?.mayBeLeft ? withdraw(parts, x, pending) : undefined
     },
   }
 }
+
+const noFiles: ReadonlyMap<string, FileRow> = new Map()
 
 async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<PendingSend> {
   const { gateway } = parts
   const { session } = idsOf(x)
   const ref = refOf(x)
-  const reading = readFiles(gateway, x, send)
+  const named = namedIn(send.turns)
+  const reading = named.size > 0 ? readFiles(gateway, x, named) : undefined
   // Awaited first, so that a missing session is reported before a missing file.
   const context = await readFree(parts, ref, session)
-  const files = await reading
+  const files = reading ? await reading : gateway.shelf && noFiles
   const identity = await x.proof
   const model = modelOf(gateway, send.model ?? context.model, identity)
   const hold = x.id.slice('req_'.length)
@@ -120,19 +122,21 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const wanted = { send, context, model, hold, ref, files, inlineBytes, tokensPerMinute }
   const { filling, request, ...prepared } = await prepare(wanted)
   const { draft, stored } = prepared
-  const asked: Asking = { request }
-  const { promptTokens, outputPerChoice: outputTokens, choices } = request
+  const current = { request }
+  const { promptTokens, outputPerChoice, choices } = request
   const fields = { ...request.fields, prompt: send.field }
   const ids = { sessionId: session, messageId: draft.id }
   x.want = {
     model,
     promptTokens,
-    outputTokens,
+    outputPerChoice,
     choices,
     fields,
     ...ids,
-    countPrompt: () => asked.request.countPrompt(),
-    mostPrompt: () => asked.request.mostPrompt,
+    countPrompt: () => current.request.countPrompt(),
+    get mostPrompt() {
+      return current.request.mostPrompt
+    },
   }
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
@@ -140,7 +144,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const begin = { ...owned, seen: context.last, rows, lastsMs: model.timeouts.totalMs }
   const wish = { stream: send.stream, onDisconnect: send.onDisconnect }
   const images = filling?.images.map(({ id }) => ({ id })) ?? []
-  return { wish, prepared, asked, filling, images, begin, isBegun: false, mayBeLeft: false }
+  return { wish, prepared, current, filling, images, begin, isBegun: false, mayBeLeft: false }
 }
 
 /** Reads the session; when the owner of its active message is gone, ends that message first. */
@@ -155,21 +159,21 @@ async function readFree(
   return isFreed ? await readContext(scripts, ref, session) : context
 }
 
-async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promise<void> {
+async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promise<void> {
   const { rows, gateway } = parts
   // Set before the call: when its reply is lost, the rows may still be stored.
-  sending.mayBeLeft = true
+  pending.mayBeLeft = true
   const quota = quotaOf(gateway.config, x)
   const store = (claim?: ClaimWords) => {
-    const request = { ...sending.begin, ...quota, ...(claim && { claim }) }
+    const request = { ...pending.begin, ...quota, ...(claim && { claim }) }
     return parts.room.within(request.ref, () => rows.begin(request))
   }
   // The claim is read only here, after every `identify`: before, another try may have had it.
-  const begun = await (x.claim ? x.claim.keep(pointerOf(sending), store) : store())
-  sending.mayBeLeft = begun.word === 'ok'
+  const begun = await (x.claim ? x.claim.keep(pointerOf(pending), store) : store())
+  pending.mayBeLeft = begun.word === 'ok'
   switch (begun.word) {
     case 'ok':
-      sending.isBegun = true
+      pending.isBegun = true
       return
     case 'no_hold':
       return
@@ -179,10 +183,10 @@ async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promi
     case 'older':
       // With a claim, the history was read before the wait for the
       // claim: a repeated send reads the session as it is now.
-      if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      if (x.claim) throw new GatewayError('idempotency_in_progress')
       throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
     case 'claim_lost':
-      throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
+      throw new GatewayError('idempotency_in_progress')
     case 'full':
       throw new GatewayError('storage_quota_exceeded', {
         message: 'The session holds as much as it may. Go on in a new one.',
@@ -197,36 +201,36 @@ function pointerOf({ prepared: { draft, stored } }: PendingSend): string {
   return `${draft.id} ${stored.at(-2)?.id}`
 }
 
-function sentOf(x: Exchange, sending: PendingSend): Sent {
-  const { begin, prepared } = sending
+function sentOf(x: Exchange, pending: PendingSend): Sent {
+  const { begin, prepared } = pending
   const { ref, session, message, hold } = begin
   const ids = prepared.stored.map(({ id }) => id)
-  const claim = x.claim?.words(pointerOf(sending))
+  const claim = x.claim?.words(pointerOf(pending))
   return { owned: { ref, session, message, hold }, ids, ...(claim && { claim }) }
 }
 
 /** Removes all that a refused send has stored. */
-async function withdraw(parts: SendParts, x: Exchange, sending: PendingSend): Promise<void> {
-  await parts.generations.withdraw(sentOf(x, sending))
-  await dropFiles(parts.gateway, x, sending.images)
+async function withdraw(parts: SendParts, x: Exchange, pending: PendingSend): Promise<void> {
+  await parts.generations.withdraw(sentOf(x, pending))
+  await dropFiles(parts.gateway, x, pending.images)
 }
 
 /** The request with its files. Frees the body and the filling, which are no longer needed. */
 async function requestOf(
   { gateway }: SendParts,
   x: Exchange,
-  sending: PendingSend,
+  pending: PendingSend,
 ): Promise<ChatRequest> {
-  const { filling, asked } = sending
-  if (!filling) return asked.request
-  sending.filling = undefined
+  const { filling, current } = pending
+  if (!filling) return current.request
+  pending.filling = undefined
   x.forgetBody()
-  asked.request = await fillFiles(gateway, x, filling)
-  return asked.request
+  current.request = await fillFiles(gateway, x, filling)
+  return current.request
 }
 
 interface Generating {
-  readonly sending: PendingSend
+  readonly pending: PendingSend
   readonly run: Run
   readonly request: ChatRequest
 }
@@ -234,36 +238,36 @@ interface Generating {
 async function generate(
   parts: SendParts,
   x: Exchange,
-  { sending, run, request }: Generating,
+  { pending, run, request }: Generating,
 ): Promise<Answer> {
   const { gateway, generations, streams } = parts
-  const { draft, stored } = sending.prepared
+  const { draft, stored } = pending.prepared
   const { limits } = gateway.config
-  const sent = sentOf(x, sending)
+  const sent = sentOf(x, pending)
   const { owned: place } = sent
-  const running = generations.start(x, {
+  const generation = generations.start(x, {
     ...sent,
     draft,
     options: { run, request, limits },
   })
-  sending.mayBeLeft = false
-  x.work = endOf(running, parts, { x, images: sending.images }).catch(() => undefined)
-  const isStream = wantsStream(sending.wish, x)
+  pending.mayBeLeft = false
+  x.work = endOf(generation, parts, { x, images: pending.images }).catch(() => undefined)
+  const isStream = wantsStream(pending.wish, x)
   x.forgetBody()
-  if (sending.wish.onDisconnect === 'cancel') whenLeft(x, running.cancel)
-  const refusal = await running.opened
+  if (pending.wish.onDisconnect === 'cancel') whenLeft(x, generation.cancel)
+  const refusal = await generation.opened
   if (refusal) {
     await x.work
     return refusal
   }
-  const asked = { place, user: stored.at(-2)?.id ?? '' }
+  const pair = { place, user: stored.at(-2)?.id ?? '' }
   x.facts.stream = isStream
-  if (!isStream) return await whole(streams, running, asked)
+  if (!isStream) return await whole(streams, generation, pair)
   return {
     status: 200,
-    headers: { ...streamHeaders(place), ...userHeader(asked) },
+    headers: { ...streamHeaders(place), ...userHeader(pair) },
     async stream(out) {
-      const { recording: source, done } = running
+      const { recording: source, done } = generation
       await streams.write(out, x, { place, source, seq: 0, paid: done })
       await done
     },
@@ -287,10 +291,10 @@ async function endOf(
 async function whole(
   streams: Streams,
   { recording, done }: RunningGeneration,
-  asked: SentPlace,
+  pair: MessagePair,
 ): Promise<Answer> {
   const own = await done
   if (!own) throw new GatewayError('upstream_error')
   // When another gateway has ended the message, its row counts.
-  return shown(recording.isLost ? await streams.look(asked.place) : own, asked)
+  return shown(recording.isLost ? await streams.look(pair.place) : own, pair)
 }

@@ -2,7 +2,7 @@
 // routes are in this folder, the work is done in src/sessions.
 
 import { bytes, duration, z } from '../../config/schema.ts'
-import { createPlaces } from '../../sharing/places.ts'
+import { createSlots } from '../../sharing/slots.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { createRoom } from '../../accounts/room.ts'
 import { createScripts } from '../../redis/scripts.ts'
@@ -82,10 +82,10 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
     sessionBytes,
     leaseMs: gateway.ledger.leaseMs,
   })
-  const lost = new Lost({ redis, rows })
+  const lost = new Lost({ redis, rows, holds: gateway.ledger.holds })
   const generations = new Generations({ rows, replayBytes })
-  const places = createPlaces({ pool: gateway.pools.readers })
-  const reading = { rows, lost, generations, places, replayBytes, heartbeatMs, messages }
+  const slots = createSlots({ pool: gateway.pools.readers })
+  const reading = { rows, lost, generations, slots, replayBytes, heartbeatMs, messages }
   return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }
 }
 

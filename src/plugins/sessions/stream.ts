@@ -2,12 +2,12 @@
 // can read from any place, on any instance; and for cancel.
 
 import { GatewayError } from '../../errors.ts'
-import { answering, refOf } from '../../exchange.ts'
+import { answering, json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 import { toPublic } from '../../sessions/message.ts'
 import type { SessionBook } from '../../sessions/sessions.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
-import { idsOf, json, route } from './route.ts'
+import { idsOf, route } from './route.ts'
 
 export function streamRoutes(streams: Streams, book: SessionBook): readonly Route[] {
   const reading = (

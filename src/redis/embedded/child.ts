@@ -39,7 +39,7 @@ function hasEnded(child: RedisChild): boolean {
   return child.pid === undefined || child.exitCode !== null || child.signalCode !== null
 }
 
-export async function ended(child: RedisChild): Promise<void> {
+export async function processEnd(child: RedisChild): Promise<void> {
   if (!hasEnded(child)) await once(child, 'exit')
 }
 
@@ -50,7 +50,7 @@ export async function endRedis(
   patienceMs = 10_000,
 ): Promise<void> {
   if (hasEnded(child)) return
-  const end = ended(child)
+  const end = processEnd(child)
   const last = setTimeout(() => child.kill('SIGKILL'), patienceMs)
   child.kill(signal)
   await end

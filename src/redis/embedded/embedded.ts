@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../../log.ts'
-import { ended, endRedis, listens, redisAnswers, spawnRedis } from './child.ts'
+import { endRedis, listens, processEnd, redisAnswers, spawnRedis } from './child.ts'
 import type { RedisChild } from './child.ts'
 import { findRedisServer } from './find.ts'
 
@@ -150,7 +150,7 @@ async function lastWords(child: RedisChild): Promise<string> {
   child.stdout.on('data', (chunk: Buffer) => {
     said = (said + chunk.toString()).slice(-2000)
   })
-  await ended(child)
+  await processEnd(child)
   return [child.signalCode ?? `exit ${child.exitCode}`, said.trim()].join('\n').trim()
 }
 

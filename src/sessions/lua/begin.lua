@@ -1,6 +1,6 @@
 -- Purpose: writes all rows of a send, or none: the new messages,
 -- the answer in progress, its stream, the session's lock.
--- KEYS: session, message ids, messages, stream of the answer, open holds, storage, account, claim of an Idempotency-Key
+-- KEYS: session, message ids, messages, stream of the answer, hold rows, storage, account, claim of an Idempotency-Key
 --       (not given where none came)
 -- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have> <quota>
 --       <quota without money>`; 2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim;
@@ -9,7 +9,7 @@
 --      | claim_lost, now | older, now, the session's last message id | full, now, bytes it has
 --      | storage_quota_exceeded, now
 
-local session, ids, messages, stream, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local session, ids, messages, stream, hold_rows = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local storage, account, claim = KEYS[6], KEYS[7], KEYS[8]
 local hold, seen, most, quota, unpaid = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+) (%d+)$')
 local seconds, retention = match(ARGV[2], '^(%d+) (%d+)$')
@@ -21,7 +21,7 @@ local id, active, last, bytes, count, counted = unpack(found)
 if not id then return { 'session_not_found', now } end
 if active and active ~= '' then return { 'session_busy', now, active } end
 if (last or '-') ~= seen then return { 'changed', now } end
-if call('HEXISTS', open, hold) == 0 then return { 'no_hold', now } end
+if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 if last and ARGV[first_row] <= last then return { 'older', now, last } end
 local rows, scored, size, more, answer = {}, {}, 0, RUNNING_BYTES, nil

@@ -1,10 +1,10 @@
 -- Purpose: ends a message whose owner is gone, with the words of its frames; any gateway may do so.
--- KEYS: stream, frames, session, message ids, messages, storage, holds
+-- KEYS: stream, frames, session, message ids, messages, storage, hold leases
 -- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`; 2 data of the terminal;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
 -- Reply: ok, now | alive, now | ended, now | again, now: the stream has changed since it was read
 
-local stream, frames, session, ids, messages, storage, holds =
+local stream, frames, session, ids, messages, storage, hold_leases =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local hold, reached, lease, silence = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
 local data, row = ARGV[2], ARGV[4]
@@ -16,7 +16,7 @@ local owner, ended, next_seq, touched, bytes, counted = unpack(found)
 if ended then return { 'ended', now } end
 -- The owner has withdrawn the message since its row was read, or a client has deleted the session.
 if not owner and call('HEXISTS', messages, message) == 0 then return { 'ended', now } end
-local deadline = call('ZSCORE', holds, hold)
+local deadline = call('ZSCORE', hold_leases, hold)
 if deadline and tonumber(deadline) > now then return { 'alive', now } end
 -- The hold may be gone while the owner lives: an owner settles its hold just before it finishes the message, and after
 -- a restart of Redis no owner may have renewed its hold yet.
@@ -26,6 +26,8 @@ end
 if owner and (owner ~= hold or number(next_seq) ~= number(reached)) then return { 'again', now } end
 
 local seq = number(next_seq)
+-- Redis has lost the stream but not its frames: their numbers would forbid the terminal's.
+if not owner then call('DEL', frames) end
 call('XADD', frames, int(seq + 1) .. '-0', 'f',
   'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', '1')
 call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '1')

@@ -4,7 +4,6 @@
 
 import { hostOf } from '../../chat/address.ts'
 import { GatewayError } from '../../errors.ts'
-import { imageHeadBytes, imageTypeOf } from '../../files/image-type.ts'
 import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusals.ts'
 import { field } from '../../http/json/field.ts'
 import type { ImagePart, NamedFile, SentPart, TextPart, ToolCall } from '../message.ts'
@@ -40,15 +39,15 @@ export function readParts(value: unknown, spot: Spot): string | readonly SentPar
 }
 
 /** The same for `assistant` and `tool`, which send text only. The text may be empty: a tool may have no output. */
-export function readText(value: unknown, at: string): string | readonly TextPart[] {
+export function readTextParts(value: unknown, at: string): string | readonly TextPart[] {
   if (value === undefined || value === null) throw missing(at)
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) throw invalid(at, 'must be a string or a list of text parts')
   if (value.length === 0) throw invalid(at, 'must not be empty')
   return value.map((part: unknown, i) => {
-    const place = `${at}[${i}]`
-    if (field(part, 'type') !== 'text') throw invalid(`${place}.type`, 'must be "text" here')
-    return readTextPart(part, place)
+    const path = `${at}[${i}]`
+    if (field(part, 'type') !== 'text') throw invalid(`${path}.type`, 'must be "text" here')
+    return readTextPart(part, path)
   })
 }
 
@@ -109,15 +108,15 @@ const namedKeys = new Set(['file_id', 'filename'])
 function readFilePart(part: object, at: string): NamedFile {
   refuseUnknownKeys(part, { known: fileKeys, at })
   const file = field(part, 'file')
-  const place = `${at}.file`
-  if (file === undefined) throw missing(place)
-  if (!isObject(file)) throw invalid(place, 'must be an object with the field "file_id"')
+  const path = `${at}.file`
+  if (file === undefined) throw missing(path)
+  if (!isObject(file)) throw invalid(path, 'must be an object with the field "file_id"')
   if (Object.hasOwn(file, 'file_data')) {
-    throw invalid(`${place}.file_data`, 'is not possible. Upload the file and name its "file_id"')
+    throw invalid(`${path}.file_data`, 'is not possible. Upload the file and name its "file_id"')
   }
-  refuseUnknownKeys(file, { known: namedKeys, at: place })
-  const file_id = readName(field(file, 'file_id'), `${place}.file_id`)
-  return { type: 'file', file: { file_id }, at: `${place}.file_id` }
+  refuseUnknownKeys(file, { known: namedKeys, at: path })
+  const file_id = readName(field(file, 'file_id'), `${path}.file_id`)
+  return { type: 'file', file: { file_id }, at: `${path}.file_id` }
 }
 
 const partKeys = new Set(['type', 'image_url'])
@@ -126,15 +125,15 @@ const imageKeys = new Set(['url', 'detail'])
 function readImagePart(part: object, { at, takesFiles }: PartSpot): ImagePart {
   refuseUnknownKeys(part, { known: partKeys, at })
   const image = field(part, 'image_url')
-  const place = `${at}.image_url`
-  if (image === undefined) throw missing(place)
-  if (!isObject(image)) throw invalid(place, 'must be an object with the field "url"')
-  refuseUnknownKeys(image, { known: imageKeys, at: place })
-  const url = readImageUrl(field(image, 'url'), { at: `${place}.url`, takesFiles })
+  const path = `${at}.image_url`
+  if (image === undefined) throw missing(path)
+  if (!isObject(image)) throw invalid(path, 'must be an object with the field "url"')
+  refuseUnknownKeys(image, { known: imageKeys, at: path })
+  const url = readImageUrl(field(image, 'url'), { at: `${path}.url`, takesFiles })
   const detail = field(image, 'detail') ?? undefined
   if (detail === undefined) return { type: 'image_url', image_url: { url } }
   if (typeof detail !== 'string' || !/^[a-z]{1,16}$/.test(detail)) {
-    throw invalid(`${place}.detail`, 'must be "auto", "low" or "high"')
+    throw invalid(`${path}.detail`, 'must be "auto", "low" or "high"')
   }
   return { type: 'image_url', image_url: { url, detail } }
 }
@@ -143,7 +142,7 @@ const dataUrl = /^data:image\/(?:png|jpe?g|gif|webp);base64,/i
 
 function readImageUrl(url: unknown, { at, takesFiles }: PartSpot): string {
   if (url === undefined) throw missing(at)
-  // Whether a backend may fetch the address depends on the model: `checkSend` decides (turns.ts).
+  // Whether a backend may fetch the address depends on the model: `checkSend` decides (parse-send.ts).
   if (typeof url === 'string' && hostOf(url) !== undefined) return url
   const head = typeof url === 'string' ? dataUrl.exec(url)?.[0] : undefined
   if (typeof url !== 'string' || head === undefined) {
@@ -176,10 +175,17 @@ function isBase64(text: string, padding: number): boolean {
   return Buffer.from(text, 'base64').length === (text.length / 4) * 3 - padding
 }
 
-/** Tells the type by the image's bytes; the type in the data URL does not count. */
+/**
+ * Tells the type of the image in a data URL by its first bytes, for the four types that models take and that are served
+ * inline. The type that the URL claims does not count: a browser would open other content as that type.
+ */
 export function imageTypeIn(url: string): string | undefined {
   const start = url.indexOf(',') + 1
-  return imageTypeOf(Buffer.from(url.slice(start, start + imageHeadBytes * 2), 'base64'))
+  const head = Buffer.from(url.slice(start, start + 24), 'base64').toString('latin1', 0, 12)
+  if (head.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png'
+  if (head.startsWith('\xff\xd8\xff')) return 'image/jpeg'
+  if (/^GIF8[79]a/.test(head)) return 'image/gif'
+  return head.startsWith('RIFF') && head.endsWith('WEBP') ? 'image/webp' : undefined
 }
 
 const callKeys = new Set(['id', 'type', 'function', 'index'])
@@ -191,13 +197,13 @@ function readToolCall(call: unknown, at: string): ToolCall {
   refuseUnknownKeys(call, { known: callKeys, at })
   const id = readName(field(call, 'id'), `${at}.id`)
   const called = field(call, 'function')
-  const place = `${at}.function`
-  if (called === undefined) throw missing(place)
-  if (!isObject(called)) throw invalid(place, 'must be an object')
-  refuseUnknownKeys(called, { known: functionKeys, at: place })
-  const name = readName(field(called, 'name'), `${place}.name`)
+  const path = `${at}.function`
+  if (called === undefined) throw missing(path)
+  if (!isObject(called)) throw invalid(path, 'must be an object')
+  refuseUnknownKeys(called, { known: functionKeys, at: path })
+  const name = readName(field(called, 'name'), `${path}.name`)
   const args = field(called, 'arguments')
-  if (args === undefined) throw missing(`${place}.arguments`)
-  if (typeof args !== 'string') throw invalid(`${place}.arguments`, 'must be a string of JSON')
+  if (args === undefined) throw missing(`${path}.arguments`)
+  if (typeof args !== 'string') throw invalid(`${path}.arguments`, 'must be a string of JSON')
   return { id, type: 'function', function: { name, arguments: args } }
 }

@@ -19,8 +19,8 @@ import type { FileReference } from '../../files/file-reference.ts'
 import { invalid } from '../../http/refusals.ts'
 import { messageTokens } from '../../tokens/estimate.ts'
 import { dataUrlPrice } from '../../tokens/media.ts'
-import { composeBody, filesOf, fill } from './draft.ts'
-import type { Draft } from './draft.ts'
+import { filesOf, fill } from './attachments.ts'
+import type { Draft } from './attachments.ts'
 import { mapParts, partsOf } from '../message.ts'
 import type { MessageContent, NewMessage, StoredMessage, ToolCall } from '../message.ts'
 
@@ -159,7 +159,7 @@ export class HistoryBuilder {
 
   #seeAnswer(message: NewMessage | StoredMessage): void {
     const isOver = !('status' in message) || message.status !== 'in_progress'
-    const { calls, results } = this.#claim(isOver ? message.tool_calls : undefined)
+    const { calls, results } = this.#match(isOver ? message.tool_calls : undefined)
     const says = isOver && message.content !== null && message.content.length > 0
     this.#isDropping = !says && calls.length === 0
     if (this.#isDropping) return
@@ -170,7 +170,7 @@ export class HistoryBuilder {
   }
 
   /** The calls that have a result, and the first result of each, newest first. */
-  #claim(all: readonly ToolCall[] = []) {
+  #match(all: readonly ToolCall[] = []) {
     const waiting = new Set(all.map(({ id }) => id))
     const results: Result[] = []
     const others: Result[] = []
@@ -271,3 +271,15 @@ export class HistoryBuilder {
 }
 
 const newTurn = (isFresh: boolean): Turn => ({ drafts: [], tokens: 0, isFresh, isAsked: false })
+
+/** The request body for a backend; parameters stay byte for byte as the client wrote them. */
+export function composeBody(request: {
+  readonly model: string
+  readonly messages: readonly string[]
+  readonly parameters: ReadonlyMap<string, string>
+}): Buffer {
+  const { model, messages, parameters } = request
+  const members = [...parameters].map(([name, text]) => `,${JSON.stringify(name)}:${text}`)
+  const head = `{"model":${JSON.stringify(model)},"stream":true,"messages":[`
+  return Buffer.from(`${head}${messages.join(',')}]${members.join('')}}`)
+}

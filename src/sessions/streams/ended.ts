@@ -3,6 +3,8 @@
 import type { Ending } from '../../chat/relay.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Facts } from '../../exchange.ts'
+import { noTokens, toUsage } from '../../tokens/token-counts.ts'
+import type { TokenCounts } from '../../tokens/token-counts.ts'
 import type { Assembly } from './assembly.ts'
 import type { MessageStatus, StoredMessage } from '../message.ts'
 
@@ -18,9 +20,7 @@ interface HowEnded extends Fate {
   readonly usage?: UsedTokens | undefined
 }
 
-interface UsedTokens {
-  readonly prompt: number
-  readonly completion: number
+interface UsedTokens extends TokenCounts {
   readonly estimated: boolean
 }
 
@@ -36,7 +36,7 @@ export function ended(draft: StoredMessage, how: HowEnded): StoredMessage {
     finish_reason,
     status,
     cost,
-    usage: usage ? toUsage(usage) : null,
+    usage: usage ? { ...toUsage(usage), estimated: usage.estimated } : null,
     error: error && status !== 'cancelled' ? toError(error) : null,
     completed_at: Math.floor(Date.now() / 1000),
   }
@@ -44,9 +44,9 @@ export function ended(draft: StoredMessage, how: HowEnded): StoredMessage {
 
 /** Cost and usage, as the settlement noted them. */
 export function usedBy(facts: Facts): Pick<HowEnded, 'cost' | 'usage'> {
-  const { promptTokens = 0, completionTokens = 0, estimated = false, cost = 0, basis } = facts
-  const usage = { prompt: promptTokens, completion: completionTokens, estimated }
-  return { cost, usage: basis === undefined || basis === 'none' ? undefined : usage }
+  const { tokens = noTokens, estimated = false, cost = 0, basis } = facts
+  const isNone = basis === undefined || basis === 'none'
+  return { cost, usage: isNone ? undefined : { ...tokens, estimated } }
 }
 
 export function statusOf(ending: Ending): Fate {
@@ -62,11 +62,6 @@ export function statusOf(ending: Ending): Fate {
 export function statusAfter({ code }: GatewayError): MessageStatus {
   if (code === 'message_cancelled') return 'cancelled'
   return code === 'upstream_incomplete' || code === 'server_draining' ? 'incomplete' : 'failed'
-}
-
-function toUsage({ prompt, completion, estimated }: UsedTokens): StoredMessage['usage'] {
-  const total_tokens = prompt + completion
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens, estimated }
 }
 
 function toError({ message, type, param, code }: GatewayError): StoredMessage['error'] {

@@ -1,7 +1,7 @@
 // The frames of a message's stream, as they are written and found again: `id: <message>:<seq>`, the event, a blank line.
 // A text has whole frames one after the other, in latin1: a char a byte.
 
-import { plain } from '../../chat/frames.ts'
+import { plainGrammar } from '../../chat/frames.ts'
 import type { Grammar } from '../../chat/frames.ts'
 import type { SseEvent } from '../../exchange.ts'
 
@@ -21,26 +21,30 @@ export class Numbered implements Grammar {
   }
 
   frame(event: SseEvent): string {
-    return `id: ${this.#message}:${this.#next++}\n${plain.frame(event)}`
+    return `id: ${this.#message}:${this.#next++}\n${plainGrammar.frame(event)}`
   }
 }
 
 /** Index where the frame `seq` begins; undefined when the text does not have this frame. */
-export function startOf(text: string | Buffer, message: string, seq: number): number | undefined {
+export function frameStart(
+  text: string | Buffer,
+  message: string,
+  seq: number,
+): number | undefined {
   const mark = `id: ${message}:${seq}\n`
   if (text.indexOf(mark) === 0) return 0
   const blank = text.indexOf(`\n\n${mark}`)
   return blank < 0 ? undefined : blank + 2
 }
 
-/** The first frame that begins after the index `place`; undefined when there is none. */
+/** The first frame that begins after `index`; undefined when there is none. */
 export function frameBehind(
   text: string,
   message: string,
-  place: number,
+  index: number,
 ): { readonly start: number; readonly seq: number } | undefined {
   const mark = `\n\nid: ${message}:`
-  const blank = text.indexOf(mark, place)
+  const blank = text.indexOf(mark, index)
   if (blank < 0) return undefined
   const digits = blank + mark.length
   return { start: blank + 2, seq: Number.parseInt(text.slice(digits, digits + 16), 10) }

@@ -9,6 +9,7 @@ import { Relay } from '../../chat/relay.ts'
 import { GatewayError, asGatewayError, errorBody } from '../../errors.ts'
 import type { ErrorCode } from '../../errors.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
+import { soon } from '../../sharing/patience.ts'
 import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
 import type { Fate } from './ended.ts'
 import type { StoredMessage } from '../message.ts'
@@ -128,9 +129,9 @@ export class Generations {
   /** Waits at most `boundMs` for generations to end and for Redis to be told. */
   async close(boundMs = 5000): Promise<void> {
     clearInterval(this.#again)
-    const bound = new Promise<void>((resolve) => setTimeout(resolve, boundMs).unref())
     const all = Promise.allSettled([...this.#running.values()].map(({ done }) => done))
-    await Promise.race([all.then(() => this.#tellAgain()), bound])
+    const told = all.then(() => this.#tellAgain())
+    await soon(told, boundMs)
   }
 
   async #live(live: Live): Promise<StoredMessage | undefined> {

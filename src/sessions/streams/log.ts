@@ -1,7 +1,7 @@
 // The newest frames of a message's stream in this process' memory: fed by the backend, or from Redis, and read by any
 // number of readers, each at its own place. Keeps little: frames that Redis has are dropped. Never waits for a reader.
 
-import { startOf } from './frames.ts'
+import { frameStart } from './frames.ts'
 
 export interface Piece {
   /** Frames, latin1; '' where there are none yet. */
@@ -97,7 +97,7 @@ export class FrameLog {
     const chunk = this.#chunks[at]
     if (!chunk || chunk.first > seq) return undefined
     let text = chunk.text
-    if (chunk.first < seq) text = text.slice(startOf(text, this.message, seq))
+    if (chunk.first < seq) text = text.slice(frameStart(text, this.message, seq))
     let { next } = chunk
     for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
       text += this.#chunks[i]?.text ?? ''

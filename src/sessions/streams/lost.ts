@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis'
 import { asked } from '../../redis/asked.ts'
 import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
-import { hourOfHold } from '../../ledger/orders.ts'
+import type { HoldReader } from '../../ledger/hold-rows.ts'
 import { keys } from '../../redis/redis.ts'
 import { Assembly } from './assembly.ts'
 import { ended } from './ended.ts'
@@ -17,6 +17,8 @@ import type { MessagePlace, StreamRows, StreamState } from './stream-rows.ts'
 export interface LostOptions {
   readonly redis: Redis
   readonly rows: StreamRows
+  /** The ledger's. */
+  readonly holds: HoldReader
 }
 
 /** Most reads of an answer's frames to collect its words; a read brings about 1 MiB. */
@@ -31,16 +33,13 @@ export class Lost {
 
   /** True when the message has ended, before this call or by it. */
   async finish(place: MessagePlace): Promise<boolean> {
-    const { redis, rows } = this.#options
+    const { rows, holds } = this.#options
     const [state, stored] = await Promise.all([rows.state(place), this.#row(place)])
     if (state?.isEnded) return true
     const hold = stored?.hold ?? state?.hold
     if (hold === undefined) return true
     if (stored && stored.status !== 'in_progress') return true
-    // By the clock of Redis: this machine's clock may be hours behind, and would put off the script for as long.
-    const asking = Promise.all([redis.time(), redis.zscore(keys.holds(place.ref), hold)])
-    const [[seconds], deadline] = await asked(asking)
-    if (deadline !== null && Number(deadline) > Number(seconds) * 1000) return false
+    if (await holds.isLeased(place.ref, hold)) return false
     const error = new GatewayError('upstream_incomplete')
     const row = stored && JSON.stringify(await this.#ended(place, { stored, state, hold, error }))
     const data = latin1(errorBody(error, `req_${hold}`))
@@ -79,17 +78,12 @@ export class Lost {
 
   /** Cost and usage by the hold's last checkpoint: the hold is reaped already, or will be soon. */
   async #charged(ref: string, hold: string) {
-    const { redis } = this.#options
-    const [open, settled] = await Promise.all([
-      asked(redis.hget(keys.open(ref), hold)),
-      asked(redis.hget(keys.settled(ref, hourOfHold(hold)), hold)),
-    ])
-    // `<amount> <charge> <prompt> <cached> <completion> …`, `r <charge> <prompt> <cached> <completion>`, `s <charge> <owed of it>`
-    const [kind, ...numbers] = (open ?? settled ?? '').split(' ')
-    const [charge = 0, ...tokens] = numbers.map((word) => Number(word) || 0)
-    const [prompt = 0, , completion = 0] = kind === 's' ? [] : tokens
-    const usage = { prompt, completion, estimated: true }
-    return { cost: charge, usage: prompt + completion > 0 ? usage : undefined }
+    const use = await this.#options.holds.usedBy(ref, hold)
+    if (use.state === 'unknown') return { cost: 0 }
+    if (use.state === 'settled') return { cost: use.charge }
+    const { charge: cost, ...tokens } = use.used
+    const isUsed = tokens.prompt + tokens.completion > 0
+    return { cost, usage: isUsed ? { ...tokens, estimated: true } : undefined }
   }
 }
 

@@ -6,7 +6,7 @@
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
 import { Assembly } from './assembly.ts'
-import { Numbered, frameBehind, startOf } from './frames.ts'
+import { Numbered, frameBehind, frameStart } from './frames.ts'
 import { FrameLog } from './log.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
@@ -42,8 +42,8 @@ export class Recording implements StreamOut {
   /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
   #isAnew = false
   #unsaidBytes = 0
-  #sending: Promise<void> | undefined
-  #ending: Promise<boolean> | undefined
+  #appending: Promise<void> | undefined
+  #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
   #isDue = false
   #isFinishing = false
@@ -109,12 +109,12 @@ export class Recording implements StreamOut {
   async finish(text: string, row: string): Promise<boolean> {
     this.#isFinishing = true
     clearTimeout(this.#timer)
-    await this.#sending
+    await this.#appending
     if (text !== '' && !this.#isLost) this.#keep(text)
-    this.#ending ??= this.#storeEnd(row)
+    this.#storingEnd ??= this.#storeEnd(row)
       .catch(() => false)
-      .finally(() => (this.#ending = undefined))
-    const isStored = await this.#ending
+      .finally(() => (this.#storingEnd = undefined))
+    const isStored = await this.#storingEnd
     if (this.#isLost) return true
     if (!this.log.isEnded) {
       this.log.add(text, this.#next)
@@ -137,8 +137,8 @@ export class Recording implements StreamOut {
     this.#unsaidBytes += text.length
     if (this.#pending.length <= replayBytes) return
     // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
-    const place = this.#pending.length - replayBytes / 2
-    const frame = frameBehind(this.#pending, owned.message, place)
+    const cut = this.#pending.length - replayBytes / 2
+    const frame = frameBehind(this.#pending, owned.message, cut)
     if (!frame) return
     this.#pending = this.#pending.slice(frame.start)
     this.#first = frame.seq
@@ -153,9 +153,9 @@ export class Recording implements StreamOut {
 
   #flush(): void {
     // After the message has ended, its stream must not be appended to.
-    if (this.#sending || this.isLost || this.#isFinishing) return
-    this.#sending = this.#send().then((isTaken) => {
-      this.#sending = undefined
+    if (this.#appending || this.isLost || this.#isFinishing) return
+    this.#appending = this.#send().then((isTaken) => {
+      this.#appending = undefined
       if (this.#isFinishing || this.isLost) return
       if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
@@ -233,7 +233,7 @@ export class Recording implements StreamOut {
   #meet(seq: number): void {
     const { message } = this.#options.owned
     if (seq > this.#first && seq <= this.#next) {
-      const start = startOf(this.#pending, message, seq)
+      const start = frameStart(this.#pending, message, seq)
       this.#pending = start === undefined ? '' : this.#pending.slice(start)
       this.#first = seq
       return
@@ -241,7 +241,7 @@ export class Recording implements StreamOut {
     // Adds the frames that Redis lacks, as far as memory has them, also when no new frame follows.
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
-    const end = forgotten && startOf(forgotten.text, message, this.#first)
+    const end = forgotten && frameStart(forgotten.text, message, this.#first)
     if (forgotten && (end !== undefined || this.#first === this.log.next)) {
       this.#pending = forgotten.text.slice(0, end) + this.#pending
       this.#first = from

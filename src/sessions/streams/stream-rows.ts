@@ -5,14 +5,14 @@ import type { Redis } from 'ioredis'
 import type { ClaimWords } from '../../exchange.ts'
 import { asked } from '../../redis/asked.ts'
 import { discard } from '../../sharing/discard.ts'
-import { quotaWords } from '../../accounts/quota.ts'
-import type { Quota } from '../../accounts/quota.ts'
+import { quotaWords } from '../../accounts/plan.ts'
+import type { Quota } from '../../accounts/plan.ts'
 import { keys } from '../../redis/redis.ts'
-import { numberAt, textAt, unavailable } from '../../redis/scripts.ts'
+import { numberAt, textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
-import { startOf } from './frames.ts'
+import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
-import type { SessionScripts } from '../library.ts'
+import type { SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
 
@@ -41,9 +41,10 @@ export interface Batch {
 }
 
 export type Begun =
-  | { readonly word: 'ok' | 'no_hold' | 'changed' | 'claim_lost' | 'full' }
-  | { readonly word: 'session_not_found' | 'storage_quota_exceeded' }
-  | { readonly word: 'session_busy' | 'older'; readonly message: string }
+  | { readonly word: Exclude<SessionWords['begin'], WithMessage> }
+  | { readonly word: WithMessage; readonly message: string }
+
+type WithMessage = 'session_busy' | 'older'
 
 export type Appended =
   | { readonly word: 'ok'; readonly isCancelled: boolean }
@@ -124,7 +125,7 @@ export class StreamRows {
     const names = [
       ...sessionKeys(ref, session),
       keys.stream(ref, message),
-      keys.open(ref),
+      keys.holdRows(ref),
       keys.storage(ref),
       keys.account(ref),
       ...(claim ? [claim.key] : []),
@@ -136,7 +137,7 @@ export class StreamRows {
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
-    return { word: word as 'ok' }
+    return { word }
   }
 
   /** A batch without frames shows that the owner lives. */
@@ -173,7 +174,7 @@ export class StreamRows {
     { reached, terminal, row }: { reached: number; terminal: string; row: string },
   ): Promise<boolean> {
     const { leaseMs } = this.#options
-    const names = [...this.#rowNames(owned), keys.holds(owned.ref)]
+    const names = [...this.#rowNames(owned), keys.holdLeases(owned.ref)]
     const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
     const words = [head, bytes(terminal), this.#tail(owned), row]
     const { word } = await this.#run('lost', names, words)
@@ -239,7 +240,7 @@ export class StreamRows {
       isEnd = fields.length > 2
     }
     const [first] = pieces
-    const from = first ? startOf(first, message, seq) : 0
+    const from = first ? frameStart(first, message, seq) : 0
     if (from === undefined) return undefined
     if (first) pieces[0] = first.subarray(from)
     const bytes = Buffer.concat(pieces)
@@ -276,9 +277,8 @@ export class StreamRows {
 
 const mostTerminals = 64
 
-function toAppended(reply: Reply): Appended {
-  if (reply.word === 'ok') return { word: 'ok', isCancelled: reply.values[2] === 1 }
-  if (reply.word === 'behind') return { word: 'behind', next: numberAt(reply, 2) }
-  if (reply.word === 'lost' || reply.word === 'forgotten') return { word: reply.word }
-  throw unavailable(new Error(`A script answered ${reply.word}`))
+function toAppended(reply: Reply<SessionWords['append']>): Appended {
+  const { word } = reply
+  if (word === 'ok') return { word, isCancelled: reply.values[2] === 1 }
+  return word === 'behind' ? { word, next: numberAt(reply, 2) } : { word }
 }

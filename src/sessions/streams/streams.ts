@@ -5,7 +5,8 @@ import { GatewayError, errorBody } from '../../errors.ts'
 import { latin1 } from '../../chat/frames.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { FairTurns } from '../../sharing/fair-turns.ts'
-import type { Places } from '../../sharing/places.ts'
+import { soon } from '../../sharing/patience.ts'
+import type { Slots } from '../../sharing/slots.ts'
 import { sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/stream-out.ts'
 import { Follower } from './follower.ts'
@@ -25,7 +26,7 @@ export interface StreamsOptions {
   readonly replayBytes: number
   readonly heartbeatMs: number
   /** For all readers of streams. */
-  readonly places: Places
+  readonly slots: Slots
   readonly messages: Pick<MessageBook, 'read' | 'check'>
 }
 
@@ -60,7 +61,7 @@ export class Streams {
 
   /**
    * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
-   * The reader has its place until `leave`.
+   * The reader has its slot until `leave`.
    */
   async open(x: Exchange, place: MessagePlace, from: From): Promise<Answer | undefined> {
     const { seq, isReplay } = from
@@ -118,14 +119,14 @@ export class Streams {
     }
   }
 
-  /** A reader that still reads after the end of the generation it paid for needs a place; without one, it is disconnected. */
+  /** A reader that still reads after the end of the generation it paid for needs a slot; without one, it is disconnected. */
   #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
     let hasLeft = false
     let leave: (() => void) | undefined
     const onEnd = () => {
       if (hasLeft) return
       try {
-        leave = this.#options.places.take(ref)
+        leave = this.#options.slots.take(ref)
       } catch {
         reader.cut()
       }
@@ -142,7 +143,7 @@ export class Streams {
     const { generations, rows, lost } = this.#options
     const running = generations.find(place.message)
     running?.cancel()
-    await Promise.race([running?.done, pause(cancelWaitMs)])
+    if (running) await soon(running.done, cancelWaitMs)
     // Still running: its backend is read on for the usage.
     if (generations.find(place.message)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {
@@ -232,7 +233,7 @@ export class Streams {
     place: MessagePlace,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    this.#leaving.set(x, this.#options.places.take(place.ref))
+    this.#leaving.set(x, this.#options.slots.take(place.ref))
     await this.#checkKept(place, { source, seq })
     const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
     return { status: 200, headers: streamHeaders(place), stream }
@@ -258,7 +259,7 @@ interface Reading {
   readonly place: MessagePlace
   readonly source: Source
   readonly seq: number
-  /** Settles when the generation that this reader pays for ends: until then, the reader needs no place. */
+  /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */
   readonly paid?: Promise<unknown>
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { IncomingHttpHeaders } from 'node:http'
-import { isRangeMeant, judge } from '../../../src/files/download/conditions.ts'
+import { isRangeMeant, judgeConditions } from '../../../src/files/download/conditions.ts'
 import type { ConditionVerdict } from '../../../src/files/download/conditions.ts'
 
 // Where a date without a zone is not GMT.
@@ -14,12 +14,12 @@ const after = 'Sun, 06 Nov 1994 08:49:38 GMT'
 
 function are(verdict: ConditionVerdict, name: string, values: readonly string[]) {
   for (const value of values) {
-    t.equal(judge(file, { [name]: value }), verdict, `${name}: ${value}`)
+    t.equal(judgeConditions(file, { [name]: value }), verdict, `${name}: ${value}`)
   }
 }
 
 t.test('without conditions it is sent', async (t) => {
-  t.equal(judge(file, {}), 'send')
+  t.equal(judgeConditions(file, {}), 'send')
 })
 
 t.test('If-None-Match: who has it is not sent it again, weakly compared', async () => {
@@ -70,7 +70,7 @@ t.test("they count in the standard's order, a date only where there is no tag", 
     ['not_modified', { 'if-none-match': '"5f"', 'if-modified-since': before }],
   ]
   for (const [verdict, headers] of cases)
-    t.equal(judge(file, headers), verdict, JSON.stringify(headers))
+    t.equal(judgeConditions(file, headers), verdict, JSON.stringify(headers))
 })
 
 t.test('If-Range: the range counts for the very tag or the very date alone', async (t) => {
@@ -91,7 +91,7 @@ t.test('a long list is read in a moment', async (t) => {
     'W/'.repeat(8000),
     '"a",'.repeat(4000),
   ]) {
-    t.equal(judge(file, { 'if-none-match': long }), 'send')
+    t.equal(judgeConditions(file, { 'if-none-match': long }), 'send')
   }
   t.ok(process.cpuUsage(began).user < 200_000, 'µs of CPU, however busy the machine')
 })

@@ -33,6 +33,7 @@ t.test('money: topped up, adjusted, never below zero, in the journal, audited', 
   t.match((await call('GET audit')).body, { object: 'audit', accounts: 1, differences: [] })
   t.match((await call(`GET audit?account=${account.id}`)).body, { accounts: 1, entries: 2 })
   t.match(await call('GET audit?account=nobody'), { status: 404 })
+  t.match(await call('GET audit?account=a&account=b'), { status: 400 })
 })
 
 t.test('an audit tells what does not add up', async (t) => {

@@ -57,6 +57,11 @@ t.test('an account has only so many uploads and downloads at a time', async (t) 
   await until(async () => (await own.call(`HEAD /${id}`)).status === 200)
 })
 
+t.test('with memory for less than an upload, one goes through all the same', async (t) => {
+  const { own } = await startFiles(t, { yaml: `${filesYaml}limits: { uploads: 1KiB }\n` })
+  t.equal((await own.upload({ content: 'x' })).status, 201)
+})
+
 t.test('what the store cannot do stops the start', async (t) => {
   const s3 = "store: { s3: { bucket: files, endpoint: 'http://127.0.0.1:1', part_size: 5MiB } }"
   const wrong: [string, RegExp][] = [

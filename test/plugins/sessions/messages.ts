@@ -81,13 +81,3 @@ t.test('a cursor that is no id of a message is refused', async (t) => {
     }
   }
 })
-
-t.test('it needs a key with the scope of sessions', async (t) => {
-  const { call, session, admin, accountId } = await start(t)
-  const made = await admin('POST', `accounts/${accountId}/keys`, { scopes: ['chat'] })
-  const { key: as } = (await made.json()) as { key: string }
-  for (const line of [`GET /${session}/messages`, `GET /${session}/messages/${newId('msg')}`]) {
-    t.equal(codeIn(await call(line, undefined, { as })), 'insufficient_scope', line)
-    t.equal(codeIn(await call(line, undefined, { as: '' })), 'missing_api_key', line)
-  }
-})

@@ -1,6 +1,10 @@
 // A send that is sent again under its key is answered as the first was, and costs nothing.
 
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { until } from '../../fixtures/until.ts'
+import type { Script } from '../../fixtures/backend.ts'
 import { chat as model } from '../../fixtures/backend-model.ts'
 import { sse } from '../../fixtures/backend-scripts.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -69,6 +73,49 @@ t.test('a repeated send is looked up before the session, limits and balance are'
   const last = await chat.send(chat.sessionId, 'Hi', { headers })
   t.ok((await last.end()).equals(whole), 'not insufficient_balance')
   await chargedOnce(t, chat)
+})
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+function usedBytes(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+t.test('repeated sends that are read keep neither their body nor the history', async (t) => {
+  const gate = new Gate()
+  const script: Script = async ({ json, res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.write(data({ choices: [{ index: 0, delta: { content: 'a' } }] }))
+    const messages = json['messages'] as readonly unknown[]
+    if (messages.length > 4) await gate.wait()
+    res.end(data({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }))
+  }
+  const chat = await startChat(t, {
+    script,
+    model: 'context_window: 1000000, price: { input: 0, output: 0 }',
+    // Half of it is one account's: of six bodies with what is read from them.
+    yaml: 'limits: { bodies: 4MiB, json_v1: 1MiB, json_message: 1MiB, json_api: 1MiB }',
+  })
+  const text = 'some words '.repeat(15_000)
+  for (let i = 0; i < 2; i++) await (await chat.send(chat.sessionId, text)).end()
+  const headers = { 'Idempotency-Key': 'k' }
+  const send = async () => {
+    const live = await chat.send(chat.sessionId, text, { headers })
+    t.equal(live.status, 200)
+    await live.until('"a"')
+    return live
+  }
+  const all = [await send(), await send()]
+  const before = usedBytes()
+  const many = 20
+  for (let i = 0; i < many; i++) all.push(await send())
+  // Some of the garbage is freed only a few turns of the event loop later.
+  await until(() => usedBytes() - before < (many * text.length) / 2)
+  gate.open()
+  for (const live of all) await live.end()
 })
 
 t.test('a repeated send whose key is refused holds no place of a reader', async (t) => {

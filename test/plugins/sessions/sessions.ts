@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { loadConfig } from '../../../src/config/load.ts'
 import { plugins } from '../../../src/gateway.ts'
-import { spawnGateway, startGateway } from '../../fixtures/gateway.ts'
+import { spawnGateway } from '../../fixtures/gateway.ts'
 
 const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
 
@@ -37,11 +37,4 @@ t.test('without metering the start is refused, and says what to do', async (t) =
     spawnGateway(t, { yaml }),
     /exit 1: tollgate: plugins.sessions needs plugins.metering/,
   )
-})
-
-t.test('switched off it has no routes', async (t) => {
-  const yaml = `${models}\nplugins: { sessions: false }`
-  const { account, call } = await startGateway(t, { yaml })
-  const { key } = await account(0)
-  t.equal((await call('/api/chat/sessions', key)).status, 404)
 })

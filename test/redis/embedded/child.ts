@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import {
-  ended,
+  processEnd,
   endRedis,
   listens,
   ping,
@@ -30,7 +30,7 @@ t.test('its pid is the server itself, and it answers when it says so', async (t)
   await redisAnswers(child, socket, 10_000)
   t.equal(await ping(socket), true)
   process.kill(child.pid ?? 0, 'SIGKILL')
-  await ended(child)
+  await processEnd(child)
   t.equal(child.signalCode, 'SIGKILL')
   t.equal(await ping(socket), false)
   t.equal(await listens(socket), false)
@@ -40,7 +40,7 @@ t.test('it ends when the pipe to it closes', async (t) => {
   const { child, socket } = await start(t)
   await redisAnswers(child, socket, 10_000)
   child.stdin.destroy()
-  await ended(child)
+  await processEnd(child)
   t.equal(child.exitCode, 0)
 })
 
@@ -61,7 +61,7 @@ t.test('a start that fails rejects with what the server said', async (t) => {
 
 t.test('a folder that is not there is a server that has ended, not a crash', async (t) => {
   const child = spawnRedis(server, [], '/no/such/folder')
-  await ended(child)
+  await processEnd(child)
   await endRedis(child)
   await t.rejects(redisAnswers(child, '/no/such/socket', 10_000), /ended at once/)
 })

@@ -3,7 +3,7 @@ import t from 'tap'
 import {
   imageTypeIn,
   readParts,
-  readText,
+  readTextParts,
   readToolCalls,
 } from '../../../src/sessions/sending/content.ts'
 
@@ -97,6 +97,17 @@ void t.test('with a store, an image is one by its bytes, and may be large', asyn
   t.equal(imageTypeIn(gif.replace('gif', 'png')), 'image/gif')
 })
 
+void t.test('four kinds of images are known by their first bytes, and nothing else', async (t) => {
+  const typeOf = (text: string) => imageTypeIn(png + Buffer.from(text, 'latin1').toString('base64'))
+  t.equal(typeOf('\x89PNG\r\n\x1a\n\0\0\0\r'), 'image/png')
+  t.equal(typeOf('\xff\xd8\xff\xe0\0\x10JFIF'), 'image/jpeg')
+  t.equal(typeOf('GIF89a\u0001'), 'image/gif')
+  t.equal(typeOf('GIF87a\u0001'), 'image/gif')
+  t.equal(typeOf('RIFF\n\n\n\nWEBPVP8 '), 'image/webp')
+  const others = ['', '<svg onload=alert(1)>', ' GIF89a', 'GIF90a', 'RIFF1234WAVE', '\x89PN']
+  for (const text of others) t.equal(typeOf(text), undefined, text)
+})
+
 void t.test('an address is never fetched, and only four kinds of images are taken', async (t) => {
   const at = 'content[0].image_url.url'
   const urls = [
@@ -165,11 +176,11 @@ void t.test('a message has only so many attachments', async (t) => {
 })
 
 void t.test('who can only say text sends no image; a tool may say nothing', async (t) => {
-  t.equal(readText('', 'content'), '')
-  t.strictSame(readText([{ type: 'text', text: 'a' }], 'c'), [{ type: 'text', text: 'a' }])
-  t.throws(() => readText([image(`${png}AAAA`)], 'c'), invalid('c[0].type'))
-  t.throws(() => readText(undefined, 'c'), missing('c'))
-  for (const value of [[], 7, {}]) t.throws(() => readText(value, 'c'), invalid('c'))
+  t.equal(readTextParts('', 'content'), '')
+  t.strictSame(readTextParts([{ type: 'text', text: 'a' }], 'c'), [{ type: 'text', text: 'a' }])
+  t.throws(() => readTextParts([image(`${png}AAAA`)], 'c'), invalid('c[0].type'))
+  t.throws(() => readTextParts(undefined, 'c'), missing('c'))
+  for (const value of [[], 7, {}]) t.throws(() => readTextParts(value, 'c'), invalid('c'))
 })
 
 void t.test('calls of tools are taken as they are, and refused by their path', async (t) => {

@@ -4,11 +4,12 @@ import { imageUrl } from '../../fixtures/images.ts'
 import { promptOf } from '../../fixtures/prompt.ts'
 import { inlineBytes, tokensOf } from '../../../src/files/file-reference.ts'
 import type { FileReference } from '../../../src/files/file-reference.ts'
-import { composeBody, fill } from '../../../src/sessions/sending/draft.ts'
-import { HistoryBuilder } from '../../../src/sessions/sending/history.ts'
+import { fill } from '../../../src/sessions/sending/attachments.ts'
+import { HistoryBuilder, composeBody } from '../../../src/sessions/sending/history.ts'
 import type { HistoryOptions } from '../../../src/sessions/sending/history.ts'
 import type { NewMessage, StoredMessage } from '../../../src/sessions/message.ts'
 import { seeded } from '../../fixtures/random.ts'
+import { rowOf } from '../../fixtures/stream.ts'
 
 const model = {
   accepts: ['text', 'image'],
@@ -27,20 +28,8 @@ const options: HistoryOptions = {
   takesFiles: true,
 }
 
-const stored = (message: Partial<StoredMessage>): StoredMessage => ({
-  id: 'msg_1',
-  role: 'user',
-  content: null,
-  status: 'completed',
-  finish_reason: null,
-  model: null,
-  usage: null,
-  cost: null,
-  error: null,
-  created_at: 1,
-  completed_at: 1,
-  ...message,
-})
+const stored = (message: Partial<StoredMessage>) =>
+  rowOf({ role: 'user', status: 'completed', ...message })
 const user = (content: StoredMessage['content']) => stored({ content })
 const answer = (content: string | null, more: Partial<StoredMessage> = {}) =>
   stored({ role: 'assistant', content, reasoning: 'hm', ...more })
@@ -348,18 +337,6 @@ void t.test('nothing older is asked for once it can not fit', async (t) => {
   const { messages } = builder.build()
   builder.add(user('never'))
   t.strictSame([messages.length, builder.build().messages.length], [3, 3])
-})
-
-void t.test('the body has the parameters byte for byte', async (t) => {
-  const parameters = new Map([
-    ['seed', '12345678901234567890'],
-    ['stop', '["\\u00e9" ,"报"]'],
-  ])
-  const messages = selectHistory([], { ...options, fresh: [user('é\ud800')] }).messages
-  t.equal(
-    composeBody({ model: 'm"', messages, parameters }).toString(),
-    '{"model":"m\\"","stream":true,"messages":[{"role":"user","content":"é\\ud800"}],"seed":12345678901234567890,"stop":["\\u00e9" ,"报"]}',
-  )
 })
 
 void t.test(

@@ -14,7 +14,8 @@ const assembly = (...data: readonly string[]) => {
   return one
 }
 
-const usage = { prompt: 3, completion: 4, estimated: true }
+const tokens = { prompt: 3, cached: 1, completion: 4 }
+const usage = { ...tokens, estimated: true }
 
 t.test('a row that stays has its words and its cost, and no owner', async (t) => {
   const draft = rowOf({ hold: 'h' })
@@ -79,7 +80,7 @@ t.test('each end of a relay has its status', async (t) => {
 })
 
 t.test('usage is what the settlement noted, and none where nothing was', async (t) => {
-  const facts = { promptTokens: 3, completionTokens: 4, cost: 9, estimated: true }
+  const facts = { tokens, cost: 9, estimated: true }
   t.same(usedBy({ ...facts, basis: 'counted' }), { cost: 9, usage })
   t.same(usedBy({ ...facts, basis: 'none' }), { cost: 9, usage: undefined })
   t.same(usedBy({}), { cost: 0, usage: undefined })

@@ -31,7 +31,7 @@ class Failing extends StreamRows {
 
 async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number } = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, start } = opened
+  const { redis, holds, start } = opened
   const rows = new Failing(opened.options)
   const owned = await start()
   let ends = 0
@@ -39,7 +39,7 @@ async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number }
     place: owned,
     next,
     rows,
-    lost: new Lost({ redis, rows }),
+    lost: new Lost({ redis, rows, holds }),
     maxBytes: 1 << 20,
     onEnd: () => void ends++,
   })

@@ -3,7 +3,7 @@ import {
   Numbered,
   frameBehind,
   framesToData,
-  startOf,
+  frameStart,
 } from '../../../src/sessions/streams/frames.ts'
 
 t.test('numbered frames count from 0, whoever they come from', async (t) => {
@@ -15,11 +15,11 @@ t.test('numbered frames count from 0, whoever they come from', async (t) => {
 
 t.test('a frame is found by its number, and never inside of a value', async (t) => {
   const text = 'id: m:8\ndata: id: m:9\n\nid: m:9\ndata: x\n\nid: m:90\ndata: y\n\n'
-  t.equal(startOf(text, 'm', 8), 0)
+  t.equal(frameStart(text, 'm', 8), 0)
   const nine = text.indexOf('id: m:9\ndata: x')
-  t.equal(startOf(text, 'm', 9), nine)
-  for (const seq of [0, 7, 10]) t.equal(startOf(text, 'm', seq), undefined)
-  t.equal(startOf('', 'm', 0), undefined)
+  t.equal(frameStart(text, 'm', 9), nine)
+  for (const seq of [0, 7, 10]) t.equal(frameStart(text, 'm', seq), undefined)
+  t.equal(frameStart('', 'm', 0), undefined)
   t.strictSame(frameBehind(text, 'm', 0), { start: nine, seq: 9 })
   t.strictSame(frameBehind(text, 'm', nine), { start: text.indexOf('id: m:90'), seq: 90 })
   t.equal(frameBehind(text, 'm', text.indexOf('id: m:90')), undefined)

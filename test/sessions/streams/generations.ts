@@ -41,6 +41,22 @@ t.test('cancelled between its role and its words, a stream has no hole', async (
   t.equal((await copy.end()).toString(), bytes.toString())
 })
 
+t.test('what has finished is not cancelled any more, while its usage is awaited', async (t) => {
+  const gate = new Gate()
+  gate.next(2)
+  const end = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+  const finish = `data: ${JSON.stringify(end)}\n\n`
+  const script = sse([delta({ content: 'x' }), finish, 'data: [DONE]\n\n'], { gate })
+  const it = await startChat(t, { script, model: 'on_leave: finish' })
+  const live = await it.send(it.sessionId)
+  const message = messageIdOf(live)
+  await live.until('"stop"')
+  await (await it.at(`/${it.sessionId}/messages/${message}/cancel`, { method: 'POST' })).end()
+  gate.open()
+  t.match((await live.end()).toString(), /\[DONE\]\n\n$/)
+  t.match(await it.message(it.sessionId, message), { status: 'completed', content: 'x' })
+})
+
 t.test('what a backend refuses leaves nothing, also for who sent it twice at once', async (t) => {
   const gate = new Gate()
   const refused = failing(400, { body: { error: { message: 'no', code: 'too_odd' } } })

@@ -4,7 +4,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { hourOfHold } from '../../../src/ledger/orders.ts'
+import { hourOfHold } from '../../../src/ledger/hold-rows.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { framesOf, openStreams, said } from '../../fixtures/stream.ts'
@@ -12,8 +12,8 @@ import type { Setup } from '../../fixtures/stream.ts'
 
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start, silence } = opened
-  const lost = new Lost({ redis, rows })
+  const { redis, rows, holds, start, silence } = opened
+  const lost = new Lost({ redis, rows, holds })
   /** Silent, with `words` as frames of their own. */
   const startGone = async (words: readonly string[] = []) => {
     const owned = await start()
@@ -32,7 +32,7 @@ t.test(
   async (t) => {
     const { lost, startGone, row, redis, ref, rows } = await open(t)
     const owned = await startGone(['Grü', 'ße', '\n\nid: '])
-    await redis.hset(keys.open(ref), owned.hold, '400 25 7 3 18 hash key m')
+    await redis.hset(keys.holdRows(ref), owned.hold, '400 25 7 3 18 hash key m')
     t.equal(await lost.finish(owned), true)
     t.match(await row(owned), {
       status: 'incomplete',
@@ -60,13 +60,13 @@ t.test('what was settled before is what it cost, reaped or by its owner', async 
   ] as const
   for (const [mark, cost, usage] of marks) {
     const owned = await startGone(['a'])
-    await redis.hdel(keys.open(ref), owned.hold)
+    await redis.hdel(keys.holdRows(ref), owned.hold)
     await redis.hset(keys.settled(ref, hourOfHold(owned.hold)), owned.hold, mark)
     await lost.finish(owned)
     t.match(await row(owned), { cost, usage }, mark)
   }
   const owned = await startGone()
-  await redis.hdel(keys.open(ref), owned.hold)
+  await redis.hdel(keys.holdRows(ref), owned.hold)
   await lost.finish(owned)
   t.match(await row(owned), { cost: 0, usage: null, content: null }, 'nothing is known')
 })
@@ -89,10 +89,10 @@ t.test('words whose frames are gone are those that were said', async (t) => {
 t.test('an owner that lives, or has just been heard of, is left alone', async (t) => {
   const { lost, start, startGone, rows, redis, ref, row } = await open(t)
   const owned = await startGone(['a'])
-  await redis.zadd(keys.holds(ref), Date.now() + 60_000, owned.hold)
+  await redis.zadd(keys.holdLeases(ref), Date.now() + 60_000, owned.hold)
   t.equal(await lost.finish(owned), false)
   const fresh = await start()
-  await redis.zrem(keys.holds(ref), fresh.hold)
+  await redis.zrem(keys.holdLeases(ref), fresh.hold)
   await redis.hset(keys.stream(ref, fresh.message), 'touched', Date.now() + 60_000)
   t.equal(await lost.finish(fresh), false)
   t.match(await row(owned), { status: 'in_progress' })
@@ -102,7 +102,7 @@ t.test('an owner that lives, or has just been heard of, is left alone', async (t
 t.test('a clock that is behind keeps nobody waiting', async (t) => {
   const { lost, startGone, row, redis, ref } = await open(t)
   const owned = await startGone()
-  await redis.zadd(keys.holds(ref), Date.now() - 2000, owned.hold)
+  await redis.zadd(keys.holdLeases(ref), Date.now() - 2000, owned.hold)
   mock.timers.enable({ apis: ['Date'], now: Date.now() - 3_600_000 })
   t.teardown(() => mock.timers.reset())
   t.equal(await lost.finish(owned), true)

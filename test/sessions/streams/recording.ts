@@ -178,7 +178,7 @@ t.test('what memory has no more is begun anew, with all that was said', async (t
   )
   const state = await it.rows.state(it.owned)
   t.equal(state?.saidNext, 401)
-  const heir = await new Lost({ redis: it.redis, rows: it.rows }).said(it.owned, state)
+  const heir = await new Lost(it).said(it.owned, state)
   t.ok(heir.result().content === it.recording.said().result().content)
   await back()
   t.equal(await it.end(), true)
@@ -362,7 +362,7 @@ t.test(
         }
         const { next } = one.recording.log
         await until(one.isStored(next))
-        const lost = new Lost({ redis: one.redis, rows: one.rows })
+        const lost = new Lost(one)
         const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
         t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
         const isTold = await one.end()

@@ -203,6 +203,27 @@ t.test('what is left of a forgotten stream is not there twice', async (t) => {
 })
 
 t.test(
+  'of a dead owner, a forgotten stream whose frames are left is ended all the same',
+  async (t) => {
+    const { redis, ref, rows, start, row } = await openStreams(t, { leaseMs: 1000 })
+    await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
+    const owned = await start()
+    const { message, session } = owned
+    const frames = framesOf(message, ['1', '2', '3'])
+    for (const [first, text] of frames.entries())
+      await rows.append(owned, { first, count: 1, text })
+    await redis.del(keys.stream(ref, message))
+    await redis.zrem(keys.holdLeases(ref), owned.hold)
+    const end = { reached: 0, terminal: 'data: {}\n\n', row: done(message) }
+    t.equal(await rows.finishLost(owned, end), true)
+    t.match(await row(owned), { status: 'completed' })
+    t.notOk(await redis.hget(keys.session(ref, session), 'active'), 'the session is free')
+    const left = await rows.frames(owned, 0)
+    t.match(left, { text: /^id: msg_\w+:0\ndata: \{\}\n\n$/, isEnd: true })
+  },
+)
+
+t.test(
   'one that others have ended, and whose frames are gone since, is not begun anew',
   async (t) => {
     const opened = await openStreams(t)
@@ -332,8 +353,8 @@ t.test('withdrawn, a send leaves no key behind but its session, as free as it wa
   t.same(
     (await redis.keys('*')).toSorted(),
     [
-      keys.open(ref),
-      keys.holds(ref),
+      keys.holdRows(ref),
+      keys.holdLeases(ref),
       keys.session(ref, session),
       keys.sessions(ref),
       keys.storage(ref),
@@ -373,8 +394,8 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
   const owned = await start()
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) }
-  const holds = keys.holds(ref)
-  await redis.zrem(keys.holds(ref), owned.hold)
+  const holds = keys.holdLeases(ref)
+  await redis.zrem(keys.holdLeases(ref), owned.hold)
   const touchedMs = Number(await redis.hget(keys.stream(ref, owned.message), 'touched'))
   t.ok(Math.abs(Date.now() - touchedMs) < 60_000)
   // Just now, for as long as a busy machine may take.

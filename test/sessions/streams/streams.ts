@@ -5,10 +5,11 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Exchange } from '../../../src/exchange.ts'
-import { createPlaces } from '../../../src/sharing/places.ts'
+import { createSlots } from '../../../src/sharing/slots.ts'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import { Generations } from '../../../src/sessions/streams/generations.ts'
+import { FrameLog } from '../../../src/sessions/streams/log.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { createMessageBook } from '../../../src/sessions/messages.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'
@@ -25,17 +26,17 @@ const nothing = '204'
 
 async function open(t: Test, setup: Setup = {}) {
   const opened = await openStreams(t, setup)
-  const { redis, rows, start, options } = opened
+  const { redis, rows, holds, start, options } = opened
   const messages = createMessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
   const streams = new Streams({
     rows,
-    lost: new Lost({ redis, rows }),
+    lost: new Lost({ redis, rows, holds }),
     generations,
     replayBytes,
-    places: createPlaces({ pool: new SharedPool(1000) }),
+    slots: createSlots({ pool: new SharedPool(1000) }),
     heartbeatMs: 60_000,
     messages,
   })
@@ -221,6 +222,45 @@ t.test(
     t.match(await streams.look(owned), { status: 'in_progress', content: '0 1 2 ' })
     await silence(owned)
     t.match(await streams.look(owned), { status: 'incomplete', content: '0 1 2 ' })
+  },
+)
+
+t.test(
+  'who has left takes no place when what it paid for ends, and reads nothing more',
+  async (t) => {
+    const { redis, rows, holds, start, options } = await openStreams(t)
+    const owned = await start()
+    const pool = new SharedPool(1000)
+    const { replayBytes } = options
+    const generations = new Generations({ rows, replayBytes })
+    t.teardown(() => generations.close(0))
+    const streams = new Streams({
+      rows,
+      lost: new Lost({ redis, rows, holds }),
+      generations,
+      replayBytes,
+      slots: createSlots({ pool }),
+      heartbeatMs: 60_000,
+      messages: createMessageBook({ redis, scripts: options.scripts }),
+    })
+    for (const leaves of ['before', 'while it reads']) {
+      const leaving = new AbortController()
+      const x = {
+        signal: new AbortController().signal,
+        left: leaving.signal,
+      } as unknown as Exchange
+      const paid = Promise.withResolvers<void>()
+      const source = { log: new FrameLog(owned.message, { next: 0, maxBytes: replayBytes }) }
+      if (leaves === 'before') leaving.abort()
+      const reading = { place: owned, source, seq: 0, paid: paid.promise }
+      let isOver = false
+      void streams.write(new Client(), x, reading).then(() => (isOver = true))
+      leaving.abort()
+      await until(() => isOver)
+      paid.resolve()
+      await new Promise(setImmediate)
+      t.equal(pool.used, 0, leaves)
+    }
   },
 )
 

@@ -1,7 +1,10 @@
 import t from 'tap'
+import { refusalFor } from '../../../src/chat/parameter-check.ts'
 import type { Model } from '../../../src/config/config.ts'
 import { GatewayError } from '../../../src/errors.ts'
-import { checkSend, parseSend } from '../../../src/sessions/sending/turns.ts'
+import { scanJson } from '../../../src/http/json/scan.ts'
+import { checkSend, ownKeys, parseSend } from '../../../src/sessions/sending/parse-send.ts'
+import { readParameters } from '../../../src/sessions/sending/parse-send.ts'
 import { randomObject } from '../../fixtures/random-json.ts'
 import { seeded } from '../../fixtures/random.ts'
 
@@ -193,4 +196,81 @@ void t.test('whatever is sent is taken or refused, never an internal error', asy
     }
   }
   t.ok(codes.has('invalid_parameter') && codes.has('missing_parameter'))
+})
+
+const read = (body: string) => readParameters(scanJson(Buffer.from(body), ownKeys))
+const refused = (param: string) => ({ code: 'invalid_parameter', param })
+
+void t.test('a parameter goes on as it was written', async (t) => {
+  const { parameters, unlisted } = read(
+    '{"content":"Hi","seed" : 12345678901234567890 ,"stop":["\\u00e9", "报"],"temperature":0.10,"user":null}',
+  )
+  t.strictSame(
+    [...parameters],
+    [
+      ['seed', '12345678901234567890'],
+      ['stop', '["\\u00e9", "报"]'],
+      ['temperature', '0.10'],
+      ['user', 'null'],
+    ],
+  )
+  t.strictSame(unlisted, [])
+})
+
+void t.test('what the gateway writes itself does not go on', async (t) => {
+  const body =
+    '{"messages":[],"model":"m","stream":true,"on_disconnect":"cancel","n":1,"store":true}'
+  t.equal(read(body).parameters.size, 0)
+  t.equal(read('{"n":null,"store":null,"metadata":null,"functions":null}').parameters.size, 0)
+})
+
+void t.test('what a session can not have is refused', async (t) => {
+  for (const n of ['2', '0', '"1"', '1.5']) t.throws(() => read(`{"n":${n}}`), refused('n'))
+  t.throws(() => read('{"best_of":3}'), refused('best_of'))
+  t.throws(() => read('{"store":"yes"}'), refused('store'))
+  t.throws(() => read('{"stream_options":[]}'), refused('stream_options'))
+  t.throws(() => read('{"modalities":["text","audio"]}'), refused('modalities'))
+  t.equal(read('{"modalities": [ "text" ]}').parameters.get('modalities'), '[ "text" ]')
+  for (const key of ['audio', 'functions', 'function_call', 'metadata']) {
+    t.throws(() => read(`{"${key}":{}}`), refused(key))
+  }
+})
+
+void t.test('the lower of two maximums counts', async (t) => {
+  t.equal(read('{"max_tokens":7,"max_completion_tokens":5}').maxTokens, 5)
+  t.equal(read('{"max_tokens":null}').maxTokens, Infinity)
+  t.equal(read('{"max_tokens":1e300}').maxTokens, Number.MAX_SAFE_INTEGER)
+  for (const value of ['0', '1.5', '"7"', '-1', '[]']) {
+    t.throws(() => read(`{"max_tokens":${value}}`), refused('max_tokens'))
+  }
+})
+
+void t.test('what only some models know is theirs to allow', async (t) => {
+  const { unlisted, parameters } = read('{"top_k":4,"constructor":1,"service_tier":"flex"}')
+  t.strictSame(
+    unlisted.map(({ name }) => name),
+    ['constructor', 'service_tier'],
+  )
+  t.equal(parameters.get('top_k'), '4')
+  const refusal = (...extraParameters: string[]) =>
+    refusalFor({ unlisted, addresses: [] }, { extraParameters, remoteMedia: [] })
+  t.equal(refusal('constructor', 'service_tier'), undefined)
+  t.equal(refusal('*'), undefined)
+  t.match(refusal('service_tier'), { code: 'unknown_parameter', param: 'constructor' })
+  t.match(refusal('constructor'), { code: 'unknown_parameter', param: 'service_tier' })
+})
+
+void t.test('what is bounded on /v1 is bounded here', async (t) => {
+  t.throws(() => read('{"logprobs":-1}'), refused('logprobs'))
+  t.throws(() => read('{"n_predict":-1}'), { code: 'unknown_parameter', param: 'n_predict' })
+  const param = 'stream_options.Include_Usage'
+  t.throws(() => read('{"stream_options":{"include_usage":true,"Include_Usage":false}}'), {
+    code: 'unknown_parameter',
+    param,
+  })
+})
+
+void t.test('a huge body is checked for JSON where it goes on', async (t) => {
+  const long = 'x'.repeat(1 << 20)
+  t.throws(() => read(`{"user":"${long}","seed":maybe}`), { code: 'invalid_json' })
 })

@@ -1,8 +1,11 @@
-// What a client sends to a session: the new turns, and how they are to be answered. Both forms of the body, `content`
-// and `messages`. `parseSend` checks all that needs no session; `checkSend` checks what depends on the model.
+// What a client sends to a session: the new turns, in both forms of the body (`content` and `messages`), how they are to
+// be answered, and parameters that go to the backend as the client wrote them, by the table in chat/parameters.ts.
+// `parseSend` checks all that needs no session; `checkSend` checks what depends on the model.
 
 import { hostOf } from '../../chat/address.ts'
-import { refusalFor } from '../../chat/parameter-check.ts'
+import type { Unlisted } from '../../chat/media.ts'
+import { judge, parameterNames, refusalFor, rulesOf } from '../../chat/parameter-check.ts'
+import { readMaximum } from '../../chat/request.ts'
 import type { Limits, Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
 import { scanJson } from '../../http/json/scan.ts'
@@ -10,12 +13,19 @@ import type { JsonScan } from '../../http/json/scan.ts'
 import { invalid, isObject, missing, refuseUnknownKeys } from '../../http/refusals.ts'
 import { refuseTwice } from '../../http/json/twice.ts'
 import { field } from '../../http/json/field.ts'
-import { readName, readParts, readText, readToolCalls } from './content.ts'
+import { readName, readParts, readTextParts, readToolCalls } from './content.ts'
 import type { Spot } from './content.ts'
 import { partsOf } from '../message.ts'
 import type { ImagePart, NewMessage, SentPart, TextPart } from '../message.ts'
-import { ownKeys, readParameters } from './parameters.ts'
-import type { Parameters } from './parameters.ts'
+
+export interface Parameters {
+  /** Name → JSON text, byte for byte; in the order of the body. */
+  readonly parameters: ReadonlyMap<string, string>
+  /** Parameters among them that only a model's `extra_parameters` can allow. */
+  readonly unlisted: readonly Unlisted[]
+  /** The lower of `max_tokens` and `max_completion_tokens`; Infinity where there is none. */
+  readonly maxTokens: number
+}
 
 export interface Send extends Parameters {
   /** At least one; the last one is of `user` or `tool`. */
@@ -127,7 +137,7 @@ function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {
   if (role === 'tool') {
     refuseUnknownKeys(message, { known: toolKeys, at })
     const tool_call_id = readName(field(message, 'tool_call_id'), `${at}.tool_call_id`)
-    const content = readText(field(message, 'content'), `${at}.content`)
+    const content = readTextParts(field(message, 'content'), `${at}.content`)
     return { role, content, tool_call_id, ...readSpeaker(message, at) }
   }
   if (role === undefined) throw missing(`${at}.role`)
@@ -154,7 +164,7 @@ function readAssistant(message: object, at: string): NewMessage<TextPart> {
   const tool_calls = calls === undefined ? undefined : readToolCalls(calls, `${at}.tool_calls`)
   const said = field(message, 'content') ?? ''
   if (said === '' && !tool_calls) throw missing(`${at}.content`)
-  const content = said === '' ? null : readText(said, `${at}.content`)
+  const content = said === '' ? null : readTextParts(said, `${at}.content`)
   return {
     role: 'assistant',
     content,
@@ -188,4 +198,52 @@ function imagesIn(turns: readonly NewMessage<SentPart>[]): readonly ImagePart[] 
 function dataUrlBytes(turns: readonly NewMessage<SentPart>[]): number {
   const urls = imagesIn(turns).map(({ image_url: { url } }) => url)
   return urls.reduce((sum, url) => sum + (hostOf(url) === undefined ? url.length : 0), 0)
+}
+
+/** The message's own fields; all others are parameters. */
+const sendFields = new Set(['content', 'messages', 'model', 'stream', 'on_disconnect'])
+
+/** Checked, but not passed on to the backend. `store` is what a session does anyway. */
+const dropped = new Set(['n', 'best_of', 'store'])
+
+/** Refused unless null; the text tells the client what to do instead. */
+const refused: Readonly<Record<string, string>> = {
+  audio: 'is not possible in a session, which keeps text only',
+  function_call: 'is of the old interface. Use "tool_choice"',
+  functions: 'is of the old interface. Use "tools"',
+  metadata: "can't be set on a message. Set it on the session",
+}
+
+/** For scanJson, which refuses other spellings of these keys. */
+export const ownKeys: ReadonlySet<string> = new Set([...sendFields, ...parameterNames])
+
+const rules = rulesOf('chat')
+
+/** Throws `invalid_parameter` and `unknown_parameter`; `checkSend` judges the unlisted ones, by the model. */
+export function readParameters(scan: JsonScan): Parameters {
+  const parameters = new Map<string, string>()
+  const unlisted: Unlisted[] = []
+  for (const [key, member] of scan.members) {
+    if (sendFields.has(key)) continue
+    const value = scan.value(key)
+    if (Object.hasOwn(refused, key) && value !== null) throw invalid(key, refused[key] ?? '')
+    checkOwn(key, value)
+    if (dropped.has(key) || Object.hasOwn(refused, key)) continue
+    parameters.set(key, scan.text(key) ?? 'null')
+    const rule = rules.get(key)
+    if (rule) judge(key, { rule, scan, member, unlisted })
+    else unlisted.push({ name: key, param: key })
+  }
+  return { parameters, unlisted, maxTokens: readMaximum(scan).most }
+}
+
+function checkOwn(key: string, value: unknown): void {
+  if (value === null) return
+  if ((key === 'n' || key === 'best_of') && value !== 1) {
+    throw invalid(key, 'must be 1: a message has one answer')
+  }
+  if (key === 'store' && typeof value !== 'boolean') throw invalid('store', 'must be true or false')
+  if (key === 'modalities' && JSON.stringify(value) !== '["text"]') {
+    throw invalid(key, 'must be ["text"]: a session keeps text only')
+  }
 }

@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { forward } from '../../src/backend/forward.ts'
-import { abortError } from '../../src/backend/sending.ts'
+import { abortError } from '../../src/backend/outgoing-request.ts'
 import { SseReader } from '../../src/backend/sse-reader.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { startBackend } from '../fixtures/backend.ts'

@@ -5,19 +5,19 @@
 import { GatewayError } from '../errors.ts'
 import type { SharedPool } from './shared-pool.ts'
 
-export interface Places {
-  /** Takes a place, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
+export interface Slots {
+  /** Takes a slot, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
   take(ref: string): () => void
 }
 
-export interface PlacesOptions {
-  /** The most places of one account, even if more are free. */
+export interface SlotsOptions {
+  /** The most slots of one account, even if more are free. */
   readonly most?: number
-  /** Each place takes 1 from this pool. */
+  /** Each slot takes 1 from this pool. */
   readonly pool: SharedPool
 }
 
-export function createPlaces({ most = Infinity, pool }: PlacesOptions): Places {
+export function createSlots({ most = Infinity, pool }: SlotsOptions): Slots {
   const taken = new Map<string, number>()
   return {
     take(ref) {
@@ -37,7 +37,7 @@ export function createPlaces({ most = Infinity, pool }: PlacesOptions): Places {
   }
 }
 
-/** An account that has no place and gets none is refused because of the load of others, hence `overloaded`. */
+/** An account that has no slot and gets none is refused because of the load of others, hence `overloaded`. */
 function refusal(others: number): GatewayError {
   if (others === 0) return new GatewayError('overloaded')
   const message = `No more than the ${others} of these that run may run now. Wait for one to end.`

@@ -1,16 +1,19 @@
-// Makes the turns that are stored from those that were sent: a file's id becomes a reference with the data of the
-// file's row, and an image within the message becomes a file that is still to be stored. Does no I/O.
+// The files and images of messages, on their two ways. In: in the turns that are stored, a file's id becomes a reference
+// with the data of the file's row, and an image within the message becomes a file that is still to be stored. Out: a
+// message for a backend is a draft while its files are still to be read, then JSON text. Does no I/O.
 
 import { hostOf } from '../../chat/address.ts'
 import type { Model } from '../../config/config.ts'
 import { GatewayError } from '../../errors.ts'
-import { kindOf } from '../../files/file-reference.ts'
+import { kindOf, partText } from '../../files/file-reference.ts'
+import type { BackendPart, FileReference } from '../../files/file-reference.ts'
 import type { NewImage } from '../../files/message-files.ts'
 import type { FileRow } from '../../files/file-row.ts'
 import { newId } from '../../ids.ts'
 import { imageTypeIn } from './content.ts'
 import { mapParts, partsOf } from '../message.ts'
-import type { FilePart, ImagePart, NamedFile, NewMessage, SentPart } from '../message.ts'
+import type { FilePart, ImagePart, MessageContent, NamedFile } from '../message.ts'
+import type { NewMessage, Part, SentPart } from '../message.ts'
 
 export interface Attaching {
   readonly model: Pick<Model, 'accepts'>
@@ -86,4 +89,31 @@ function imagePart({ image_url: { detail } }: ImagePart, image: NewImage): FileP
   const bytes = Buffer.byteLength(base64, 'base64')
   const file = { file_id, kind: 'image', bytes, content_type, filename } as const
   return { type: 'file', file: { ...file, ...(detail !== undefined && { detail }) } }
+}
+
+/** A message as JSON text; a message with files becomes text when its files have been read. */
+export type Draft = string | Unfilled
+
+interface Unfilled {
+  readonly message: object
+  readonly content: readonly Part[]
+}
+
+export function fill(draft: Draft, part: (file: FileReference) => BackendPart): string {
+  if (typeof draft === 'string') return draft
+  // Concatenated, not joined: so V8 copies the megabytes once, when the body is made.
+  const content = draft.content
+    .map((one) => (one.type === 'file' ? partText(part(one.file)) : JSON.stringify(one)))
+    .reduce((all, text) => `${all},${text}`)
+  // No other place can match: within a text, the quotes would be escaped.
+  const message = JSON.stringify({ ...draft.message, content: 0 })
+  return message.replace('"content":0', () => `"content":[${content}]`)
+}
+
+export function filesIn(draft: Draft): readonly FileReference[] {
+  return typeof draft === 'string' ? [] : filesOf(draft.content)
+}
+
+export function filesOf(content: MessageContent): readonly FileReference[] {
+  return partsOf(content).flatMap((part) => (part.type === 'file' ? [part.file] : []))
 }

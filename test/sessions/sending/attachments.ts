@@ -1,6 +1,9 @@
 import t from 'tap'
+import type { FileReference } from '../../../src/files/file-reference.ts'
 import type { FileRow } from '../../../src/files/file-row.ts'
-import { attach, namedIn } from '../../../src/sessions/sending/attaching.ts'
+import { attach, fill, filesIn, filesOf } from '../../../src/sessions/sending/attachments.ts'
+import { namedIn } from '../../../src/sessions/sending/attachments.ts'
+import { composeBody } from '../../../src/sessions/sending/history.ts'
 import type { NewMessage, SentPart } from '../../../src/sessions/message.ts'
 import { fileRow } from '../../fixtures/file-rows.ts'
 
@@ -110,4 +113,49 @@ t.test('a kind that the model does not take is refused by its place', async (t) 
     t.throws(refused, { message: new RegExp(`${row.id} is of .*only ${accepts.join(', ')}`) })
   }
   t.throws(() => attach([user(named('file_1'))], given), { code: 'file_not_found' })
+})
+
+const file: FileReference = {
+  file_id: 'file_1',
+  kind: 'image',
+  content_type: 'image/png',
+  bytes: 9,
+  filename: 'a.png',
+}
+const content = [
+  { type: 'text', text: 'look' },
+  { type: 'file', file },
+] as const
+const draft = { message: { role: 'user', content }, content }
+
+t.test('the files of a draft are known before they are read', async (t) => {
+  t.strictSame(filesIn(draft), [file])
+  t.strictSame([filesIn('{}'), filesOf(null), filesOf('x')], [[], [], []])
+})
+
+t.test('a file is put where it stood, whatever its text looks like', async (t) => {
+  const text = fill(draft, () => ({ type: 'there', text: '$& $1 $\' "content":0' }))
+  t.strictSame(JSON.parse(text), {
+    role: 'user',
+    content: [
+      { type: 'text', text: 'look' },
+      { type: 'there', text: '$& $1 $\' "content":0' },
+    ],
+  })
+  t.equal(
+    fill('as it is', () => ({ type: 'never' })),
+    'as it is',
+  )
+})
+
+t.test('a body has its parameters as they were written', async (t) => {
+  const parameters = new Map([
+    ['seed', '12345678901234567890'],
+    ['stop', '["\\u00e9" ,"报"]'],
+  ])
+  const body = composeBody({ model: 'm"', messages: ['{"role":"user"}'], parameters })
+  t.equal(
+    String(body),
+    '{"model":"m\\"","stream":true,"messages":[{"role":"user"}],"seed":12345678901234567890,"stop":["\\u00e9" ,"报"]}',
+  )
 })

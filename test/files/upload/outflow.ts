@@ -2,7 +2,7 @@
 
 import type { Readable } from 'node:stream'
 import t from 'tap'
-import { outflow } from '../../../src/files/download/outflow.ts'
+import { outflow } from '../../../src/files/upload/outflow.ts'
 
 const piece = Buffer.alloc(64 * 1024, 'x')
 

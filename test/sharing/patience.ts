@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { mock } from 'node:test'
 import t from 'tap'
-import { soon, unlessAborted } from '../../../src/files/upload/patience.ts'
+import { soon, unlessAborted } from '../../src/sharing/patience.ts'
 
 const never = new Promise<never>(() => {})
 const broken = async () => {

@@ -1,0 +1,93 @@
+// Records which account has a name or an external id: one account at a time, even if several ask at the same moment.
+// A name is taken before the account's row is written. That counts only while the row has the name, so that no name has
+// to be given back.
+
+import type { Redis } from 'ioredis'
+import { keys } from '../redis/redis.ts'
+
+/** Fields in the hash of all owners. */
+export const ownerFields = {
+  name: (name: string) => `name:${name}`,
+  external_id: (externalId: string) => `external:${externalId}`,
+} as const
+
+export type UniqueField = keyof typeof ownerFields
+
+export interface WantedName {
+  readonly what: UniqueField
+  readonly text: string
+  /** The id of the account that wants the text. */
+  readonly id: string
+  /** Whether the account that took the text has it in its row. */
+  isHeldBy(id: string): Promise<boolean>
+}
+
+/** A name whose row is being written. */
+export interface TakenName {
+  /** To be called when the row is written, or never will be. */
+  done(): Promise<void>
+}
+
+/** A row that is not written within this time never will be. */
+const makingMs = 10_000
+const maxRounds = 4
+
+/** Resolves with undefined when another account has the text. */
+export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenName | undefined> {
+  const { what, text, id, isHeldBy } = wanted
+  const field = ownerFields[what](text)
+  for (let round = 0; round < maxRounds; round++) {
+    const { before, owner, sinceMs, writers } = await stateOf(redis, field)
+    if (owner !== '' && owner !== id) {
+      if (Date.now() - sinceMs < makingMs || (await isHeldBy(owner))) return undefined
+    }
+    const after = `${id} ${Date.now()} ${owner === id ? writers + 1 : 1}`
+    if (await change(redis, field, { before, after })) {
+      return { done: () => letGo(redis, field, id) }
+    }
+  }
+  return undefined
+}
+
+/** Two calls may write rows of one account at the same time: only the last one leaves the name to the row. */
+async function letGo(redis: Redis, field: string, id: string): Promise<void> {
+  for (let round = 0; round < maxRounds; round++) {
+    const { before, owner, sinceMs, writers } = await stateOf(redis, field)
+    if (owner !== id || writers === 0) return
+    const after = writers > 1 ? `${id} ${sinceMs} ${writers - 1}` : id
+    if (await change(redis, field, { before, after })) return
+  }
+}
+
+/** An owner is `<account id>`, or `<account id> <since, ms> <writers>` while rows are being written. */
+async function stateOf(redis: Redis, field: string) {
+  const before = (await redis.hget(keys.nameOwners, field)) ?? ''
+  const [owner = '', sinceMs, writers] = before.split(' ')
+  return { before, owner, sinceMs: Number(sinceMs ?? 0), writers: Number(writers ?? 0) }
+}
+
+/** The account that took it last. */
+export async function nameOwner(
+  redis: Redis,
+  what: UniqueField,
+  text: string,
+): Promise<string | undefined> {
+  const found = await redis.hget(keys.nameOwners, ownerFields[what](text))
+  return found?.split(' ', 1)[0]
+}
+
+interface Change {
+  /** '' where there is none. */
+  readonly before: string
+  readonly after: string
+}
+
+const script = `
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`
+
+/** Resolves with false when the owner has changed meanwhile. */
+async function change(redis: Redis, field: string, { before, after }: Change): Promise<boolean> {
+  return (await redis.eval(script, 1, keys.nameOwners, field, before, after)) === 1
+}

@@ -1,0 +1,165 @@
+// What admit.lua and identify.lua answer, as typed values: the positions in their replies are known here alone. The words
+// are those of the library, so every refusal but `released` is a code of errors.ts.
+
+import type { LimitState, LimitStates, RefusedCaller } from '../errors.ts'
+import { numberAt, textAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
+import type { LedgerWords } from './library.ts'
+
+/** `again`: there were more holds to reap. `plan`: the account is on another plan than the one whose limits were sent. */
+export type Asked<Answer> =
+  | { readonly is: 'again'; readonly reaped: number }
+  | { readonly is: 'plan'; readonly reaped: 0; readonly plan: string }
+  | { readonly is: 'answer'; readonly reaped: number; readonly answer: Answer }
+
+type AskedAgain = 'again' | 'plan'
+
+export type Admitted = AdmitGranted | AdmitRefused
+
+export interface AdmitGranted {
+  readonly word: 'ok'
+  readonly limits: LimitStates
+  /** Balance tokens. */
+  readonly amount: number
+  /** Of a hold that was opened again: what its reaping has charged. */
+  readonly chargedBefore: number
+  readonly accountId: string
+  readonly accountName: string
+  readonly plan: string
+  readonly keyId: string
+  readonly owed: number
+  /** The lower limit of tokens a minute of account and key: no more was counted. */
+  readonly mostTokens: number
+  readonly nowMs: number
+}
+
+export interface AdmitRefused {
+  readonly word: Exclude<LedgerWords['admit'], AskedAgain | 'ok'>
+  /** Of an unknown key, neither limits nor caller are known, and all numbers are 0. */
+  readonly limits: LimitStates | undefined
+  readonly caller: RefusedCaller | undefined
+  /** What was reached: `requests` or `tokens` a minute, `account` or `key`, `held` or `balance`. */
+  readonly which: string
+  readonly available: number
+  readonly owed: number
+  readonly mostTokens: number
+}
+
+export type Identified =
+  { readonly word: 'ok'; readonly identity: AccountIdentity } | IdentifyRefused
+
+export interface AccountIdentity {
+  readonly accountId: string
+  readonly accountName: string
+  readonly plan: string
+  readonly keyId: string
+  /** The models that the key may use; `*` allows all. */
+  readonly models: readonly string[]
+  /** The key's own limit. */
+  readonly tokensPerMinute: number | undefined
+  readonly granted: number
+  readonly spent: number
+  readonly reserved: number
+  readonly owed: number
+  readonly nowMs: number
+}
+
+export interface IdentifyRefused {
+  readonly word: Exclude<LedgerWords['identify'], AskedAgain | 'ok'>
+  readonly caller: RefusedCaller | undefined
+}
+
+export function readAdmitted(reply: Reply<LedgerWords['admit']>): Asked<Admitted> {
+  const { word } = reply
+  if (word === 'plan') return { is: 'plan', reaped: 0, plan: textAt(reply, 2) }
+  const reaped = numberAt(reply, 2)
+  if (word === 'again') return { is: 'again', reaped }
+  const answer = word === 'ok' ? granted(reply) : { word, ...refused(reply) }
+  return { is: 'answer', reaped, answer }
+}
+
+function granted(reply: Reply): AdmitGranted {
+  return {
+    word: 'ok',
+    limits: limitsOf(reply),
+    amount: numberAt(reply, 7),
+    chargedBefore: numberAt(reply, 8),
+    accountId: textAt(reply, 9),
+    accountName: textAt(reply, 10),
+    plan: textAt(reply, 11),
+    keyId: textAt(reply, 12),
+    owed: numberAt(reply, 13),
+    mostTokens: mostAt(reply, 14),
+    nowMs: reply.nowMs,
+  }
+}
+
+const ofUnknownKey = {
+  limits: undefined,
+  caller: undefined,
+  which: '',
+  available: 0,
+  owed: 0,
+  mostTokens: 0,
+}
+
+function refused(reply: Reply): Omit<AdmitRefused, 'word'> {
+  if (reply.values.length <= 3) return ofUnknownKey
+  return {
+    limits: limitsOf(reply),
+    which: textAt(reply, 7),
+    available: numberAt(reply, 8),
+    caller: callerOf(reply, 9),
+    owed: numberAt(reply, 11),
+    mostTokens: mostAt(reply, 12),
+  }
+}
+
+export function readIdentified(reply: Reply<LedgerWords['identify']>): Asked<Identified> {
+  const { word } = reply
+  const reaped = numberAt(reply, 2)
+  if (word === 'again') return { is: 'again', reaped }
+  const answer =
+    word === 'ok' ? { word, identity: toIdentity(reply) } : { word, caller: callerOf(reply, 3) }
+  return { is: 'answer', reaped, answer }
+}
+
+function toIdentity(reply: Reply): AccountIdentity {
+  const limit = numberAt(reply, 13)
+  return {
+    accountId: textAt(reply, 3),
+    accountName: textAt(reply, 4),
+    plan: textAt(reply, 5),
+    keyId: textAt(reply, 6),
+    models: textAt(reply, 7).split(' '),
+    granted: numberAt(reply, 8),
+    spent: numberAt(reply, 9),
+    reserved: numberAt(reply, 10),
+    owed: numberAt(reply, 11),
+    tokensPerMinute: limit < 0 ? undefined : limit,
+    nowMs: reply.nowMs,
+  }
+}
+
+const minuteMs = 60_000
+
+/** Positions 3 to 6 of admit's reply, granted or refused; -1 is no limit. */
+function limitsOf(reply: Reply): LimitStates {
+  const resetMs = minuteMs - (reply.nowMs % minuteMs)
+  const count = (at: number): LimitState | undefined => {
+    const limit = numberAt(reply, at)
+    return limit < 0 ? undefined : { limit, remaining: numberAt(reply, at + 1), resetMs }
+  }
+  return { requests: count(3), tokens: count(5) }
+}
+
+function mostAt(reply: Reply, at: number): number {
+  const most = numberAt(reply, at)
+  return most < 0 ? Infinity : most
+}
+
+/** Undefined for an unknown key, whose reply names neither account nor key. */
+function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
+  const [accountId, keyId] = values.slice(at, at + 2)
+  return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined
+}
