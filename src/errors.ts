@@ -47,7 +47,7 @@ export const errorTable = {
   invalid_parameter: invalid(400, 'A parameter has a value that is not allowed.'),
   unknown_parameter: invalid(
     400,
-    'The body has a parameter that this route does not know. Remove it.',
+    'The request has a parameter that this route does not know. Remove it.',
   ),
   invalid_last_event_id: invalid(
     400,
@@ -116,7 +116,7 @@ export const errorTable = {
     503,
     'Accounts and what they store cannot be reached now. Try again as Retry-After says.',
   ),
-  overloaded: busy(503, 'The gateway holds as many bodies as it may. Try again.'),
+  overloaded: busy(503, 'The gateway has no room for this request now. Try again.'),
   server_draining: busy(503, 'This server is shutting down. Try again on a new connection.'),
   upstream_timeout: {
     ...late(504, 'The model did not answer in time. Another try may be paid for again.'),

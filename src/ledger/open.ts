@@ -17,7 +17,7 @@ export const ledgerSettings = settingsOf('metering', {
   lease: duration()
     .prefault('30s')
     .describe(
-      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
+      'How long a hold outlives its gateway: after this time the holds of a killed gateway end.',
     ),
 })
 

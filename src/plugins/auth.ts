@@ -23,7 +23,7 @@ const schema = z.strictObject({
     .min(1)
     .default(600)
     .describe(
-      'Refusals a minute of one known key (401, 402, 403, 429) before its requests are answered 429 unread.',
+      'Refusals a minute of one known key (401, 402, 403, 429) before its requests are answered 429 and their bodies not read.',
     ),
   ...accountSettings.shape,
 })
