@@ -144,7 +144,8 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
         log.warn(fields, 'a backend reported more than its request can have used')
       },
       late: () => metrics.lateSettlements.inc(),
-      spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
+      spoolFailed: (err) =>
+        log.error({ err }, 'the spool cannot be written: its entries wait in memory'),
       spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
       problem(message, cause) {
         // The outage log has already said why Redis takes no writes, and each new connection would meet that again.
@@ -156,7 +157,11 @@ async function openLedger(config: Config, { redis, store, metrics, log, undo }: 
   undo.defer(async () => {
     await ledger.close()
     const { unwritten: entries } = ledger.spool
-    if (entries > 0) log.error({ entries }, 'the disk refused what the next start is to send again')
+    if (entries > 0)
+      log.error(
+        { entries },
+        'the disk refused entries of the spool: the next start cannot send them again',
+      )
   })
   return ledger
 }
@@ -186,11 +191,13 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
   const notDone = (what: string) => (err: unknown) => {
     if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
   }
-  const unread = notDone('what accounts owe was not read')
+  const unread = notDone('the sum that accounts owe could not be read')
   void readOwed().catch(unread)
   const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
   const archive = setInterval(() => {
-    ledger.archive().catch(notDone('the journal was not archived'))
+    ledger
+      .archive()
+      .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
     ledger.debtors.findAll().catch(unread)
   }, archiveEveryMs).unref()
   undo.defer(() => {

@@ -31,7 +31,7 @@ t.test('a name that there is not is told, with those that there are', async (t) 
     t.equal(plainProblem(text), undefined)
   }
   const problem = plainProblem('redis-writes,redis-reads, nothing')
-  t.match(problem, /no redis-reads, nothing\. There are .*redis-writes.*, and all\./)
+  t.match(problem, /no redis-reads, nothing\. Write all, or some of .*redis-writes.*\./)
 })
 
 /** Name, file, …, test: the first, second and last cell of each row. */

@@ -75,7 +75,7 @@ t.test('a name in TOLLGATE_PLAIN that there is not is a problem, too', async (t)
   const file = `${t.testdir({ 'gateway.yaml': ports + model })}/gateway.yaml`
   const { code, stderr } = await startWith(file, { TOLLGATE_PLAIN: 'x' }).finish()
   t.equal(code, 78)
-  t.match(stderr, /^TOLLGATE_PLAIN: there is no x\. There are .*\n$/)
+  t.match(stderr, /^TOLLGATE_PLAIN: there is no x\. Write all, or some of .*\n$/)
 })
 
 t.test('says where it listens, serves, and ends with 0 when told to stop', async (t) => {

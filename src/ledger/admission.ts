@@ -215,7 +215,7 @@ export function refusal({ word }: Reply, details: ErrorDetails = {}): GatewayErr
 /** Admit's refusal for lack of money. While the account owes something, nothing is available. */
 function shortage(reply: Reply, needed: number): GatewayError {
   const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
-  const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`
+  const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
   return new GatewayError('insufficient_balance', {
     headers: limitHeadersOf(reply),
     caller: callerOf(reply, 9),

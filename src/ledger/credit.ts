@@ -49,7 +49,8 @@ export function creditRefusal(reply: Reply): GatewayError {
   if (reply.word === 'invalid_parameter') {
     return new GatewayError('invalid_parameter', {
       param: 'amount',
-      message: 'With this amount the account would have been given more than 2^53-1 tokens.',
+      message:
+        'The account would have been given more than 2^53-1 tokens in all. Lower the amount.',
     })
   }
   return refusal(reply)

@@ -129,7 +129,7 @@ function handleRequests(
   server.on('clientError', (error, socket) => {
     const refusal = clientRefusal(error)
     if (!refusal) return void socket.destroy()
-    log.debug({ err: error, code: refusal.code }, 'refused what is no request')
+    log.debug({ err: error, code: refusal.code }, 'refused bytes that are not a valid HTTP request')
     unparsed(socket, refusal)
   })
 }
@@ -145,7 +145,7 @@ async function serve(handler: OnRequest, { req, res, log }: ServedRequest): Prom
     await handler(req, res)
   } catch (thrown) {
     const id = newId('req')
-    log.error({ err: thrown, id }, 'a request failed outside its life')
+    log.error({ err: thrown, id }, 'a request failed outside its lifecycle')
     sendError(res, { id, replyHeaders: {} }, asGatewayError(thrown))
   }
 }
@@ -163,7 +163,7 @@ function refuseDraining(_req: IncomingMessage, res: ServerResponse): void {
 }
 
 function notSecure(): GatewayError {
-  const message = 'This port speaks HTTPS alone. Write https:// in place of http://.'
+  const message = 'This port accepts HTTPS only. Write https:// in place of http://.'
   return new GatewayError('malformed_request', { message })
 }
 

@@ -20,7 +20,7 @@ const schema = z.strictObject({
   lease: duration()
     .prefault('30s')
     .describe(
-      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
+      'How long a hold stays after its gateway was killed. Then it is charged by its last checkpoint, and the rest comes back.',
     ),
   min_output_tokens: z
     .int()
@@ -161,7 +161,7 @@ function tokensFor(want: Want, minOutputTokens: number) {
 function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   const { prompt, bound } = fields
   const most = Math.floor((limit - promptTokens) / Math.max(1, choices))
-  const asked = `The request may take more than ${limit} tokens a minute, which is the limit.`
+  const asked = `The request may use more tokens than the limit of ${limit} a minute.`
   if (bound !== undefined && most >= 1) {
     return { param: bound, message: `${asked} Lower ${bound} to ${most} or less.` }
   }

@@ -67,7 +67,7 @@ t.test(
     t.equal(backend.served.completion, streams * chunks)
     await until(async () => (await metric(gateway, 'spool_unwritten_entries')) === streams)
     t.match(await readiness(gateway), {
-      spool: `the disk takes nothing, ${streams} wait in memory`,
+      spool: `the disk refuses writes; ${streams} entries wait in memory`,
     })
 
     freeDisk(gateway.pid)

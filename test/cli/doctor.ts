@@ -120,7 +120,7 @@ t.test('Ctrl-C in the middle: says so, 1, nothing is left', async (t) => {
   const [code] = (await once(child, 'close')) as [number]
   t.equal(code, 1)
   const [out, err] = await said
-  t.match(err, /^tollgate: Stopped before everything was looked at\.\n$/)
+  t.match(err, /^tollgate: Stopped before every check was done\.\n$/)
   t.match(out, /^ok {4}store upload cut short/m)
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })

@@ -94,7 +94,7 @@ t.test('an error is JSON of one shape and says whether to try again', async (t) 
   t.equal(busy.status, 409)
   t.same(busy.json, {
     error: {
-      message: 'The session is generating already. Wait for it or cancel it.',
+      message: 'The session is already generating a message. Wait for its end, or cancel it.',
       type: 'conflict_error',
       param: 'x',
       code: 'session_busy',

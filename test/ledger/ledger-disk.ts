@@ -29,7 +29,7 @@ t.test(
     await redis.restart()
     child.stdin.write('.')
     t.match(await said(), {
-      closed: { isOpen: false, refusal: /too much waits for the disk/ },
+      closed: { isOpen: false, refusal: /too many ledger entries wait for the disk/ },
       opened: { unwritten: 0, refusal: 'admitted' },
       spent: 30_000,
     })

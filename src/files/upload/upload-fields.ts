@@ -78,7 +78,10 @@ export function invalid(param: string, message: string): GatewayError {
 
 function refuseAnother(known: string | undefined, value: string): void {
   if (known !== undefined && known !== value) {
-    throw invalid('session_id', 'session_id in the form and in the query are not the same.')
+    throw invalid(
+      'session_id',
+      'The session_id in the form differs from the one in the query. Send only one.',
+    )
   }
 }
 

@@ -22,7 +22,7 @@ export function createDoorkeeper({ token, listen, hosts }: Config['admin']) {
 }
 
 const wrongHost =
-  'This is no Host of the admin listener. Call it by a loopback address, or list the name in admin.hosts.'
+  'The admin listener refuses this Host header. Call it by a loopback address, or list the host name in admin.hosts.'
 
 function isOurs(host: string | undefined, allowed: ReadonlySet<string>): boolean {
   const name = /^(\[[\da-f:.]+\]|[^\s:/[\]@]+)(:\d{1,5})?$/i.exec(host ?? '')?.[1]?.toLowerCase()

@@ -180,12 +180,15 @@ async function begin(parts: SendParts, x: Exchange, sending: PendingSend): Promi
       // With a claim, the history was read before the wait for the
       // claim: a repeated send reads the session as it is now.
       if (x.claim) throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
-      throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
+      throw new GatewayError('session_busy', {
+        message:
+          'Another message was sent to the session at the same time. Read it, then send yours again.',
+      })
     case 'claim_lost':
       throw new GatewayError('idempotency_in_progress', { retryAfterMs: 1000 })
     case 'full':
       throw new GatewayError('storage_quota_exceeded', {
-        message: 'The session holds as much as it may. Go on in a new one.',
+        message: 'The session is full. Continue in a new session.',
       })
     case 'storage_quota_exceeded':
     case 'session_not_found':

@@ -25,8 +25,8 @@ const dropped = new Set(['n', 'best_of', 'store'])
 /** Refused unless null; the text tells the client what to do instead. */
 const refused: Readonly<Record<string, string>> = {
   audio: 'is not possible in a session, which keeps text only',
-  function_call: 'is of the old interface. Use "tool_choice"',
-  functions: 'is of the old interface. Use "tools"',
+  function_call: 'is outdated. Use "tool_choice"',
+  functions: 'is outdated. Use "tools"',
   metadata: "can't be set on a message. Set it on the session",
 }
 

@@ -21,7 +21,10 @@ t.test('room is what is free beyond the reserve', async (t) => {
     verdict: 'fail',
     detail: /less than store\.disk\.reserve, .* refused/,
   })
-  t.match(await judge(free - 2 ** 29), { verdict: 'warn', detail: /reserve.*not much for files/ })
+  t.match(await judge(free - 2 ** 29), {
+    verdict: 'warn',
+    detail: /reserve.*little is left for files/,
+  })
   t.equal((await judge(0)).verdict, free < 2 ** 30 ? 'warn' : 'ok')
 })
 

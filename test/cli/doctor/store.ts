@@ -187,9 +187,9 @@ t.test('a store that says yes and does nothing is found out in each check', asyn
   const { examination, lines } = startExamination({ limitMs: 1000 })
   await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
   t.strictSame(lines.slice(1, 4), [
-    'fail store ranged read: bytes 1000 to 1999 are not those that were written',
+    'fail store ranged read: bytes 1000 to 1999 differ from what was written',
     'fail store delete: what was deleted is still there',
-    'fail store upload cut short: an upload that runs is not listed as unfinished',
+    'fail store upload cut short: the store does not list a running upload as unfinished',
   ])
   t.notMatch(lines.join(), 'very-secret')
 })
