@@ -1,4 +1,4 @@
-// docs/parameters.md, from the table in src/chat/parameters.ts.
+// Makes docs/parameters.md from the table in src/chat/parameters.ts.
 
 import { parameterRows } from '../src/chat/parameters.ts'
 import type { ParameterRow, Way } from '../src/chat/parameters.ts'
@@ -65,7 +65,7 @@ tells nothing of the account. Other backends have no such thing. What can be don
 cache (llama.cpp: \`--no-cache-prompt\`; vLLM: \`--no-enable-prefix-caching\`).
 `
 
-/** Markdown, to be formatted. */
+/** Returns unformatted Markdown. */
 export function parametersPage(): string {
   const parts = sections.map(([way, title, text]) => `## ${title}\n\n${text}\n\n${tableOf(way)}`)
   return [head, ...parts, media].join('\n')
