@@ -17,7 +17,7 @@ async function start(t: Test) {
   return { redis, rows, ask, owner: () => claimedBy(redis, 'name', 'n') }
 }
 
-t.test('what is about to have a row is not taken, nor what has one', async (t) => {
+t.test('a name whose row is being written cannot be claimed, nor one that has a row', async (t) => {
   const { rows, ask, owner } = await start(t)
   const claimed = await ask('one')
   t.equal(await ask('two'), undefined, 'its row is being written')
@@ -28,14 +28,14 @@ t.test('what is about to have a row is not taken, nor what has one', async (t) =
   t.equal(await owner(), 'one')
 })
 
-t.test('what was given up, or has never got its row, is taken by one', async (t) => {
+t.test('a name that was given up, or never got its row, is claimed by exactly one', async (t) => {
   const { redis, ask, owner } = await start(t)
   t.equal(await owner(), undefined)
   await (await ask('one'))?.settle()
   const asking = ['two', 'three', 'four', 'five'].map(ask)
   const [winner, ...others] = (await Promise.all(asking)).filter(Boolean)
   t.equal(others.length, 0)
-  // Of a gateway that was killed before it wrote the row.
+  // The claim of a gateway that was killed before it wrote the row.
   await redis.hset(keys.accountClaims, 'name:n', `six ${Date.now() - 60_000}`)
   t.ok(await ask('seven'))
   await winner?.settle()

@@ -19,7 +19,7 @@ t.test('the checksum is CRC-32 of what stands before it, base62, padded with 0',
     const sum = Array.from(text.slice(-6)).reduce((n, char) => n * 62 + alphabet.indexOf(char), 0)
     t.equal(sum, crc32(text.slice(0, -6)))
   }
-  // Computed apart from our code (Python's binascii.crc32).
+  // Computed by other code than ours (Python's binascii.crc32).
   const known = `tg_live_000000000000_${'0'.repeat(30)}2nmgHK`
   t.strictSame(parseKey(known), { ref: '000000000000' })
 })
@@ -32,7 +32,7 @@ t.test('one changed character makes it no key', async (t) => {
   }
 })
 
-t.test('what only looks like a key is none', async (t) => {
+t.test('a text that only looks like a key is refused', async (t) => {
   const text = key()
   for (const wrong of [
     '',
@@ -50,7 +50,7 @@ t.test('what only looks like a key is none', async (t) => {
 })
 
 t.test('what is stored is HMAC-SHA-256, whatever the pepper and the text', async (t) => {
-  // Computed apart from our code (Python's hmac): what Redis has of keys must be found again.
+  // Computed by other code than ours (Python's hmac): keys that Redis has must still be found.
   const known = [
     ['', '', 'thNnmggU2ex3L5XXeMNfxf8Wl8STcVZTxscSFEKSxa0'],
     ['p', 'short', 'Q1XW8a9mcNqvpcBWliB9LZ_8Jao3UFMZjEdopzy5oD0'],

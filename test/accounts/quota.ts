@@ -8,7 +8,7 @@ const plans = new Map([
 ]) as unknown as Config['plans']
 const identity = (plan: string) => ({ keyId: 'k', accountId: 'a', plan })
 
-t.test("an account has its plan's room, one of an unknown plan the default's", async (t) => {
+t.test("an account has its plan's storage, an unknown plan the default plan's", async (t) => {
   const least = { quotaBytes: 10, unpaidBytes: 1 }
   t.strictSame(quotaOf({ plans }, { identity: identity('pro') }), {
     quotaBytes: 99,
@@ -20,7 +20,7 @@ t.test("an account has its plan's room, one of an unknown plan the default's", a
 })
 
 t.test(
-  'scripts get both; where nothing is said of an account without money, it has the same',
+  'scripts get both quotas; an account without money has the same one unless the plan says otherwise',
   async (t) => {
     t.equal(quotaWords({ quotaBytes: 99, unpaidBytes: 9 }), '99 9')
     t.equal(quotaWords({ quotaBytes: 99 }), '99 99')

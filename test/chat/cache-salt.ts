@@ -1,7 +1,7 @@
 import t from 'tap'
 import { cacheSaltOf } from '../../src/chat/cache-salt.ts'
 
-t.test('a salt is of one account at one target, and tells neither', async (t) => {
+t.test('a salt belongs to one account at one target, and reveals neither', async (t) => {
   const salt = cacheSaltOf({ key: 'secret' }, 'AAAAAAAAAAAA')
   t.match(salt, /^[\w-]{43}$/)
   t.equal(cacheSaltOf({ key: 'secret' }, 'AAAAAAAAAAAA'), salt)
