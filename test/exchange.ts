@@ -1,4 +1,4 @@
-// src/exchange.ts: what is more than words.
+// src/exchange.ts: the parts that are more than types.
 
 import t from 'tap'
 import { answering, refOf } from '../src/exchange.ts'
@@ -9,7 +9,7 @@ t.test('a caller has an account, and without one the key is missing', async (t) 
   t.throws(() => refOf({}), { code: 'missing_api_key' })
 })
 
-t.test('a route without hooks answers of its exchange', async (t) => {
+t.test('a route without hooks just answers its exchange', async (t) => {
   const begin = answering(async ({ id }) => ({ status: 200, body: id }))
   const { serve, ...hooks } = begin(Object({ id: 'req_1' }) as Exchange)
   t.same(await serve(Object(undefined)), { status: 200, body: 'req_1' })

@@ -11,7 +11,7 @@ t.test('four kinds of images are known by their first bytes', async (t) => {
   t.equal(imageTypeOf(Buffer.from('RIFF\n\n\n\nWEBPVP8 ')), 'image/webp')
 })
 
-t.test('nothing else is an image, whatever it looks like', async (t) => {
+t.test('nothing else is an image, even if it looks similar', async (t) => {
   const others = [
     '',
     '<svg onload=alert(1)>',

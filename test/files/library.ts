@@ -1,4 +1,4 @@
-// Every Lua file of the files is in their library, and all of them run where foreign slots are refused.
+// Every Lua file of the files is in their library, and all of them run on a server that refuses foreign slots.
 
 import { readdirSync } from 'node:fs'
 import t from 'tap'
@@ -15,7 +15,7 @@ import {
 import { freePort } from '../fixtures/free-port.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('each script that lies there is one of the library, or stands before some', async (t) => {
+t.test('each script file is in the library, or is put before some of them', async (t) => {
   const { folder, scripts } = fileScripts
   const names = readdirSync(folder).map((file) => file.replace('.lua', ''))
   const heads = Object.values(scripts)
@@ -25,7 +25,7 @@ t.test('each script that lies there is one of the library, or stands before some
   t.strictSame(new Set(names), known)
 })
 
-t.test("files live on a Cluster's node", async (t) => {
+t.test("files work on a Cluster's node", async (t) => {
   const bus = ['--cluster-port', `${await freePort()}`, '--bind', '127.0.0.1']
   const args = ['--cluster-enabled', 'yes', ...bus]
   const { book, ref, redis, store, sweeper } = await openFiles(t, { args, leaseMs: 0 })

@@ -4,7 +4,7 @@ import t from 'tap'
 import { judgeSpace, watchFolders } from '../../../src/cli/doctor/disk.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'
 
-t.test('the room is told of the folder that is going to be made, too', async (t) => {
+t.test('the space is that of a folder that does not exist yet, too', async (t) => {
   const dir = await tempDir(t)
   const path = join(dir, 'not', 'yet')
   const { verdict, detail } = await judgeSpace(path, 0)
@@ -12,7 +12,7 @@ t.test('the room is told of the folder that is going to be made, too', async (t)
   t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
 })
 
-t.test('room is what is free beyond the reserve', async (t) => {
+t.test('the space for files is what is free beyond the reserve', async (t) => {
   const dir = await tempDir(t)
   const { bavail, bsize } = await statfs(dir)
   const free = bavail * bsize
@@ -40,7 +40,7 @@ t.test('folders that the checks made are removed, unless something is in them', 
   for (const name of ['doctor', '.tmp']) await mkdir(join(store, name), { recursive: true })
   await writeFile(join(store, 'file'), "somebody else's")
   await again()
-  t.strictSame(await readdir(store), ['file'])
+  t.strictSame(await readdir(store), ['folders that existed before stay'])
 })
 
 t.test('folders that were there stay', async (t) => {
