@@ -1,4 +1,4 @@
-// What users of OpenAI's own package send, to a gateway without a word of the operator: all of it is let through.
+// Requests of OpenAI's own package, to a gateway with the default configuration: all common parameters pass.
 
 import OpenAI from 'openai'
 import t from 'tap'

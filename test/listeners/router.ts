@@ -52,7 +52,7 @@ t.test('HEAD is served by GET routes', async (t) => {
   t.equal(refusal('HEAD', '/v1/chat')?.code, 'method_not_allowed')
 })
 
-t.test('another method is 405 with what is allowed, OPTIONS too', async (t) => {
+t.test('another method is 405 with the allowed ones, OPTIONS too', async (t) => {
   for (const method of ['PUT', 'OPTIONS', 'TRACE', 'get', '__proto__']) {
     const error = refusal(method, '/api/chat/sessions')
     t.equal(error?.code, 'method_not_allowed', method)
@@ -60,7 +60,7 @@ t.test('another method is 405 with what is allowed, OPTIONS too', async (t) => {
   }
 })
 
-t.test('paths are exact: nothing near a route is one', async (t) => {
+t.test('paths are exact: a similar path is no route', async (t) => {
   for (const path of [
     '/',
     '',
@@ -88,7 +88,7 @@ t.test('paths are exact: nothing near a route is one', async (t) => {
 })
 
 t.test(
-  'where CORS answers OPTIONS for all paths, unknown paths are unknown to other methods',
+  'if CORS answers OPTIONS for all paths, unknown paths stay 404 for other methods',
   async (t) => {
     const open = createRouter([route('OPTIONS', '/*'), route('GET', '/v1/models')])
     t.equal(open.find('OPTIONS', '/v1/models').route.path, '/*')
@@ -102,7 +102,7 @@ t.test('the same route twice is refused at set-up, its alias too', async (t) => 
   t.throws(() => createRouter([route('GET', '/api/a'), route('GET', '/v1/api/a')]))
 })
 
-t.test('an id of any length is for its resource to know or not', async (t) => {
+t.test('the router accepts ids of any length', async (t) => {
   const id = 'x'.repeat(16_000)
   t.same(router.find('GET', `/api/chat/sessions/${id}`).params, { id })
 })

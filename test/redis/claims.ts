@@ -28,7 +28,7 @@ function taken(found: ClaimState): Claim {
   return found.claim
 }
 
-t.test('of 50 tries one takes the key, for 10 s; the others see it running', async (t) => {
+t.test('of 50 tries one gets the key, for 10 s; the others see it running', async (t) => {
   const { redis, placeOf } = await start(t)
   const tries = Array.from({ length: 50 }, (_, i) => placeOf({ ...first, id: `req_${i}` }).take())
   const found = await Promise.all(tries)
@@ -41,7 +41,7 @@ t.test('of 50 tries one takes the key, for 10 s; the others see it running', asy
   t.ok(leftMs > 0 && leftMs <= claimLeaseMs)
 })
 
-t.test('what is kept is found by repetitions, whatever try keeps it', async (t) => {
+t.test('repetitions find what was kept, whichever try kept it', async (t) => {
   const { redis, placeOf } = await start(t)
   const claim = taken(await placeOf(first).take())
   await redis.set(claim.words('').key, claim.words('msg_1 msg_0').kept)
@@ -49,7 +49,7 @@ t.test('what is kept is found by repetitions, whatever try keeps it', async (t) 
   t.strictSame(await placeOf(second).look(), { is: 'pointing', pointer: 'msg_1 msg_0' })
 })
 
-t.test('what a created session leaves for a day is less than 200 bytes', async (t) => {
+t.test('a created session leaves less than 200 bytes for a day', async (t) => {
   const { redis, placeOf } = await start(t)
   const claim = taken(await placeOf({ ...first, key: 'k'.repeat(255) }).take())
   await redis.set(claim.words('').key, claim.words(newId('sess')).kept, 'EX', 86_400)
@@ -86,13 +86,13 @@ t.test(
   },
 )
 
-t.test('a look takes nothing', async (t) => {
+t.test('a look takes no claim', async (t) => {
   const { redis, placeOf } = await start(t)
   t.match(await placeOf(first).look(), { is: 'free' })
   t.equal(await redis.dbsize(), 0)
 })
 
-t.test('a try lets go of its own claim alone', async (t) => {
+t.test('a try releases only its own claim', async (t) => {
   const { redis, placeOf } = await start(t)
   const [one, two] = [placeOf(first), placeOf(second)]
   const lost = taken(await one.take())
@@ -110,7 +110,7 @@ t.test('a try lets go of its own claim alone', async (t) => {
   t.match(await two.take(), { is: 'pointing' }, 'nor of what is kept')
 })
 
-t.test('what was kept is not asked to be let go, what was refused is', async (t) => {
+t.test('a kept claim is not released, a refused one is', async (t) => {
   for (const [word, released] of [
     ['ok', 0],
     ['session_busy', 1],

@@ -1,10 +1,10 @@
-// src/sharing/places.ts: who has them, and that all come back.
+// src/sharing/places.ts: who gets places, and that all are given back.
 
 import t from 'tap'
 import { createPlaces } from '../../src/sharing/places.ts'
 import { SharedPool } from '../../src/sharing/shared-pool.ts'
 
-t.test('an account has so many and no more, whatever others have', async (t) => {
+t.test('an account has so many places and no more, whatever others have', async (t) => {
   const places = createPlaces({ most: 2, pool: new SharedPool(100) })
   const giveBack = places.take('a')
   places.take('a')

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 import { adminToken } from '../../fixtures/gateway.ts'
 
-t.test('without the right token nothing is told', async (t) => {
+t.test('without the right token nothing is revealed', async (t) => {
   const { call } = await startAdmin(t)
   for (const authorization of [
     '',
@@ -26,7 +26,7 @@ t.test('a web page is refused by its Origin or its Host, right token or not', as
   const { call, url } = await startAdmin(t)
   const page = await call('GET accounts', undefined, { origin: 'http://127.0.0.1:9090' })
   t.match(page, { status: 403, body: refusal('origin_not_allowed') })
-  // fetch sets Host itself.
+  // fetch sets the Host header itself, so this does not use it.
   const statusFor = (host: string) =>
     new Promise<number>((resolve, reject) => {
       const headers = { host, authorization: `Bearer ${adminToken}` }

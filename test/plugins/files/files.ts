@@ -1,4 +1,4 @@
-// src/plugins/files/files.ts: whose files they are, and with what they go.
+// src/plugins/files/files.ts: who owns a file, and when it is deleted.
 
 import t from 'tap'
 import { filesYaml, startFiles, startUpload } from '../../fixtures/files-http.ts'
@@ -17,7 +17,7 @@ t.test("a session's files go with it", async (t) => {
 })
 
 t.test(
-  "somebody else's file is not there, and without a key or its scope nothing is",
+  "somebody else's file is not found, and without a key or its scope no file is",
   async (t) => {
     const { own, stranger, admin, url } = await startFiles(t)
     const { id } = await own.make({ content: 'x' })
@@ -38,7 +38,7 @@ t.test(
 
 const fewPlaces = `${filesYaml}plugins: { files: { uploads: 2, downloads: 2 } }\n`
 
-t.test('an account has only so many uploads and downloads at a time', async (t) => {
+t.test('an account may run only a number of uploads and downloads at a time', async (t) => {
   const { own, stranger, url } = await startFiles(t, { yaml: fewPlaces })
   const { id } = await own.make({ content: Buffer.alloc(8 * 2 ** 20) })
   const leaving = await startUpload(t, url, own)
@@ -57,7 +57,7 @@ t.test('an account has only so many uploads and downloads at a time', async (t) 
   await until(async () => (await own.call(`HEAD /${id}`)).status === 200)
 })
 
-t.test('what the store cannot do stops the start', async (t) => {
+t.test('an option that the store cannot provide stops the start', async (t) => {
   const s3 = "store: { s3: { bucket: files, endpoint: 'http://127.0.0.1:1', part_size: 5MiB } }"
   const wrong: [string, RegExp][] = [
     ['plugins: { files: { redirect: presigned } }', /presigned needs an S3 store/],

@@ -31,7 +31,7 @@ t.test(
   },
 )
 
-t.test('without metering the start is refused, and says what to do', async (t) => {
+t.test('without metering the start is refused, with what to do', async (t) => {
   const yaml = `${models}\nplugins: { metering: false }`
   await t.rejects(
     spawnGateway(t, { yaml }),
@@ -39,7 +39,7 @@ t.test('without metering the start is refused, and says what to do', async (t) =
   )
 })
 
-t.test('switched off it has no routes', async (t) => {
+t.test('when it is switched off, it has no routes', async (t) => {
   const yaml = `${models}\nplugins: { sessions: false }`
   const { account, call } = await startGateway(t, { yaml })
   const { key } = await account(0)
