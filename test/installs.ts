@@ -1,5 +1,5 @@
-// Nobody who follows our pages installs a stranger's package. Until ours are published, anybody can take their names. So
-// pages install from a path.
+// Nobody who follows our pages installs a stranger's package. Until ours are published, anybody can take their names.
+// So pages install from a path.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -1,5 +1,5 @@
-// The house rules that a machine can check: a test for each source, one importer for each package, no circles, imports in
-// way, files of 300 lines at most, Lua headers that tell the truth.
+// The house rules that a machine can check: a test for each source, one importer for each package, no circles, imports
+// in way, files of 300 lines at most, Lua headers that tell the truth.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

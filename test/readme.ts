@@ -1,5 +1,6 @@
 // Every code block of README.md, run as it stands but for ports: against a gateway with the demo model and an account.
-// And that pages name no file that does not exist. .ci/run runs the two `npm ci` blocks in a fresh clone; here only their scripts are looked up.
+// And that pages name no file that does not exist. .ci/run runs the two `npm ci` blocks in a fresh clone; here only
+// their scripts are looked up.
 
 import { execFile } from 'node:child_process'
 import { readFile, readdir, stat } from 'node:fs/promises'

@@ -1,6 +1,6 @@
 // The counted bytes of files are those that exist, whatever happens: parallel uploads of two gateways on one Redis,
 // with connections cut while replies are on the way, aborts, deaths, frozen uploads, deletions, expiries, deleted
-// sessions, a store
+// sessions, a store that fails.
 
 import { env } from 'node:process'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -63,7 +63,7 @@ t.test("a system folder is not taken for a gateway's because of one name", async
     await t.rejects(ensureDataFolder(path), /has other things in it/, names.join(' '))
     t.equal(await mode(path), '755')
     await chmod(path, 0o700)
-    await ensureDataFolder(path) // An operator's own file, beside those of a gateway that has its token in the configuration.
+    await ensureDataFolder(path) // An operator's own file; the gateway there has its token in the configuration.
   }
   await mkdir(join(folder, 'volume/spool'), { recursive: true })
   await mkdir(join(folder, 'volume/redis'))

@@ -365,7 +365,7 @@ t.test('content that fails while it is destroyed does not end the process', asyn
   }
 })
 
-t.test('a request whose long body nobody read has its download, then no connection', async (t) => {
+t.test('after a request whose long body nobody read, its download closes it', async (t) => {
   const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
   one.send('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n', 'a'.repeat(500_000))

@@ -1,5 +1,5 @@
-// Bodies as attacks, each beside an honest customer: what an attacker announces, holds, invents or piles up must not keep
-// others out. On a small scale: 16 MiB for all bodies instead of 256.
+// Bodies as attacks, each beside an honest customer: what an attacker announces, holds, invents or piles up must not
+// keep others out. On a small scale: 16 MiB for all bodies instead of 256.
 
 import t from 'tap'
 import type { Test } from 'tap'

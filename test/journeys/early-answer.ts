@@ -1,5 +1,5 @@
-// A backend that answers before it has read the request: the gateway frees the memory of the request only when the system
-// has taken all of it. In a file of its own, since the backend is a bare server that decides when to read.
+// A backend that answers before it has read the request: the gateway frees the memory of the request only when the
+// system has taken all of it. In a file of its own, since the backend is a bare server that decides when to read.
 
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'

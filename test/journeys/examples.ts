@@ -1,4 +1,5 @@
-// Every file that operators copy works as it is: the gateway starts, serves, and stops cleanly, with the Redis that it names.
+// Every file that operators copy works as it is: the gateway starts, serves, and stops cleanly, with the Redis that it
+// names.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,6 @@
 // Uploads that no library would send, to a whole gateway: names in every form, forms in the wrong order, cut, mutated,
 // with false types and lengths, or slow. Each is accepted with a clean name or refused with a reason, and a refused one
+// leaves nothing.
 
 import t from 'tap'
 import type { Test } from 'tap'

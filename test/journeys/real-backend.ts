@@ -1,5 +1,5 @@
-// A real llama.cpp server behind a gateway process, used through OpenAI's own packages for Node and Python, with only the
-// base URL changed. The account is charged the usage that the server reports, and nothing else.
+// A real llama.cpp server behind a gateway process, used through OpenAI's own packages for Node and Python, with only
+// the base URL changed. The account is charged the usage that the server reports, and nothing else.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'

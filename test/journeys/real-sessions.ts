@@ -1,5 +1,6 @@
-// Conversations with a real llama.cpp server whose context is small, through two gateway processes: ten turns, of which the
-// server gets those that fit; tool calls and their results; whole answers. Everything is charged as the server counts.
+// Conversations with a real llama.cpp server whose context is small, through two gateway processes: ten turns, of which
+// the server gets those that fit; tool calls and their results; whole answers. Everything is charged as the server
+// counts.
 
 import t from 'tap'
 import type { Test } from 'tap'

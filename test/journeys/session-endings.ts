@@ -1,5 +1,5 @@
-// Every way in which an answer in a session ends: the terminal that all readers get, and the message, the charge and the
-// session that are left behind.
+// Every way in which an answer in a session ends: the terminal that all readers get, and the message, the charge and
+// the session that are left behind.
 
 import t from 'tap'
 import type { Test } from 'tap'

@@ -1,5 +1,5 @@
-// Files in a conversation, as people use them: uploaded, discussed for many turns, deleted, too many for one request, shown
-// to a model that takes no images.
+// Files in a conversation, as people use them: uploaded, discussed for many turns, deleted, too many for one request,
+// shown to a model that takes no images.
 
 import t from 'tap'
 import { inlineBytes } from '../../src/files/file-reference.ts'

@@ -1,5 +1,5 @@
-// Many sends at once: with the same Idempotency-Key they are one send, on any number of gateways; without one, a session
-// accepts the first and refuses the others.
+// Many sends at once: with the same Idempotency-Key they are one send, on any number of gateways; without one, a
+// session accepts the first and refuses the others.
 
 import t from 'tap'
 import { chat as model } from '../fixtures/backend-model.ts'

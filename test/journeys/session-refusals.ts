@@ -1,5 +1,5 @@
-// Refusals in a session before an answer begins: with their real status, in the order of docs/api.md, leaving no message,
-// no charge, a free session and a free Idempotency-Key.
+// Refusals in a session before an answer begins: with their real status, in the order of docs/api.md, leaving no
+// message, no charge, a free session and a free Idempotency-Key.
 
 import t from 'tap'
 import type { Test } from 'tap'

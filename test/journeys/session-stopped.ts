@@ -75,7 +75,7 @@ t.test('a send that is not streamed is answered with the cancelled message', asy
   await isPaidOnce(t, chat, message)
 })
 
-t.test('one who leaves does not stop the answer, which others read to its end', async (t) => {
+t.test('a reader that leaves does not stop the answer, others read it to its end', async (t) => {
   const chat = await startChat(t, { script: talking })
   const live = await chat.send(chat.sessionId)
   const message = messageIdOf(live)

@@ -1,5 +1,6 @@
-// The counted bytes of an account's sessions are always those of its rows: after any mixture of sends, changes, deletions,
-// refusals, cuts and deaths, by two gateways at once. With retention this is true after expired sessions were found, too.
+// The counted bytes of an account's sessions are always those of its rows: after any mixture of sends, changes,
+// deletions, refusals, cuts and deaths, by two gateways at once. With retention this is true after expired sessions
+// were found, too.
 
 import type { Redis } from 'ioredis'
 import t from 'tap'
@@ -52,7 +53,7 @@ function answers(random: (most: number) => number): Script {
   }
 }
 
-t.test('whatever is done, the sum is that of the rows', { timeout: 120_000 }, async (t) => {
+t.test('whatever is done, the counter is the sum of the rows', { timeout: 120_000 }, async (t) => {
   const random = seeded(13)
   const backend = await startBackend(t, answers(random))
   const yaml = chatYaml(backend.url)

@@ -1,6 +1,6 @@
-// Clients that request much and read nothing: a list, a stream again and again, a download, a whole answer. The memory for
-// them is limited, they are dropped in time, and an honest customer is served beside them. `npm run thieves` measures what
-// it costs the process.
+// Clients that request much and read nothing: a list, a stream again and again, a download, a whole answer. The memory
+// for them is limited, they are dropped in time, and an honest customer is served beside them. `npm run thieves`
+// measures what it costs the process.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { ServerResponse } from 'node:http'
@@ -163,7 +163,7 @@ t.test('replays that nobody reads, as fast as a plan allows', async (t) => {
   t.ok(bytes <= (unsentMiB / 2) * MiB, `${bytes} bytes`)
 })
 
-t.test('who takes nothing goes after the stall time, whatever it asked for', async (t) => {
+t.test('a client that reads nothing is dropped after the stall time', async (t) => {
   const stallMs = 1000
   const world = await start(t, stallMs)
   const { attacker, id, gateway } = world

@@ -1,5 +1,5 @@
-// Sessions fill Redis at most up to their account's storage, whatever is sent and deleted, and an honest customer beside
-// them notices nothing. The memory is the one that Redis itself reports.
+// Sessions fill Redis at most up to their account's storage, whatever is sent and deleted, and an honest customer
+// beside them notices nothing. The memory is the one that Redis itself reports.
 
 import t from 'tap'
 import type { Test } from 'tap'

@@ -1,5 +1,5 @@
-// A limit of tokens a minute below what the model may generate: a request without max_tokens gets a shorter output, and a
-// request that can never pass is refused as such at once, without a wait.
+// A limit of tokens a minute below what the model may generate: a request without max_tokens gets a shorter output, and
+// a request that can never pass is refused as such at once, without a wait.
 
 import t from 'tap'
 import type { Test } from 'tap'

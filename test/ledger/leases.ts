@@ -1,4 +1,5 @@
-// Checkpoints of many holds: in chunks of an account, and without an unhandled failure when Redis goes away between.
+// Checkpoints of many holds: in chunks of an account, and without an unhandled rejection when Redis goes away
+// meanwhile.
 
 import { mock } from 'node:test'
 import t from 'tap'
@@ -45,7 +46,7 @@ const all = (word: string) => async (args: readonly string[]) => ({
   values: ['ok', 1, 'active', ...args.slice(1).map(() => word)],
 })
 
-t.test('a hundred holds a command, accounts apart', async (t) => {
+t.test('a command has up to a hundred holds, of one account', async (t) => {
   const { leases, sent } = open(all('ok'))
   for (let i = 0; i < 250; i++) leases.add(makeHold({ id: `a${i}` }))
   leases.add(makeHold({ id: 'b', ref: 'other' }))
@@ -76,7 +77,7 @@ t.test(
   },
 )
 
-t.test('numbers are whole and within what the sums take', async (t) => {
+t.test('numbers are whole, and within the range of the sums', async (t) => {
   t.same([tokens(1.2), tokens(-1), tokens(Number.NaN), tokens(1e300)], [2, 0, 0, 1e12])
   t.same([amount(1.2), amount(Number.POSITIVE_INFINITY)], [2, Number.MAX_SAFE_INTEGER])
 })

@@ -1,5 +1,5 @@
-// A ledger whose disk takes nothing: what has to be remembered waits in memory, and where that is too much, nothing more is
-// admitted that would have to be remembered.
+// A ledger whose disk refuses writes: entries wait in memory, and above a limit nothing more is admitted that would add
+// entries.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// Every Lua file of the ledger is in its library, says what it does, and prints no amounts.
+// Every Lua file of the ledger is in its library, documents itself, and prints no amounts.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'

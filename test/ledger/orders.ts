@@ -20,7 +20,7 @@ import { startRedis } from '../fixtures/redis-server.ts'
 const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 
-t.test('the hour of a hold is in its id', async (t) => {
+t.test('the id of a hold contains its hour', async (t) => {
   t.equal(hourOfHold(id), 2400)
   t.equal(orderKey(releaseOrder('r', 'h', 'i')), 'settle:r:i')
 })

@@ -1,4 +1,4 @@
-// Every settlement until Redis has surely kept it: on disk where it could not be sent, again at every reconnect,
+// Every settlement until Redis has surely kept it: on disk if it could not be sent, sent again at every reconnect,
 // forgotten after 30 s of connected time.
 
 import { mkdir, rmdir } from 'node:fs/promises'
@@ -19,7 +19,7 @@ const names = { ref: 'r', id: 'i', hash: 'h', meta: '{}' }
 const topup = { kind: 'credit', type: 'topup', ...names, amount: 1, at: 1 } as const
 const settlement = (id: string) => ({ ...releaseOrder('ref', 'h', id), charge: 5 })
 
-/** An outbox whose Redis answers what the test says, at a time the test says. */
+/** An outbox whose Redis answers what the test says, when the test says it. */
 async function open(t: Test, answer: (order: Order) => Promise<Reply>) {
   const state = { nowMs: 0, isUp: true, late: 0, problems: 0 }
   const dir = await tempDir(t)
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('what fails waits on disk, and leaves it once answered and old', async (t) => {
+t.test('a failed settlement waits on disk, and leaves it when answered and old', async (t) => {
   let isFailing = true
   const answer = async () => {
     if (isFailing) throw new Error('away')
@@ -102,7 +102,7 @@ t.test('what fails waits on disk, and leaves it once answered and old', async (t
 })
 
 t.test(
-  'a late one is kept apart and given up; one that was carried out before is only given up',
+  'a late one is kept apart and given up; one that was made before is only given up',
   async (t) => {
     const late: Reply = { word: 'late', nowMs: 1, values: ['late', 1] }
     const { outbox, state, spool } = await open(t, async () => late)
@@ -133,7 +133,7 @@ t.test('a late one waits while its file can not be written', async (t) => {
   t.equal(await spool.countLate(), 1)
 })
 
-t.test('a credit that failed is not kept: its caller was told', async (t) => {
+t.test('a failed credit is not kept: its caller was told', async (t) => {
   const { outbox, state, spool } = await open(t, () => Promise.reject(new Error('away')))
   await t.rejects(outbox.credit(topup))
   state.isUp = false
@@ -161,7 +161,7 @@ t.test('memory is bounded: of more than 100,000 the oldest go', async (t) => {
   t.equal(outbox.size, 100_000)
 })
 
-t.test('one that Redis refuses waits, and holds up nobody', async (t) => {
+t.test('a settlement that Redis refuses waits, and delays no other', async (t) => {
   const refused = unavailable(Object.assign(new Error('OOM'), { name: 'ReplyError' }))
   const { outbox, sent } = await open(t, (order) =>
     order.id === 'a' ? Promise.reject(refused) : Promise.resolve(ok),

@@ -4,7 +4,7 @@ import { makeHold } from '../fixtures/ledger.ts'
 
 const hold = () => makeHold({ model: 'm%2F1', meta: '{"a":1}', countedTokens: 30, minute: 7 })
 
-t.test('an order says all that a Redis without the hold needs to charge', async (t) => {
+t.test('an order has all that a Redis without the hold needs for the charge', async (t) => {
   t.same(
     settleOrder(hold(), {
       charge: 5,
@@ -35,7 +35,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
   )
 })
 
-t.test('no number of a backend gets into the sums that they can not take', async (t) => {
+t.test('no number of a backend that the sums cannot take gets into them', async (t) => {
   const order = settleOrder(hold(), {
     charge: 2 ** 60,
     prompt: 1e300,

@@ -40,7 +40,7 @@ t.test('a path under /api is served under /v1/api too', async (t) => {
   }
 })
 
-t.test('draining: what runs ends well, what comes is refused, then nobody listens', async (t) => {
+t.test('draining: running work ends well, new work is refused, then it closes', async (t) => {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ gate }))
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })

@@ -1,4 +1,5 @@
-// The mutants of `npm run test:mutants`: each is a wrong line with the tests that must notice it. Here those of the money.
+// The mutants of `npm run test:mutants`: each is a wrong line with the tests that must notice it. Here those of the
+// money.
 
 import { edgeMutants } from './edges.ts'
 import { one } from './mutant.ts'

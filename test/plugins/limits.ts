@@ -1,5 +1,5 @@
-// Limits from outside: requests and tokens a minute and concurrency, by the account's plan and by key; and the headers of
-// every answer.
+// Limits from outside: requests and tokens a minute and concurrency, by the account's plan and by key; and the headers
+// of every answer.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -191,7 +191,7 @@ t.test('concurrency of a key leaves the other keys alone', async (t) => {
 })
 
 t.test(
-  "a plan is the account's: another plan, other limits, from the next request on",
+  'an account has the limits of its plan; another plan counts from the next request',
   async (t) => {
     const { gateway } = await start(
       t,

@@ -1,4 +1,4 @@
-// Every Lua file of the sessions is in their library and says what it does.
+// Every Lua file of the sessions is in their library and documents itself.
 
 import { claimOf } from '../../src/redis/claims.ts'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -24,7 +24,7 @@ t.test('every script says its purpose, keys, arguments and reply', async (t) => 
   }
 })
 
-t.test("sessions live on a Cluster's node, where foreign slots are refused", async (t) => {
+t.test("sessions work on a Cluster's node, where foreign slots are refused", async (t) => {
   const bus = ['--cluster-port', `${await freePort()}`, '--bind', '127.0.0.1']
   const args = ['--cluster-enabled', 'yes', ...bus]
   const { book, messages, ref, redis } = await openSessions(t, { args })

@@ -1,5 +1,5 @@
-// src/store/s3-upload.ts: how an upload in parts ends when something goes wrong, on a scripted server: which requests it
-// sends, in which order. test/store/s3.ts shows that nothing is left on a real server.
+// src/store/s3-upload.ts: how an upload in parts ends when something goes wrong, on a scripted server: which requests
+// it sends, in which order. test/store/s3.ts shows that nothing is left on a real server.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'

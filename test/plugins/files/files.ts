@@ -5,7 +5,7 @@ import { filesYaml, startFiles, startUpload } from '../../fixtures/files-http.ts
 import { codeOf, startGateway } from '../../fixtures/gateway.ts'
 import { until } from '../../fixtures/until.ts'
 
-t.test("a session's files go with it", async (t) => {
+t.test('deleting a session deletes its files', async (t) => {
   const { own, gateway, url } = await startFiles(t)
   const { id } = await own.make({ content: 'x' })
   const headers = { authorization: `Bearer ${own.key}` }

@@ -49,7 +49,7 @@ t.test('a repeated send continues where it was, also while the answer is generat
   await chargedOnce(t, chat)
 })
 
-t.test('a repeated send is looked up before the session, limits and balance are', async (t) => {
+t.test('a repeated send is found before session, limits and balance are checked', async (t) => {
   const gate = new Gate()
   const chat = await startChat(t, {
     script: model({ gate, chunks: 20 }),

@@ -44,7 +44,7 @@ t.test('it ends when the pipe to it closes', async (t) => {
   t.equal(child.exitCode, 0)
 })
 
-t.test('one that hangs is killed after a while, and is seen to be there until then', async (t) => {
+t.test('a server that hangs is killed after a while, and is running until then', async (t) => {
   const { child, socket } = await start(t)
   await redisAnswers(child, socket, 10_000)
   child.kill('SIGSTOP')

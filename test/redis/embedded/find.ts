@@ -1,4 +1,5 @@
-// src/redis/embedded/find.ts with folders of its own on PATH: real servers behind the names, and an apt-get that needs no network.
+// src/redis/embedded/find.ts with folders of its own on PATH: real servers behind the names, and an apt-get that needs
+// no network.
 
 import {
   chmod,

@@ -15,12 +15,12 @@ const content = [
 ] as const
 const draft = { message: { role: 'user', content }, content }
 
-t.test('the files of a draft are known before they are read', async (t) => {
+t.test('the files of a draft are known before they are loaded', async (t) => {
   t.strictSame(filesIn(draft), [file])
   t.strictSame([filesIn('{}'), filesOf(null), filesOf('x')], [[], [], []])
 })
 
-t.test('a file is put where it stood, whatever its text looks like', async (t) => {
+t.test('a file is put in its place, whatever its text looks like', async (t) => {
   const text = fill(draft, () => ({ type: 'there', text: '$& $1 $\' "content":0' }))
   t.strictSame(JSON.parse(text), {
     role: 'user',

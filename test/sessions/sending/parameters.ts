@@ -7,7 +7,7 @@ import { ownKeys, readParameters } from '../../../src/sessions/sending/parameter
 const read = (body: string) => readParameters(scanJson(Buffer.from(body), ownKeys))
 const refused = (param: string) => ({ code: 'invalid_parameter', param })
 
-void t.test('a parameter goes on as it was written', async (t) => {
+void t.test('a parameter is passed on as it was written', async (t) => {
   const { parameters, unlisted } = read(
     '{"content":"Hi","seed" : 12345678901234567890 ,"stop":["\\u00e9", "报"],"temperature":0.10,"user":null}',
   )
@@ -23,14 +23,14 @@ void t.test('a parameter goes on as it was written', async (t) => {
   t.strictSame(unlisted, [])
 })
 
-void t.test('what the gateway writes itself does not go on', async (t) => {
+void t.test('fields that the gateway writes itself are not passed on', async (t) => {
   const body =
     '{"messages":[],"model":"m","stream":true,"on_disconnect":"cancel","n":1,"store":true}'
   t.equal(read(body).parameters.size, 0)
   t.equal(read('{"n":null,"store":null,"metadata":null,"functions":null}').parameters.size, 0)
 })
 
-void t.test('what a session can not have is refused', async (t) => {
+void t.test('parameters that a session can not have are refused', async (t) => {
   for (const n of ['2', '0', '"1"', '1.5']) t.throws(() => read(`{"n":${n}}`), refused('n'))
   t.throws(() => read('{"best_of":3}'), refused('best_of'))
   t.throws(() => read('{"store":"yes"}'), refused('store'))
@@ -51,7 +51,7 @@ void t.test('the lower of two maximums counts', async (t) => {
   }
 })
 
-void t.test('what only some models know is theirs to allow', async (t) => {
+void t.test('parameters that only some models know need their permission', async (t) => {
   const { unlisted, parameters } = read('{"top_k":4,"constructor":1,"service_tier":"flex"}')
   t.strictSame(
     unlisted.map(({ name }) => name),
@@ -66,7 +66,7 @@ void t.test('what only some models know is theirs to allow', async (t) => {
   t.match(refusal('constructor'), { code: 'unknown_parameter', param: 'service_tier' })
 })
 
-void t.test('what is bounded on /v1 is bounded here', async (t) => {
+void t.test('limits of /v1 are limits here, too', async (t) => {
   t.throws(() => read('{"logprobs":-1}'), refused('logprobs'))
   t.throws(() => read('{"n_predict":-1}'), { code: 'unknown_parameter', param: 'n_predict' })
   const param = 'stream_options.Include_Usage'

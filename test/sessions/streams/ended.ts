@@ -1,4 +1,4 @@
-// The row that stays of a message: every way in which it can end.
+// The final row of a message: every way in which it can end.
 
 import t from 'tap'
 import { GatewayError } from '../../../src/errors.ts'
@@ -16,7 +16,7 @@ const assembly = (...data: readonly string[]) => {
 
 const usage = { prompt: 3, completion: 4, estimated: true }
 
-t.test('a row that stays has its words and its cost, and no owner', async (t) => {
+t.test('a final row has the words and the cost, and no owner', async (t) => {
   const draft = rowOf({ hold: 'h' })
   const finish = JSON.stringify({ choices: [{ delta: {}, finish_reason: 'stop' }] })
   const how = { said: assembly(said('Grüße'), finish), status: 'completed' } as const
@@ -38,7 +38,7 @@ t.test('a row that stays has its words and its cost, and no owner', async (t) =>
   t.same(parseStored(JSON.stringify(row)), row, 'a row that can be read')
 })
 
-t.test('what was thought and called stays too; who said nothing has null', async (t) => {
+t.test('reasoning and tool calls are kept too; without text the content is null', async (t) => {
   const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
   const delta = { reasoning_content: 'hm', tool_calls: [call] }
   const one = assembly(JSON.stringify({ choices: [{ delta }] }))
@@ -46,7 +46,7 @@ t.test('what was thought and called stays too; who said nothing has null', async
   t.match(row, { content: null, reasoning: 'hm', tool_calls: [{ id: 'a' }], usage: null, cost: 0 })
 })
 
-t.test('an error is told as it is answered; a cancel is none', async (t) => {
+t.test('an error is stored as it is answered; a cancel is no error', async (t) => {
   const error = new GatewayError('upstream_incomplete')
   const one = ended(rowOf(), { said: assembly(), status: 'incomplete', error, cost: 0 })
   t.match(one.error, { code: 'upstream_incomplete', type: error.type, param: null })
@@ -78,7 +78,7 @@ t.test('each end of a relay has its status', async (t) => {
   }
 })
 
-t.test('usage is what the settlement noted, and none where nothing was', async (t) => {
+t.test('usage is what the settlement noted, and null without a note', async (t) => {
   const facts = { promptTokens: 3, completionTokens: 4, cost: 9, estimated: true }
   t.same(usedBy({ ...facts, basis: 'counted' }), { cost: 9, usage })
   t.same(usedBy({ ...facts, basis: 'none' }), { cost: 9, usage: undefined })

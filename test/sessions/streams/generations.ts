@@ -1,4 +1,5 @@
-// What a process generates ends in one place, finished or withdrawn, whatever its backend, its readers and Redis do.
+// Every message that a process generates ends in one place, finished or withdrawn, whatever its backend, readers and
+// Redis do.
 
 import t from 'tap'
 import { durable } from '../../fixtures/aof.ts'
@@ -41,7 +42,7 @@ t.test('cancelled between its role and its words, a stream has no hole', async (
   t.equal((await copy.end()).toString(), bytes.toString())
 })
 
-t.test('what a backend refuses leaves nothing, also for who sent it twice at once', async (t) => {
+t.test('a refusal by the backend leaves nothing, also for a send that came twice', async (t) => {
   const gate = new Gate()
   const refused = failing(400, { body: { error: { message: 'no', code: 'too_odd' } } })
   const backend = await startBackend(t, async (call) => {
@@ -57,7 +58,7 @@ t.test('what a backend refuses leaves nothing, also for who sent it twice at onc
     Number((await client.info('commandstats')).match(/hget:calls=(\d+)/)?.[1] ?? 0)
   const before = await reads()
   const second = it.send(it.sessionId, 'Hi', asked)
-  // It has found the message that the first one sent, and waits for how that ends.
+  // It has found the message that the first send made, and waits for its end.
   await until(async () => (await reads()) > before)
   gate.open()
   const answers = await Promise.all([first, second])
@@ -100,7 +101,7 @@ t.test('with Redis away an answer goes on to its end, which Redis is told later'
   t.match(await it.read(`/${it.sessionId}`), { active_message_id: null })
 })
 
-t.test('an answer that is taken for lost stops its backend, and its readers', async (t) => {
+t.test('a message that is taken for lost stops its backend, and its readers', async (t) => {
   const gate = new Gate()
   const it = await startChat(t, { script: chat({ chunks: 50, gate }) })
   gate.next(2)
