@@ -1,5 +1,5 @@
-// The tables of bodies in docs/api.md: types and bounds from the schemas that judge the bodies, with a sentence for each
-// field. A field without a sentence, or a sentence without a field, is an error.
+// Makes the tables of bodies in docs/api.md: types and bounds come from the schemas that check the bodies, with a
+// sentence for each field. A field without a sentence, or a sentence without a field, is an error.
 
 import type { ZodObject } from 'zod'
 import { z } from '../src/config/schema.ts'
@@ -82,7 +82,7 @@ export function bodyTables(): Readonly<Record<string, string>> {
   return Object.fromEntries(tables)
 }
 
-/** As much of JSON Schema as these bodies come to. */
+/** The part of JSON Schema that these bodies use. */
 interface Schema {
   readonly type?: string | readonly string[]
   readonly enum?: readonly string[]

@@ -1,4 +1,4 @@
-// docs/parameters.md, from the table in src/chat/parameters.ts.
+// Makes docs/parameters.md from the table in src/chat/parameters.ts.
 
 import { parameterRows } from '../src/chat/parameters.ts'
 import type { ParameterRow, Way } from '../src/chat/parameters.ts'
@@ -67,7 +67,7 @@ one salt for each account, an HMAC that reveals nothing about the account. Other
 backend for each tenant, or switch the cache off (llama.cpp: \`--no-cache-prompt\`; vLLM: \`--no-enable-prefix-caching\`).
 `
 
-/** Markdown, to be formatted. */
+/** Returns unformatted Markdown. */
 export function parametersPage(): string {
   const parts = sections.map(([way, title, text]) => `## ${title}\n\n${text}\n\n${tableOf(way)}`)
   return [head, ...parts, media].join('\n')

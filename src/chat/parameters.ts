@@ -39,7 +39,7 @@ const gatewayRows: readonly ParameterRow[] = [
   row('gateway', all, 'model', { why: "The backend gets the target's name of the model." }),
   row('gateway', all, 'stream', { why: 'Only chat and completions may have true.' }),
   row('gateway', generating, 'stream_options', {
-    why: 'Written anew: `include_usage`, `include_obfuscation` and `continuous_usage_stats`, nothing else.',
+    why: 'May have `include_usage`, `include_obfuscation` and `continuous_usage_stats`, nothing else. The gateway writes it anew.',
     check: bounds.streamOptions,
   }),
   row('gateway', generating, 'max_tokens max_completion_tokens', {
@@ -49,7 +49,7 @@ const gatewayRows: readonly ParameterRow[] = [
     why: 'An integer of 1 or more. All choices together, over all prompts, are at most 1024.',
   }),
   row('gateway', chat, 'messages', {
-    why: 'Media are data URLs, or `https` from the hosts in `remote_media`. Keys must not stand twice.',
+    why: 'Media are data URLs, or `https` from the hosts in `remote_media`. No object may have a key twice.',
   }),
   row('gateway', completions, 'prompt', {
     why: 'Text, texts, or token ids.',
@@ -61,7 +61,7 @@ const gatewayRows: readonly ParameterRow[] = [
     why: 'On llama.cpp it would override max_tokens or n. Use these.',
   }),
   row('never', all, 'response_fields', {
-    why: 'On llama.cpp it would take the usage out of the answer.',
+    why: 'On llama.cpp it would remove the usage from the answer.',
   }),
   row('never', all, 'cache_salt', {
     why: "The gateway sets it, if the target's `cache_salt` is on.",
@@ -74,7 +74,7 @@ const openaiRows: readonly ParameterRow[] = [
     why: 'Sampling.',
   }),
   row('passes', chat, 'reasoning_effort verbosity parallel_tool_calls tool_choice', {
-    why: 'Changes what is generated; its length stays bounded.',
+    why: 'Changes what is generated; the limit of the output stays.',
   }),
   row('passes', chat, 'functions function_call', {
     why: 'The old form of tools. Counted as prompt.',
@@ -100,7 +100,7 @@ const openaiRows: readonly ParameterRow[] = [
     check: bounds.probabilities,
   }),
   row('bounded', chat, 'tools', {
-    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp`, `googleSearch` …): list the type, or the key, in `extra_parameters`.',
+    why: 'Of type `function` or `custom`. Other tools run at the backend (`web_search`, `mcp`, `googleSearch` …): to allow one, list its type, or the key, in `extra_parameters`.',
     check: bounds.tools,
   }),
   row('bounded', generating, 'response_format', {
@@ -119,9 +119,9 @@ const openaiRows: readonly ParameterRow[] = [
   row('word', chat, 'web_search_options moderation', {
     why: 'The backend asks something other than the model, at its own price.',
   }),
-  row('word', chat, 'prediction', { why: 'Rejected tokens are billed beyond the bound.' }),
+  row('word', chat, 'prediction', { why: 'Rejected tokens are billed above the output limit.' }),
   row('word', generating, 'prompt_cache_options prompt_cache_breakpoint cache_control', {
-    why: 'Some backends bill what is written to their cache. The last two stand in parts of messages.',
+    why: 'Some backends bill for writing to their cache. The last two are members of parts of messages.',
   }),
   row('word', all, 'store metadata background previous_response_id conversation', {
     why: 'Keeps something at the backend, under the credential that all accounts share.',
@@ -160,7 +160,7 @@ const samplerRows: readonly ParameterRow[] = [
     { why: 'How much the model thinks; the output limit includes thoughts.' },
   ),
   row('passes', generating, 'guided_json guided_choice json_schema', {
-    why: 'The answer follows a JSON schema, or is one of a list. As `response_format`.',
+    why: 'The answer follows a JSON schema, or is one of a list, as with `response_format`.',
   }),
   row('passes', chat, 'documents', { why: 'Texts for a template. Counted as prompt.' }),
   row('bounded', generating, 'bad_words samplers dry_sequence_breakers', {
@@ -176,7 +176,7 @@ const samplerRows: readonly ParameterRow[] = [
     check: bounds.isTrue,
   }),
   row('bounded', generating, 'reasoning_format', {
-    why: '`none`, `auto`, `deepseek`, `deepseek-legacy`, `parsed` or `raw`. Hidden thoughts would not be counted.',
+    why: '`none`, `auto`, `deepseek`, `deepseek-legacy`, `parsed` or `raw`. Others could hide thoughts, which would then not be counted.',
     check: bounds.reasoningFormat,
   }),
   row('bounded', generating, 'reasoning', {
@@ -188,7 +188,7 @@ const samplerRows: readonly ParameterRow[] = [
     check: bounds.templateKeywords,
   }),
   row('bounded', generating, 'structured_outputs', {
-    why: '`json`, `json_object` and `choice`. The rest as under `response_format`.',
+    why: '`json`, `json_object` and `choice`. Other members are refused for the same reason as in `response_format`.',
     check: bounds.structuredOutputs,
   }),
 ]
@@ -224,7 +224,7 @@ const wordRows: readonly ParameterRow[] = [
     'word',
     generating,
     'chat_template generation_prompt chat_format chat_parser input_ids prompt_embeds',
-    { why: 'Makes a prompt that nobody has counted.' },
+    { why: 'Makes a prompt that the gateway cannot count.' },
   ),
   row(
     'word',
@@ -278,7 +278,7 @@ const wordRows: readonly ParameterRow[] = [
     'word',
     all,
     'mm_processor_kwargs media_io_kwargs images_config max_dynamic_patch min_dynamic_patch use_audio_in_video',
-    { why: 'Changes what an image, a film or sound costs.' },
+    { why: 'Changes how many tokens an image, a video or sound costs.' },
   ),
   row(
     'word',

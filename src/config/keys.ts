@@ -48,7 +48,7 @@ const admin = z.strictObject({
   hosts: z
     .array(host())
     .default([])
-    .describe('Host names, besides loopback, by which the admin listener may be called.'),
+    .describe('Host names, besides loopback, that the Host header may have on the admin listener.'),
 })
 
 const redisTls = z.strictObject({
@@ -79,12 +79,12 @@ const smallestPart = 5 * 2 ** 20
 const largestPart = 2 ** 30
 
 const s3 = z.strictObject({
-  bucket: bucket().describe('The bucket. It has to be there; nobody else may write to it.'),
+  bucket: bucket().describe('The bucket. It must exist, and nobody else may write to it.'),
   prefix: objectPrefix()
     .default('')
-    .describe('Put before the name of every object, such as `tollgate/`.'),
+    .describe('Begins the name of every object, such as `tollgate/`.'),
   region: z.string().min(1).default('us-east-1').describe("The bucket's region."),
-  endpoint: endpointUrl().optional().describe('The server, where it is not AWS.'),
+  endpoint: endpointUrl().optional().describe('URL of the server, if it is not AWS.'),
   path_style: z
     .boolean()
     .optional()
@@ -98,7 +98,7 @@ const s3 = z.strictObject({
   secret_access_key: secret().optional().describe('Best as `${NAME}`.'),
   part_size: bytes({ min: smallestPart, max: largestPart })
     .prefault('8MiB')
-    .describe('An upload goes out in parts of this size, 10,000 of them at most.'),
+    .describe('Size of the parts of an upload; an upload has at most 10,000 parts.'),
   concurrency: z
     .int()
     .min(1)
@@ -138,7 +138,7 @@ const limits = z.strictObject({
     ),
   json_v1: bytes().prefault(defaultSizes.json_v1).describe('Largest JSON body on /v1.'),
   sse_line: bytes({ min: 1024 }).prefault('8MiB').describe("Longest line of a backend's stream."),
-  heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
+  heartbeat: duration().prefault('15s').describe('How often a silent stream gets a comment.'),
   reader_stall: duration()
     .prefault('30s')
     .describe('A client that reads nothing of its answer for this long is disconnected.'),

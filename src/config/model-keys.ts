@@ -112,7 +112,7 @@ const model = withLater(
     aliases: z
       .array(modelId())
       .default([])
-      .describe('Other ids under which clients may ask for it.'),
+      .describe('Other ids by which clients may name the model.'),
     targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
     price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
     context_window: count()
@@ -139,7 +139,9 @@ const model = withLater(
     complete_when: z
       .enum(['finish_reason', 'done'])
       .default('finish_reason')
-      .describe('What marks a stream as complete; `done` for a backend without finish reasons.'),
+      .describe(
+        'What marks a stream as complete; `done` for a backend that sends no finish_reason.',
+      ),
     forward_headers: z
       .array(forwardedHeader())
       .default([])
@@ -166,7 +168,7 @@ const model = withLater(
       .max(1_000_000)
       .default(1500)
       .describe(
-        'Prompt tokens of an image of a megapixel or less; a larger one costs in proportion, up to 64 times as much.',
+        'Prompt tokens of an image of one megapixel or less; a larger image counts in proportion, up to 64 times as much.',
       ),
     hidden_reasoning: z
       .boolean()

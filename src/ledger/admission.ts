@@ -208,7 +208,7 @@ function tooMany({ limits, caller, which }: AdmitRefused): GatewayError {
 
 /** While the account owes something, nothing is available. */
 function shortage({ limits, caller, available, owed }: AdmitRefused, needed: number): GatewayError {
-  const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`
+  const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
   return new GatewayError('insufficient_balance', {
     limits,
     caller,

@@ -187,7 +187,8 @@ export class Ledger {
 
   async admit(request: AdmitRequest): Promise<Hold> {
     this.#gate.pass()
-    if (this.#parts.spool.isFull) throw unavailable(new Error('too much waits for the disk'))
+    if (this.#parts.spool.isFull)
+      throw unavailable(new Error('too many ledger entries wait for the disk'))
     const { ref, hmac, holdId } = request
     try {
       const hold = await this.#parts.admission.admit(request)

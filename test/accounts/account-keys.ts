@@ -98,14 +98,14 @@ t.test('a revoked key stays listed; revoking again changes nothing', async (t) =
   await t.rejects(accounts.revokeKey('key_unknown'), { code: 'key_not_found' })
 })
 
-t.test('a key past its time is expired', async (t) => {
+t.test('a key past its expiry is expired', async (t) => {
   const { accounts, ref } = await start(t)
   const { status, id } = await accounts.createKey(ref, { expiresAt: nowS() - 10 })
   t.equal(status, 'expired')
   t.equal((await accounts.revokeKey(id)).status, 'revoked')
 })
 
-t.test('a rotated key passes its properties on, and dies after the grace', async (t) => {
+t.test('a rotated key passes its properties on, and expires after the grace', async (t) => {
   const { accounts, ref } = await start(t)
   const fields = {
     name: 'n',
@@ -174,7 +174,7 @@ t.test(
   },
 )
 
-t.test('a rotation that was cut short is finished by its repetition', async (t) => {
+t.test('a rotation that was cut short is finished when it is repeated', async (t) => {
   const { accounts, ref } = await start(t)
   const old = await accounts.createKey(ref, {})
   const seed = newKeySeed(ref)

@@ -20,7 +20,7 @@ t.test('the checksum is CRC-32 of what stands before it, base62, padded with 0',
     const sum = Array.from(text.slice(-6)).reduce((n, char) => n * 62 + alphabet.indexOf(char), 0)
     t.equal(sum, crc32(text.slice(0, -6)))
   }
-  // Computed apart from our code (Python's binascii.crc32).
+  // Computed by other code than ours (Python's binascii.crc32).
   const known = `tg_live_000000000000_${'0'.repeat(30)}2nmgHK`
   t.strictSame(parseKey(known), { ref: '000000000000' })
 })
@@ -33,7 +33,7 @@ t.test('one changed character makes it no key', async (t) => {
   }
 })
 
-t.test('what only looks like a key is none', async (t) => {
+t.test('a text that only looks like a key is refused', async (t) => {
   const text = key()
   for (const wrong of [
     '',

@@ -25,7 +25,7 @@ const schema = z.strictObject({
     .min(1)
     .default(['*/*'])
     .describe(
-      'Content types that are accepted. The type is found from the bytes, not from what the client says.',
+      'Content types that are accepted. The gateway looks at the bytes, not at what the client says.',
     ),
   uploads: z.int().min(1).default(20).describe('Uploads of one account at the same time.'),
   downloads: z.int().min(1).default(100).describe('Downloads of one account at the same time.'),

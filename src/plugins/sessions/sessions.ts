@@ -41,7 +41,7 @@ export const sessions: Plugin<SessionsConfig> = {
   async setup(gateway, config) {
     if (!gateway.config.plugins.has('metering')) {
       throw new Error(
-        'plugins.sessions needs plugins.metering: an answer belongs to who holds money for it. Switch off both, or none.',
+        'plugins.sessions needs plugins.metering, which holds the money for each answer. Switch off both, or neither.',
       )
     }
     const scripts = scriptsOf(gateway)
