@@ -1,11 +1,12 @@
-// The backend behind every proxy of the benchmark, in a process of its own: OpenAI-shaped answers at the least cost there
-// is, on bare sockets. Every answer reports the same usage, so what the ledger charged can be foretold to the token.
-// It understands only the requests of bench/load.ts: POST with Content-Length, `user` as `e<events>/<ms between>`.
+// The backend behind every proxy of the benchmark, in a process of its own: OpenAI-shaped answers at the lowest
+// possible cost, on bare sockets. Every answer reports the same usage, so the benchmark knows to the token what the
+// ledger must have charged. It understands only the requests of bench/load.ts: POST with Content-Length, `user` as
+// `e<events>/<ms between>`.
 
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
 
-/** In every answer, streamed or not. */
+/** The usage of every answer, streamed or not. */
 export const usage = { prompt_tokens: 200, completion_tokens: 50, total_tokens: 250 }
 
 export type BackendOrder = 'counts' | 'finish'
@@ -55,7 +56,7 @@ const answer = head('application/json', `Content-Length: ${whole.length}`) + who
 let requests = 0
 let events = 0
 const streams = new Set<Stream>()
-/** Streams by the millisecond in which they are due: one timer for 9,000 of them. */
+/** Streams by the millisecond in which they are due: one timer serves 9,000 of them. */
 const wheel = Array.from({ length: 8192 }, () => new Set<Stream>())
 let clock = Math.floor(performance.now())
 
@@ -86,7 +87,7 @@ function finish(stream: Stream): void {
   stream.socket.write(lastEvents, 'latin1')
 }
 
-/** The head and the first event leave together, as soon as the request is there. */
+/** Sends the head and the first event together, as soon as the request is there. */
 function begin(socket: Socket, body: string): void {
   const asked = /"user":"e(\d+)\/(\d+)"/.exec(body)
   const stream = { socket, left: Number(asked?.[1] ?? 1) - 1, everyMs: Number(asked?.[2] ?? 10) }
@@ -99,7 +100,7 @@ function begin(socket: Socket, body: string): void {
 function serve(socket: Socket): void {
   let text = ''
   socket.setNoDelay(true)
-  socket.on('error', () => undefined) // a proxy that is stopped resets its connections
+  socket.on('error', () => undefined) // A proxy that is stopped resets its connections.
   socket.on('data', (part) => {
     text += part.toString('latin1')
     for (;;) {

@@ -1,5 +1,6 @@
-// Proof that what was measured was the whole pipeline: requests that were answered, seen by the backend, held, settled,
-// logged and charged must be the same number. Counted by five witnesses; only two of them are the gateway's own metrics.
+// Proof that the whole pipeline was measured: the requests that were answered, seen by the backend, held, settled,
+// logged and charged must be the same number. Five independent counts are compared; only two of them are the gateway's
+// own metrics.
 
 import { readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -15,14 +16,14 @@ export interface Books {
   readonly isEven: boolean
 }
 
-/** Its metrics are of one life; those of earlier ones are handed in. */
+/** The metrics of a gateway process cover only its own life; those of earlier processes are passed in. */
 export interface Life {
   readonly holds: number
   readonly settles: number
 }
 
 export async function readLife({ adminPort }: Tollgate): Promise<Life> {
-  await wait(500) // the last settlement's reply
+  await wait(500) // Time for the last settlement's reply to arrive.
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   const sum = (pattern: RegExp) =>
     [...text.matchAll(pattern)].reduce((total, [, value]) => total + Number(value), 0)
@@ -37,7 +38,7 @@ export async function closeBooks(
   lives: readonly Life[],
   seen: { readonly answered: number; readonly backend: number },
 ): Promise<Books> {
-  await wait(1500) // the log is flushed four times a second
+  await wait(1500) // The log is flushed four times a second.
   const balances = await Promise.all(
     gateway.accounts.map((id) =>
       admin<{ spent: number; reserved: number }>(gateway, `accounts/${id}/balance`),

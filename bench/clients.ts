@@ -1,6 +1,6 @@
-// `npm run bench:clients`: a million small chunks through each client library as fast as it takes them, which is an hour and
-// a half of a model at 200 a second. What a chunk costs in CPU, and whether memory stays where it was. Writes
-// bench/clients.md; `--only NAME` measures one and writes nothing.
+// `npm run bench:clients`: a million small chunks through each client library as fast as it reads them, which is an
+// hour and a half of a model at 200 chunks a second. Measures the CPU of a chunk, and whether memory stays the same.
+// Writes bench/clients.md; `--only NAME` measures one and writes nothing.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,9 +15,9 @@ import { block, chunk, sessionStream } from '../clients/conformance/transcript.t
 
 const chunks = 1_000_000
 const rounds = 3
-/** Where memory is looked at: after the first tenth a stream has all that it needs. */
+/** When memory is measured: after the first tenth, a stream has all the memory that it needs. */
 const looks = [0.1, 0.4, 0.7, 1].map((part) => part * chunks)
-/** Chunks a piece that is written: 40 KiB. */
+/** Chunks that are written together: 40 KiB. */
 const together = 200
 
 interface Sample {
@@ -64,7 +64,7 @@ function* flood(): Generator<string> {
   yield block('[DONE]', chunks)
 }
 
-/** User and system, in µs; Linux counts in hundredths of a second. */
+/** User and system time in µs; Linux counts in hundredths of a second. */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
     .replace(/^.*\) /, '')

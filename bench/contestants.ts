@@ -1,5 +1,5 @@
 // The three proxies, started in front of one backend: nginx, Portkey's gateway, and this gateway with everything on.
-// Each can be stopped and started anew, as the memory measure needs; where it listens stays the same.
+// Each can be stopped and started again, as the memory measure needs; its address stays the same.
 
 import type { ChildProcess } from 'node:child_process'
 import { execFileSync } from 'node:child_process'
@@ -23,12 +23,12 @@ export interface Contestant {
 }
 
 export interface Ground {
-  /** Temporary; nginx's worker, another user, must be able to enter it. */
+  /** A temporary folder. nginx's worker runs as another user and must be able to read it. */
   readonly folder: string
   readonly backendPort: number
-  /** File descriptors that a process may have. */
+  /** How many files a process may have open. */
   readonly files: number
-  /** More of gateway.yaml. */
+  /** Further lines of gateway.yaml. */
   readonly more?: string
 }
 
@@ -44,7 +44,7 @@ export async function startNginx({ folder, backendPort, files }: Ground): Promis
   return contestant('nginx', { port, path, headers: [''] }, launch)
 }
 
-/** Of files: out of `folder` and into it. `copyingPort`: the same without sendfile. */
+/** An nginx for files: serves and stores them in `folder`. `copyingPort`: the same without sendfile. */
 export async function startFileNginx(
   folder: string,
 ): Promise<Contestant & { readonly copyingPort: number }> {
@@ -90,7 +90,7 @@ export interface Tollgate extends Contestant {
 
 const accountCount = 10
 
-/** `profile`: a folder that gets a CPU profile when it stops. */
+/** `profile`: a folder that gets a CPU profile when the gateway stops. */
 export async function startTollgate(
   ground: Ground,
   redis: Redis,
@@ -124,7 +124,7 @@ interface Settings extends Ground {
   readonly redis: Redis
 }
 
-/** Everything on; only the plan's limits are out of the way, checked as ever. */
+/** Everything is on. The plan's limits are still checked, but are too high to be reached. */
 function gatewayYaml({
   folder,
   backendPort,
@@ -191,7 +191,7 @@ async function contestant(name: Name, aim: Aim, launch: () => ChildProcess): Pro
   }
 }
 
-/** Asked without HTTP: a request would reach the backend and be missing from the books. */
+/** Tries to connect without HTTP: a request would reach the backend and be missing from the books. */
 async function listens(name: Name, port: number, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + 20_000
   for (;;) {
@@ -227,7 +227,7 @@ function ensureNginx(): void {
   }
 }
 
-/** Without scripts: its own would patch packages for its development. */
+/** Installs without scripts: Portkey's own script patches packages for its development. */
 function ensurePortkey(): void {
   if (existsSync(join(here, 'node_modules/@portkey-ai/gateway'))) return
   process.stderr.write('installing the other gateway into bench/node_modules\n')

@@ -1,4 +1,4 @@
-// The cases of bench/files.ts: what is moved by whom, each contestant once a round, the one it is compared with first.
+// The cases of bench/files.ts: who moves which files, each contestant once a round, the one it is compared with first.
 
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync, rmSync } from 'node:fs'
@@ -29,17 +29,17 @@ export interface Ground {
   readonly redis: Redis
   readonly place: SdkPlace
   readonly folder: string
-  /** Paths. `large` is noise, `text` as large, `middle` is for warming up. */
+  /** Paths. `large` is random bytes, `text` has the same size, `middle` is for warming up. */
   readonly files: Readonly<Record<'large' | 'text' | 'middle' | 'mib', string>>
   readonly mib: number
-  /** Requests for small files, a round. */
+  /** Requests for small files in a round. */
   readonly count: number
 }
 
 export interface Case {
   readonly title: string
   readonly unit: 'MiB' | 'request'
-  /** Of the first row; the issue's, where there is one. */
+  /** How the first row must compare with `row`: the issue's ratio, if it has one. */
   readonly target?: { readonly row: string; readonly ratio: number }
   readonly rows: readonly (readonly [name: string, run: () => Promise<Sample>])[]
 }
@@ -159,7 +159,7 @@ async function uploads(ground: Ground, caller: Caller, path: string): Promise<Sa
 
 const stored = new Map<string, string>()
 
-/** Uploaded once; found again by the id. */
+/** Uploads the file once, and resolves with its id. */
 async function storedFile(caller: Caller, path: string): Promise<string> {
   const key = `${caller.gateway.adminPort} ${path}`
   const known = stored.get(key)
@@ -169,7 +169,7 @@ async function storedFile(caller: Caller, path: string): Promise<string> {
   return id
 }
 
-/** One download from disk is over in a tenth of a second. */
+/** Several downloads in a row, because one from disk takes only a tenth of a second. */
 const times = 4
 const again = (units: number) => ({ units: times * units, requests: times })
 
@@ -189,7 +189,7 @@ async function downloads({ files, mib: units, redis }: Ground, caller: Caller): 
   )
 }
 
-/** Of the gateway's own file, so that both serve the same. */
+/** nginx serves the gateway's own file, so that both serve the same bytes. */
 async function nginxServes({ nginx, disk, folder, files, mib }: Ground, port: number) {
   const path = await pathOf(folder, await storedFile(disk, files.large))
   const url = `http://127.0.0.1:${port}/${path}`
@@ -221,7 +221,7 @@ interface Small {
   readonly count?: number
 }
 
-/** They stay: the account has room. */
+/** The uploaded files stay: the account has enough storage. */
 export async function smallUploads(
   { load, redis, ...ground }: Ground,
   { gateway, session }: Caller,

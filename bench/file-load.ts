@@ -1,24 +1,24 @@
-// Small files, many of them: each connection sends the same upload, or asks for the next file, as soon as it is answered. Bare
-// sockets, so that it costs less than what it measures. Orders come by IPC, one at a time.
+// Many small files: each connection sends the same upload, or asks for the next file, as soon as it is answered. Bare
+// sockets, so that the load costs less than what it measures. Orders come by IPC, one at a time.
 
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 
 export interface FileLoadOrder {
   readonly port: number
-  /** Whole requests, sent by turns. */
+  /** Complete request heads, sent in turn. */
   readonly heads: readonly string[]
   /** Sent after each head. */
   readonly body: { readonly before: string; readonly bytes: number; readonly after: string } | null
   readonly connections: number
-  /** Ends after so many answers. */
+  /** Ends after this many answers. */
   readonly count: number
 }
 
 export interface FileLoadReport {
   readonly ms: number
   readonly failure: string
-  /** The last path segments of the answers' Location. */
+  /** The last path segments of the Location headers of the answers. */
   readonly made: readonly string[]
 }
 
@@ -32,7 +32,7 @@ interface State {
   asked: number
 }
 
-/** One connection until all is asked. Rejects on anything but 200 and 201. */
+/** Uses one connection until all requests are sent. Rejects on any status but 200 and 201. */
 function talk(state: State): Promise<void> {
   const { order, payload, made } = state
   const { promise, resolve, reject } = Promise.withResolvers<void>()

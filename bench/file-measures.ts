@@ -1,5 +1,5 @@
-// What moving a file costs: time by the client's clock, CPU by the kernel's, memory by the kernel's own peak. Large files go
-// by curl, which costs less than what it measures, small ones by bench/file-load.ts.
+// What moving a file costs: time by the client's clock, CPU by the kernel's, memory by the kernel's own peak. Large
+// files are moved by curl, which costs less than what it measures, small ones by bench/file-load.ts.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -7,15 +7,15 @@ import type { Tollgate } from './contestants.ts'
 import { cpuSeconds, isPinned, otherCores, peakBytes, resetPeak, rssBytes } from './processes.ts'
 import type { Redis } from './redis.ts'
 
-/** Of one round. A unit is a MiB or a request. */
+/** The figures of one round. A unit is a MiB or a request. */
 export interface Sample {
   readonly units: number
   readonly requests: number
   readonly ms: number
   readonly cpuMs: number
-  /** The peak above what a process takes that has served one small file. NaN where it was not fresh. */
+  /** The peak of memory, less what a process has after one small file. NaN when the process was not fresh. */
   readonly grownMiB: number
-  /** Scripts, and all commands with those inside scripts, sent to Redis. */
+  /** Scripts sent to Redis, and all commands with those that scripts ran. */
   readonly scripts: number
   readonly commands: number
 }
@@ -25,11 +25,11 @@ interface Measuring {
   readonly requests?: number
   readonly pids: readonly number[]
   readonly redis?: Redis
-  /** Before it grew. */
+  /** Memory before the measured work. */
   readonly baseBytes?: number
 }
 
-/** `run` answers how many ms it took, by its own clock. */
+/** `run` resolves with the ms that it took by its own clock. */
 export async function measured(
   { units, requests = 1, pids, redis, baseBytes = NaN }: Measuring,
   run: () => Promise<number>,
@@ -56,7 +56,7 @@ export interface Caller {
   readonly session: string
 }
 
-/** The header of the first account, and a session of it. */
+/** The key header of the first account, and a session of that account. */
 export async function callerOf(gateway: Tollgate): Promise<Caller> {
   const answer = await fetch(`http://127.0.0.1:${gateway.aim.port}/api/chat/sessions`, {
     method: 'POST',
@@ -90,7 +90,7 @@ export async function removeFile({ gateway }: Caller, id: string): Promise<void>
   await curl([...auth(gateway), '-X', 'DELETE', urlOf(gateway, id)])
 }
 
-/** A fresh process that has served one small file; answers the memory that it takes. */
+/** Serves one small file in a fresh process, and resolves with the memory of that process. */
 export async function freshened(caller: Caller, small: string): Promise<number> {
   await caller.gateway.restart()
   const { text } = await uploadFile(caller, small)
@@ -106,7 +106,7 @@ export function idOf(text: string): string {
 const auth = (gateway: Tollgate) => ['-H', `Authorization: ${keyOf(gateway)}`]
 const urlOf = ({ aim }: Tollgate, what: string) => `http://127.0.0.1:${aim.port}/api/files/${what}`
 
-/** Throws on anything but 2xx. */
+/** Throws on any status but 2xx. */
 export async function curl(words: readonly string[]): Promise<Moved> {
   const write = '\n%{http_code} %{time_total} %{size_download} %{size_upload}'
   const pin = isPinned ? ['taskset', '-c', otherCores] : ['env']

@@ -1,6 +1,7 @@
-// `npm run bench:files`: what a file costs on its way up and down, beside the AWS SDK on the same S3 server and nginx on the
-// same disk, by turns on the same core in one run. Writes bench/files.md; with `--quick` one small round, which proves nothing
-// and writes nothing; `--profile DIR` profiles the gateways into that folder, `--only WORD` takes the cases that have it.
+// `npm run bench:files`: what the upload and download of a file cost, compared with the AWS SDK on the same S3 server
+// and nginx on the same disk, in turn on the same core in one run. Writes bench/files.md. `--quick` does one small
+// round, which proves and writes nothing; `--profile DIR` writes CPU profiles of the gateways; `--only WORD` selects
+// cases by name.
 
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -98,7 +99,7 @@ function median(values: readonly number[]): number {
 
 type Found = ReadonlyMap<string, readonly Sample[]>
 
-/** By turns, so that the machine's mood is the same for all. */
+/** The contestants take turns, so that changes of the machine's speed affect all of them. */
 async function inRounds({ title, rows }: Case): Promise<Found> {
   const found = new Map<string, Sample[]>(rows.map(([name]) => [name, []]))
   for (let round = 1; round <= rounds; round++) {
@@ -153,7 +154,7 @@ function judged({ row, ratio }: NonNullable<Case['target']>, is: number): string
   return `Target: ${row} at least ${ratio} of the first: ${is.toFixed(2)}, ${is >= ratio ? 'pass' : '**miss**'}.`
 }
 
-/** What Redis keeps of a file, over many of them. */
+/** What Redis keeps of one file, measured over many files. */
 async function redisBytes(ground: Ground): Promise<number> {
   await smallUploads(ground, ground.disk, { bytes: 1, count: 200 })
   const before = await ground.redis.bytes()

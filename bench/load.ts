@@ -1,12 +1,12 @@
-// The load generator, in a process of its own: keep-alive HTTP/1.1 over bare sockets, so that it costs less than what it
-// measures. Closed loop for costs, open loop for latency, streams held open for memory. Orders come by IPC, one at a time.
-// It trusts the answers of bench/backend.ts: no body of theirs holds an end of a chunked body.
+// The load generator, in a process of its own: keep-alive HTTP/1.1 over bare sockets, so that it costs less than what
+// it measures. A closed loop for costs, an open loop for latency, streams held open for memory. Orders come by IPC, one
+// at a time. It trusts the answers of bench/backend.ts: their bodies never contain the end mark of a chunked body.
 
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 
-/** Whom to ask, and how. Connection n sends the headers n modulo their number. */
+/** Whom to ask, and how. Connection n sends the headers at n modulo their number. */
 export interface Aim {
   readonly port: number
   readonly path: string
@@ -39,16 +39,16 @@ export type LoadOrder =
 export interface LoadReport {
   readonly requests: number
   readonly failures: number
-  /** The first failure's head or error. */
+  /** The head or the error of the first failure. */
   readonly failure: string
   readonly ms: number
-  /** To the first byte of the body, of each request. */
+  /** ms until the first byte of the body, of each request. */
   readonly firstByteMs: readonly number[]
 }
 
 const content =
   'Tell me about the rain on the roof of the old mill, and leave nothing out. '.repeat(11)
-/** High: streams that are held open for minutes must not run into it. */
+/** High, because streams that are held open for minutes must not reach it. */
 const fields = { model: 'bench', messages: [{ role: 'user', content }], max_tokens: 1_000_000 }
 const plain = JSON.stringify({ ...fields, user: 'u'.repeat(95) })
 const streamed = (user: string) =>
@@ -61,11 +61,11 @@ function fail(why: string): void {
   failures++
 }
 
-/** One buffer for all: what arrives is looked at before the next read. */
+/** One buffer for all connections: the data is processed before the next read. */
 const arrived = Buffer.allocUnsafe(256 * 1024)
 const endOfHead = Buffer.from('\r\n\r\n')
 
-/** One connection, one request at a time. */
+/** One connection, with one request at a time. */
 class Client {
   readonly #socket: Socket
   readonly #head: string
@@ -75,7 +75,7 @@ class Client {
   #firstByte: (() => void) | undefined
   #isBody = false
   #isOk = false
-  /** Bytes still to come; -1 while chunked. */
+  /** Bytes that are still to come; -1 while the body is chunked. */
   #left = 0
   #tail = ''
 
@@ -111,7 +111,7 @@ class Client {
     return new Promise((resolve) => void (this.#done = resolve))
   }
 
-  /** Proxies close what is idle for long (Node: after 5 s): a request must not meet that. */
+  /** Proxies close connections that are idle for long (Node: after 5 s); a request must not use such a connection. */
   get isFresh(): boolean {
     return !this.#socket.destroyed && performance.now() - this.#firstAt < 3000
   }
@@ -143,7 +143,7 @@ class Client {
     if (this.#tail === '0\r\n\r\n') this.#end(this.#isOk, 'status')
   }
 
-  /** Where the body begins, or -1. A head comes in one piece from every proxy here. */
+  /** Where the body begins, or -1. Every proxy here sends the head in one piece. */
   #readHead(size: number): number {
     const end = arrived.subarray(0, size).indexOf(endOfHead)
     if (end < 0) {
@@ -174,7 +174,7 @@ interface Sum {
   readonly firstByteMs: number[]
 }
 
-/** As many requests as fit in the time, each connection asking again at once. */
+/** As many requests as fit in the time: each connection sends the next one as soon as it is answered. */
 async function closedLoop({ aim, connections, ms }: Order<'closed'>, sum: Sum): Promise<void> {
   const until = performance.now() + ms
   const loop = async (index: number) => {
@@ -188,7 +188,7 @@ async function closedLoop({ aim, connections, ms }: Order<'closed'>, sum: Sum): 
   await Promise.all(Array.from({ length: connections }, (_, index) => loop(index)))
 }
 
-/** Streams at a steady rate, whether or not the earlier ones have ended. */
+/** Begins streams at a steady rate, whether or not earlier ones have ended. */
 async function paced({ aim, perSecond, ms, user }: Order<'paced'>, sum: Sum): Promise<void> {
   const idle: Client[] = []
   const asked: Promise<void>[] = []
@@ -210,7 +210,7 @@ async function paced({ aim, perSecond, ms, user }: Order<'paced'>, sum: Sum): Pr
   for (const client of idle) client.close()
 }
 
-/** The one that was used last, where it can be used again. */
+/** The connection that was used last, if it can be used again. */
 function fresh(idle: Client[]): Client | undefined {
   const client = idle.pop()
   if (client?.isFresh) return client
@@ -220,7 +220,7 @@ function fresh(idle: Client[]): Client | undefined {
 
 let opened: Promise<boolean>[] = []
 
-/** Opens streams and leaves them open; resolves when each has had its first byte. `ended` waits for their ends. */
+/** Opens streams and leaves them open; resolves when each has had its first byte. `ended` waits until they end. */
 async function open({ aim, streams, perSecond, user }: Order<'open'>): Promise<void> {
   const body = streamed(user)
   const firsts: Promise<unknown>[] = []

@@ -1,5 +1,5 @@
-// What is measured, one function a measure, for one contestant and one round. Everything is counted from outside: by the
-// kernel, by Redis, by the backend and by the load generator, never by the proxy itself.
+// What is measured: one function for each measure, for one contestant and one round. Everything is counted from
+// outside: by the kernel, by Redis, by the backend and by the load generator, never by the proxy itself.
 
 import type { ChildProcess } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -13,7 +13,7 @@ export interface Bench {
   readonly backend: ChildProcess
   readonly load: ChildProcess
   readonly redis: Redis
-  /** Requests answered in full, by contestant. */
+  /** Requests that were answered completely, by contestant. */
   readonly answered: Map<Name, number>
 }
 
@@ -21,7 +21,7 @@ export interface RequestCost {
   readonly cpuMicros: number
   readonly redisMicros: number
   readonly perSecond: number
-  /** Of the proxy's core. */
+  /** The share of time in which the proxy's core was busy. */
   readonly busy: number
   readonly scripts: number
   readonly redisCommands: number
@@ -53,7 +53,7 @@ export async function requestCost(bench: Bench, one: Contestant, ms: number): Pr
 export const pacedStreams = 100
 const everyMs = 20
 
-/** Of one event of a stream, written by itself: 100 streams at 50 events a second each. */
+/** CPU of one event of a stream, when events are written one by one: 100 streams at 50 events a second each. */
 export async function eventCost(bench: Bench, one: Contestant, ms: number): Promise<number> {
   await openStreams(bench, one, { streams: pacedStreams, perSecond: 200, everyMs })
   await wait(1000)
@@ -83,7 +83,7 @@ export interface Memory {
   readonly kbAStream: number
 }
 
-/** In a fresh process, warmed up by plain requests: first so many streams, then more on top. */
+/** Memory of a fresh process that plain requests have warmed up: first with some streams, then with more. */
 export async function memory(
   bench: Bench,
   one: Contestant,
@@ -128,7 +128,7 @@ interface Opening {
   readonly everyMs: number
 }
 
-/** Without an end of their own; endStreams has the backend end them all, in good order. */
+/** The streams do not end by themselves; endStreams makes the backend end them all properly. */
 async function openStreams(bench: Bench, one: Contestant, opening: Opening): Promise<void> {
   const { streams, perSecond, everyMs } = opening
   const user = `e900000000/${everyMs}`

@@ -1,5 +1,5 @@
-// Everything the benchmark starts, each pinned to a core, and what the kernel says of it: CPU time, resident memory.
-// All of it ends with the benchmark, also on Ctrl-C or when the benchmark is killed.
+// Everything that the benchmark starts, each process pinned to a core, with what the kernel counts for it: CPU time,
+// resident memory. All of it ends with the benchmark, also on Ctrl-C or when the benchmark is killed.
 
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 
-/** Proxies take turns on the first core; everything else shares the others. */
+/** Proxies run in turn on the first core; everything else shares the other cores. */
 const others = availableParallelism() - 1
 export const proxyCore = '0'
 export const otherCores = others > 1 ? `1-${others}` : '1'
@@ -16,7 +16,7 @@ export const isPinned = others > 0
 export interface Started {
   readonly core: string
   readonly ipc?: boolean
-  /** File descriptor for stdout and stderr; else nothing is kept. */
+  /** File descriptor for stdout and stderr; without one, the output is dropped. */
   readonly output?: number
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
@@ -24,7 +24,7 @@ export interface Started {
 
 const running = new Set<ChildProcess>()
 
-/** The child's pid is the command's own: both wrappers become it by exec. */
+/** The child's pid is that of the command itself, because both wrappers replace themselves by exec. */
 export function start(command: readonly string[], options: Started): ChildProcess {
   const { core, ipc, output, cwd, env } = options
   const pin = isPinned ? ['taskset', '-c', core] : []
@@ -83,7 +83,7 @@ export function cpuSeconds(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + secondsOf(pid), 0)
 }
 
-/** By the scheduler's own count, in ns: the ticks of `stat` are 10 ms, a tenth of what a short round takes. */
+/** Uses the scheduler's own count, in ns, because a tick of `stat` is 10 ms, a tenth of what a short round takes. */
 function secondsOf(pid: number): number {
   const tasks = `/proc/${pid}/task`
   const ns = readdirSync(tasks).map((task) =>
@@ -99,7 +99,7 @@ export function rssBytes(pids: readonly number[]): number {
   return pages.reduce((sum, one) => sum + one, 0) * 4096
 }
 
-/** The kernel's own count begins again: no sample can miss the peak. */
+/** Makes the kernel record the peak anew: unlike samples, its record misses no peak. */
 export function resetPeak(pids: readonly number[]): void {
   for (const pid of pids) writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }
@@ -113,13 +113,13 @@ export function peakBytes(pids: readonly number[]): number {
 
 let endedSeconds = 0
 
-/** Keeps the CPU time of processes that are about to end; answers the sum so far. */
+/** Keeps the CPU time of processes that are about to end; returns the sum so far. */
 export function rememberEnded(pids: readonly number[]): number {
   endedSeconds += cpuSeconds(pids)
   return endedSeconds
 }
 
-/** CPU time of the whole machine, used and there to be used, in seconds. */
+/** CPU time of the whole machine, used and available, in seconds. */
 export function machineSeconds(): { readonly busy: number; readonly all: number } {
   const line = readFileSync('/proc/stat', 'latin1').split('\n')[0] ?? ''
   const [user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0] = line

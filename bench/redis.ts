@@ -1,5 +1,6 @@
-// The Redis behind the gateway, started as the gateway's own embedded one would be, but pinned away from the proxies' core
-// and with its CPU and commands read out. Speaks three commands over a bare socket; a client library would hide its own.
+// The Redis behind the gateway, started like the gateway's own embedded one, but pinned away from the proxies' core,
+// with its CPU and commands read out. Sends three commands over a bare socket; a client library would add commands of
+// its own.
 
 import { mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -14,14 +15,14 @@ export interface Redis {
   readonly socket: string
   readonly version: string
   commands(): Promise<RedisCommands>
-  /** What its data takes, and its own keeping of it. */
+  /** The memory of Redis' data, and of the structures that hold it. */
   bytes(): Promise<number>
 }
 
 export interface RedisCommands {
-  /** What the gateway sent: scripts, one round trip each. */
+  /** Scripts that the gateway sent, each one round trip. */
   readonly scripts: number
-  /** With those that scripts called inside Redis. */
+  /** All commands, with those that scripts ran inside Redis. */
   readonly all: number
 }
 

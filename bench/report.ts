@@ -1,5 +1,5 @@
-// From samples to bench/results.md: medians with their spread, ratios taken round by round, targets met or missed.
-// Says what kind of machine it was, never which.
+// Makes bench/results.md from samples: medians with their spread, ratios taken round by round, and targets met or
+// missed. It describes what kind of machine it was, but never names it.
 
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import type { Name } from './contestants.ts'
@@ -7,14 +7,14 @@ import type { Books } from './books.ts'
 import type { Memory, RequestCost } from './measures.ts'
 import { isPinned } from './processes.ts'
 
-/** A number a round, the rounds of all contestants in the same order. */
+/** One number a round; the rounds of all contestants are in the same order. */
 export type Rounds<T> = Readonly<Record<Name, readonly T[]>>
 
 export interface Results {
   readonly mode: string
   readonly tookMinutes: number
   readonly redisVersion: string
-  /** Share of the machine's CPU that went to processes which are not the benchmark's. */
+  /** Share of the machine's CPU that processes outside the benchmark used. */
   readonly foreign: number
   readonly requests: Rounds<RequestCost>
   readonly eventMicros: Rounds<number>
@@ -25,7 +25,7 @@ export interface Results {
 }
 
 const names = ['nginx', 'Portkey', 'Tollgate'] as const
-/** More than this by others, and what waits for the processor is measured, not the proxy. */
+/** If other processes use more than this, the benchmark measures waiting for the CPU, not the proxy. */
 const quietShare = 0.05
 const pass = (ok: boolean) => (ok ? 'pass' : '**miss**')
 

@@ -1,5 +1,5 @@
-// `npm run bench`: nginx, Portkey's gateway and this one in front of the same backend, by turns on the same core, and
-// bench/results.md from what was seen. `--quick` takes a minute and proves nothing; `--long` adds ten minutes of streams.
+// `npm run bench`: nginx, Portkey's gateway and this one in front of the same backend, in turn on the same core. Writes
+// bench/results.md. `--quick` takes a minute and proves nothing; `--long` adds ten minutes of streams.
 // What it started is gone when it ends, also on Ctrl-C.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ const { values: flags } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     long: { type: 'boolean', default: false },
-    /** A folder: gets a CPU profile of the gateway. Costs are too high then. */
+    /** A folder that gets a CPU profile of the gateway. Costs are too high in such a run. */
     profile: { type: 'string' },
   },
 })
@@ -66,7 +66,7 @@ async function startBench(): Promise<{ readonly bench: Bench; readonly backendPo
   return { bench, backendPort: port }
 }
 
-/** The hard limit, which Node makes its own at start; the children inherit it. */
+/** The hard limit of open files. Node sets its own limit to it at start, and the children inherit that. */
 function openFiles(): number {
   const text = readFileSync('/proc/self/limits', 'latin1')
   return Number(/Max open files +(\d+)/.exec(text)?.[1] ?? 1024)
@@ -74,7 +74,7 @@ function openFiles(): number {
 
 type Measure<T> = (one: Contestant, ms: number) => Promise<T>
 
-/** One warm-up each, then by turns. */
+/** One warm-up for each contestant, then rounds in turn. */
 async function inRounds<T>(
   all: readonly Contestant[],
   what: string,
@@ -132,7 +132,7 @@ async function measureAll(
   const found: Partial<Record<Name, Results['memory'][Name]>> = {}
   for (const one of all) {
     say(`memory: ${one.name}, up to ${most} streams`)
-    rememberEnded(one.pids()) // it is started anew, and its CPU time with it
+    rememberEnded(one.pids()) // The measure starts the process again, and its CPU time would be lost.
     found[one.name] = await memory(bench, one, { steps: [1000, most], warmUpMs, settleMs: idleMs })
   }
   lives.push(await readLife(gateway))
@@ -186,7 +186,7 @@ async function main(): Promise<boolean> {
     books,
   })
   process.stdout.write(text)
-  // A smoke check must not stand where measurements are compared.
+  // The result of a smoke check must not replace measurements.
   if (!flags.quick && !flags.profile) writeFileSync(join(import.meta.dirname, 'results.md'), text)
   await gateway.stop()
   return books.isEven

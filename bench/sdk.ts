@@ -1,5 +1,5 @@
-// The AWS SDK as a program of its own would use it: a file into the bucket by lib-storage, an object out of it. Orders come by
-// IPC, one at a time.
+// The AWS SDK as a program would use it: uploads a file to the bucket by lib-storage, and downloads an object. Orders
+// come by IPC, one at a time.
 
 import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
@@ -17,9 +17,9 @@ export interface SdkPlace {
 export interface SdkOrder extends SdkPlace {
   readonly kind: 'upload' | 'download'
   readonly key: string
-  /** To upload. */
+  /** The file to upload. */
   readonly file: string
-  /** How often, each after the other has begun, `lanes` at a time. */
+  /** How many transfers, of which `lanes` run at a time. */
   readonly count: number
   readonly lanes: number
   readonly partBytes: number
@@ -33,7 +33,7 @@ export interface SdkReport {
 
 let client: S3Client | undefined
 
-/** As the gateway asks: no checksums that S3 would not have asked for. */
+/** Configured like the gateway: no checksums that S3 would not have asked for. */
 function clientFor({ endpoint, accessKeyId, secretAccessKey }: SdkPlace): S3Client {
   return (client ??= new S3Client({
     endpoint,
@@ -51,7 +51,7 @@ async function upload(order: SdkOrder, n: number): Promise<void> {
   await new Upload({ client: clientFor(order), params, partSize, queueSize }).done()
 }
 
-/** The first one, again and again. */
+/** Downloads the first object again and again. */
 async function download(order: SdkOrder): Promise<void> {
   const { bucket: Bucket, key } = order
   const command = new GetObjectCommand({ Bucket, Key: `${key}-0` })

@@ -1,5 +1,5 @@
-// Streams of sessions held open, in a process of its own: each message has so many readers, the one who sent it and others
-// that read it from its own URL. What they read is thrown away. Orders come by IPC, one at a time.
+// Streams of sessions held open, in a process of its own: each message has several readers, the sender and others
+// that read it from its own URL. The content is thrown away. Orders come by IPC, one at a time.
 
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -9,7 +9,7 @@ export type SessionOrder =
       readonly kind: 'open'
       readonly port: number
       readonly key: string
-      /** Paths to send to; one stream each. */
+      /** The paths to send to, one stream each. */
       readonly paths: readonly string[]
       readonly readers: number
       readonly body: string
@@ -28,7 +28,7 @@ let open: Promise<boolean>[] = []
 
 const arrived = Buffer.allocUnsafe(256 * 1024)
 
-/** Resolves with the head; `ended` with whether the body came to its end. */
+/** `head` resolves with the head; `ended` resolves with whether the body came to its end. */
 function ask(port: number, request: string): { head: Promise<string>; ended: Promise<boolean> } {
   const head = Promise.withResolvers<string>()
   const ended = Promise.withResolvers<boolean>()
@@ -86,7 +86,7 @@ async function openOne({ port, key, readers, body }: Opening, path: string): Pro
   }
 }
 
-/** A few at a time, so that a burst of logins is not what is measured. */
+/** Opens only a few at a time, so that the measure is not of a burst of new requests. */
 async function openAll(order: Opening): Promise<void> {
   const left = [...order.paths]
   const lane = async () => {

@@ -1,6 +1,6 @@
-// `npm run bench:sessions`: what a session's stream costs beside a plain one, on the same gateway in one run: CPU an event,
-// Redis commands an event, memory a stream, with one reader a message and with two. Writes bench/sessions.md; with `--quick`
-// one round, which proves nothing and writes nothing.
+// `npm run bench:sessions`: what a session's stream costs compared with a plain one, on the same gateway in one run:
+// CPU of an event, Redis commands of an event, memory of a stream, with one reader a message and with two. Writes
+// bench/sessions.md; with `--quick` one round, which proves and writes nothing.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,9 +17,9 @@ import type { SessionOrder, SessionReport } from './session-load.ts'
 
 interface Cost {
   readonly micros: number
-  /** Redis commands that the gateway sent, an event. */
+  /** Redis commands that the gateway sent, for each event. */
   readonly commands: number
-  /** With those inside scripts. */
+  /** The same with those that scripts ran. */
   readonly all: number
   readonly kbAStream: number
 }
@@ -52,7 +52,7 @@ const key = /Bearer (\S+)/.exec(gateway.aim.headers[0] ?? '')?.[1] ?? ''
 interface Kind {
   readonly streams: number
   readonly everyMs: number
-  /** 0: a plain stream of /v1. */
+  /** 0 means a plain stream of /v1. */
   readonly readers: number
 }
 

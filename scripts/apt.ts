@@ -1,11 +1,12 @@
-// Debian's packages for the tools in this folder: installed as root, said before, and not where TOLLGATE_INSTALL=no.
+// Installs Debian's packages for the tools in this folder: as root, with a notice before, and not with
+// TOLLGATE_INSTALL=no.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Throws where that is not wanted, or not possible. */
+/** Throws when installing is switched off or not possible. */
 export async function installPackage(name: string): Promise<void> {
   if (process.env.TOLLGATE_INSTALL === 'no') throw new Error('TOLLGATE_INSTALL=no')
   if (process.getuid?.() !== 0) throw new Error('only root installs packages')

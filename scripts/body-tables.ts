@@ -1,5 +1,5 @@
-// The tables of bodies in docs/api.md: types and bounds from the schemas that judge the bodies, with a sentence for each
-// field. A field without a sentence, or a sentence without a field, is an error.
+// Makes the tables of bodies in docs/api.md: types and bounds come from the schemas that check the bodies, with a
+// sentence for each field. A field without a sentence, or a sentence without a field, is an error.
 
 import type { ZodObject } from 'zod'
 import { z } from '../src/config/schema.ts'
@@ -11,11 +11,13 @@ import { schema as sessionFields } from '../src/plugins/sessions/resource.ts'
 type Sentences = Readonly<Record<string, string>>
 
 const account: Sentences = {
-  name: 'What people call it. No other account may have it; does not begin with `acct_`.',
-  plan: 'One of gateway.yaml; `default` where not given at the creation.',
-  status: '`suspended`: every request is refused, running streams end within a second or so.',
-  external_id: "Your own system's id. No other account may have it; null takes it away.",
-  metadata: 'At most 16 pairs; keys of 64 characters, values of 512. Replaced whole.',
+  name: 'The name for people. No other account may have it; it must not begin with `acct_`.',
+  plan: 'A plan of gateway.yaml; `default` if the creation names none.',
+  status: '`suspended`: every request is refused; running streams end within about a second.',
+  external_id:
+    "The account's id in your own system. No other account may have it; null removes it.",
+  metadata:
+    'At most 16 pairs; keys of up to 64 characters, values of up to 512. A change replaces all pairs.',
 }
 
 const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
@@ -26,26 +28,28 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
       model: "Id or alias of a model that the key may use; kept as the model's id.",
       instructions:
         'System message of every turn; at most `limits.instructions` (32 KiB of UTF-8).',
-      metadata: 'At most 16 pairs; keys of 64 characters, values of 512. Replaced whole.',
+      metadata:
+        'At most 16 pairs; keys of up to 64 characters, values of up to 512. A change replaces all pairs.',
     },
   ],
   'account-creation': [accounts.creation, account],
   'account-change': [accounts.change, account],
-  topup: [money.topup, { amount: 'Balance tokens.', note: 'Stands on the transaction.' }],
+  topup: [money.topup, { amount: 'Balance tokens.', note: 'Shown on the transaction.' }],
   adjustment: [
     money.adjustment,
     {
-      amount: 'Balance tokens, not 0; below 0 takes away, at most what is available.',
-      note: 'Why. Stands on the transaction.',
+      amount:
+        'Balance tokens, not 0. A negative amount takes tokens away, at most what is available.',
+      note: 'The reason. Shown on the transaction.',
     },
   ],
   'key-creation': [
     keys.creation,
     {
       name: 'For people.',
-      scopes: 'What it may call; all four where not given.',
-      models: 'Ids or aliases of models, or `*`, which allows all and is the default.',
-      expires_at: 'Unix seconds, in the future; never where null or not given.',
+      scopes: 'What the key may call; by default all four.',
+      models: 'Ids or aliases of models; `*` allows all models and is the default.',
+      expires_at: 'Unix seconds, in the future; null or not given: never.',
       limits: "Narrower than the plan's.",
       'limits.requests_per_minute': 'Requests.',
       'limits.tokens_per_minute': 'Model tokens, of prompts and answers together.',
@@ -54,7 +58,7 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
   ],
   'key-rotation': [
     keys.rotation,
-    { grace: 'Seconds that the old key lives on; 0 where not given.' },
+    { grace: 'Seconds for which the old key stays valid; by default 0.' },
   ],
   'key-find': [keys.lookUp, { key: "A key's text." }],
 }
@@ -78,7 +82,7 @@ export function bodyTables(): Readonly<Record<string, string>> {
   return Object.fromEntries(tables)
 }
 
-/** As much of JSON Schema as these bodies come to. */
+/** The part of JSON Schema that these bodies use. */
 interface Schema {
   readonly type?: string | readonly string[]
   readonly enum?: readonly string[]

@@ -1,10 +1,10 @@
-// What is made once and kept between runs: packages of other languages, programs built of sources.
+// Keeps what is made once and used by later runs: packages of other languages, and programs built from sources.
 
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/** What was not used for so long is thrown away when something new is made. */
+/** Entries that were not used for this long are deleted when something new is made. */
 const keptMs = 7 * 86_400_000
 
 export function cacheFolder(): string {
@@ -13,7 +13,7 @@ export function cacheFolder(): string {
   return resolve(import.meta.dirname, '../node_modules/.cache/tollgate')
 }
 
-/** For such a name: other words for other texts. */
+/** For the name of an entry: other texts give another fingerprint. */
 export function fingerprint(texts: readonly string[]): string {
   return createHash('sha256').update(texts.join('\0')).digest('hex').slice(0, 12)
 }
@@ -42,7 +42,7 @@ export async function ensureMade(
   return folder
 }
 
-/** As used now. false: it is not there. */
+/** Marks the entry as used now. Resolves with false when it does not exist. */
 async function touch(path: string): Promise<boolean> {
   const now = new Date()
   return utimes(path, now, now).then(
@@ -51,12 +51,12 @@ async function touch(path: string): Promise<boolean> {
   )
 }
 
-/** Of what has a fingerprint in its name, whole or not. */
+/** Deletes old entries: whatever has a fingerprint in its name, complete or not. */
 async function prune(): Promise<void> {
   const names = (await readdir(cacheFolder())).filter((name) => /-[0-9a-f]{12}\b/.test(name))
   for (const name of names) {
     const path = join(cacheFolder(), name)
-    // Another run may have been quicker.
+    // Another run may have deleted it already.
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }))
     if (Date.now() - mtimeMs > keptMs) await rm(path, { recursive: true, force: true })
   }

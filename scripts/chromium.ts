@@ -1,5 +1,5 @@
-// Debian's Chromium without a window, in a profile of its own, told what to do by its DevTools protocol. Ends with the
-// stack it was opened on. Knows no pages.
+// Runs Debian's Chromium without a window, in a profile of its own, and controls it by its DevTools protocol. The
+// browser ends with the stack that it was opened on. This file knows nothing of the pages.
 
 import { execFile, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -13,7 +13,7 @@ import { installPackage } from './apt.ts'
 
 export interface Chromium {
   readonly version: string
-  /** Of the browser itself where no session of a page is given. */
+  /** Without the session of a page, the message goes to the browser itself. */
   send(method: string, params?: object, session?: string): Promise<Told>
   /** Calls `hear` for every event of every page, until the browser ends. */
   listen(hear: (event: Heard) => void): void
@@ -30,7 +30,7 @@ export interface Heard {
 const run = promisify(execFile)
 const program = 'chromium'
 
-/** `words` go to its command line: a page to open. */
+/** `words` are added to the browser's command line, such as a page to open. */
 export async function openChromium(
   undo: AsyncDisposableStack,
   words: readonly string[] = [],
@@ -43,7 +43,7 @@ export async function openChromium(
   const profile = await mkdtemp(join(tmpdir(), 'tollgate-browser-'))
   undo.defer(() => rm(profile, { recursive: true, force: true, maxRetries: 5 }))
   const always = ['--headless', '--disable-gpu', '--no-first-run', '--remote-debugging-pipe']
-  // Nobody but root starts it without.
+  // Chromium refuses to run as root with its sandbox.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const child = spawn(program, [...always, ...sandbox, `--user-data-dir=${profile}`, ...words], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
@@ -71,7 +71,7 @@ interface Message extends Heard {
   readonly error?: { readonly message: string }
 }
 
-/** JSON between NULs, in on its fourth file and out on its fifth. */
+/** Messages are JSON ended by NUL; Chromium reads them from its file 3 and writes them to its file 4. */
 function protocolOf(child: ChildProcess): Pick<Chromium, 'send' | 'listen'> {
   const orders = child.stdio[3] as Writable
   const words = child.stdio[4] as Readable
@@ -79,7 +79,7 @@ function protocolOf(child: ChildProcess): Pick<Chromium, 'send' | 'listen'> {
   const listeners: ((event: Heard) => void)[] = []
   let last = 0
   let rest = ''
-  // A browser that has ended takes no more: what was asked of it is rejected by its exit.
+  // A browser that has ended accepts nothing more: its exit rejects the calls that wait.
   orders.on('error', () => {})
   child.once('exit', () => {
     for (const { reject } of waiting.values()) reject(new Error('the browser has ended'))

@@ -1,7 +1,7 @@
-// `npm run test:mutants [-- --seed N]`: does a test notice when a line is wrong? Each mutant is one line changed in a copy of
-// the tree; the tests named must fail on it. A line that is not found is an error: the table is stale. The seed picks the
-// order alone; every mutant is run, but for `--only src/sessions`. A test must fail by what it asserts: one that ends by a
-// time-out has noticed nothing, since a slow machine alone can do that.
+// `npm run test:mutants [-- --seed N]`: does a test notice when a line is wrong? Each mutant changes one line in a copy
+// of the tree, and one of its tests must then fail. When the line is not found, the table is stale, which is an error.
+// The seed sets only the order; every mutant runs, unless `--only src/sessions` selects some. A test must fail by an
+// assertion: a time-out proves nothing, since a slow machine alone can cause it.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,9 +19,9 @@ const root = resolve(import.meta.dirname, '..')
 const patienceMs = 120_000
 const atOnce = 2
 
-/** What tap says of a test that a limit ended, its own or that of the file. */
+/** What tap prints for a test that was ended by a time limit, its own or that of the file. */
 const timedOut = /^ *not ok \d+ - timeout!/m
-/** Within a test: the point of the test itself stands further left. */
+/** A failure inside a test; the result line of a whole file is not indented. */
 const failedAssertion = /^ +not ok \d+ - (?!timeout!)/m
 
 type Verdict = 'caught' | 'TIMED OUT' | 'SURVIVED' | 'NOT FOUND'
@@ -48,7 +48,7 @@ console.log(
 )
 process.exitCode = bad.length === 0 ? 0 : 1
 
-/** Tests that fail anyway would catch everything. */
+/** Checks that all tests pass without a mutant: a test that always fails would seem to notice every mutant. */
 async function assertGreen(): Promise<void> {
   const place = join(base, 'green')
   await copyTree(place)
@@ -94,7 +94,7 @@ async function tryOut(place: string, { file, line, replacement, tests }: Mutant)
 
 async function run(place: string, test: string): Promise<Result> {
   const folder = await mkdtemp(join(base, 't-'))
-  // A minute before the process is killed, so that tap can tell what it waited for.
+  // tap's limit is a minute shorter than ours, so that tap can still report what it waited for.
   const env = { TMPDIR: folder, TOLLGATE_TEST_RUN: folder, TAP_TIMEOUT: `${patienceMs / 1000}` }
   const child = spawn(process.execPath, [join('test', test)], {
     cwd: place,
@@ -109,11 +109,11 @@ async function run(place: string, test: string): Promise<Result> {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It ended by itself.
+      // The process has ended by itself.
     }
   }
   const said = await output
-  // A fault may be seen and keep the process alive as well.
+  // A mutant may fail an assertion and also keep the process alive.
   if (failedAssertion.test(said)) return 'failed'
   if (signal === 'SIGKILL' || timedOut.test(said)) return 'timed out'
   return code === 0 ? 'passed' : 'failed'

@@ -1,5 +1,5 @@
-// The parts of pages in docs that are made from the sources: between `<!-- made: NAME -->` and `<!-- end -->` stands
-// what `parts` has under that name; all else in such a page is written by hand.
+// Makes the generated parts of pages in docs: the text between `<!-- made: NAME -->` and `<!-- end -->` is what `parts`
+// has under that name; all other text of the page is written by hand.
 
 import { errorTable, GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
@@ -7,7 +7,7 @@ import { bodyTables } from './body-tables.ts'
 
 const parts: Readonly<Record<string, string>> = { errors: errorRows(), ...bodyTables() }
 
-/** The page with its parts as they are now. Throws where a mark names no part, or has no end. */
+/** Returns the page with its parts as they are now. Throws when a mark names no part or has no end. */
 export function refill(page: string): string {
   const marks = page.match(/<!-- made: /g)?.length ?? 0
   let filled = 0
@@ -28,7 +28,7 @@ function errorRows(): string {
   const codes = Object.keys(errorTable) as ErrorCode[]
   const rows = codes.map((code) => {
     const { status, type, retry, message } = errorTable[code]
-    // This one occurs inside streams alone.
+    // This code occurs only inside streams.
     const shown = code === 'message_cancelled' ? '—' : status
     const cells = [
       shown,
@@ -44,7 +44,7 @@ function errorRows(): string {
   return [...head, ...rows].join('\n')
 }
 
-/** What the log blames, as a rule. */
+/** Whom the log usually names as the cause. */
 function sourceOf(code: ErrorCode): string {
   return code.startsWith('upstream_') ? 'backend' : new GatewayError(code).source
 }

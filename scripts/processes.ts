@@ -1,5 +1,5 @@
-// The processes of a test run: those that have its marker in their environment, or work in its folder (redis-server
-// overwrites its environment with its title). Needs /proc: elsewhere none is found.
+// Finds the processes of a test run: those that have the run's marker in their environment or work in its folder
+// (redis-server overwrites its environment with its title). Needs /proc: on other systems it finds none.
 
 import { readFile, readdir, readlink } from 'node:fs/promises'
 

@@ -1,5 +1,5 @@
-// `npm run s3`: an S3 server on this machine, for trying the gateway with one. Prints what to write into gateway.yaml, runs
-// until Ctrl-C, and keeps what it stores in data/s3. Not for anything that matters: its key stands here.
+// `npm run s3`: an S3 server on this machine, for trying the gateway with one. Prints what to write into gateway.yaml,
+// runs until Ctrl-C, and keeps its objects in data/s3. Do not store anything that matters in it: its key is public.
 
 import { mkdir } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'

@@ -1,11 +1,11 @@
-// What `npm start` runs, as words: tests and benchmarks start a gateway as its users do.
+// The words of the command that `npm start` runs, so that tests and benchmarks start a gateway as its users do.
 
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
 
-/** `flags` are further ones for Node. */
+/** `flags` are added for Node. */
 export function startCommand(flags: readonly string[] = []): readonly string[] {
   const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
     readonly scripts: { readonly start: string }

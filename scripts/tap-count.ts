@@ -1,11 +1,12 @@
-// Counts the results of a tap run over files: a file is a point without indentation, its tests are indented once.
+// Counts the results of a tap run over several files: the result of a file is not indented, those of its tests are
+// once.
 
 export interface TapCount {
   readonly passed: number
   readonly failed: number
 }
 
-/** A file that failed without a failed test in it (a crash, a time-out) counts as one failure. Skipped and to-do tests count as neither. */
+/** A file that failed without a failed test (a crash, a time-out) counts as one failure. Skipped and to-do tests are not counted. */
 export function countTap(lines: readonly string[]): TapCount {
   let passed = 0
   let failed = 0

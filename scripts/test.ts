@@ -1,6 +1,7 @@
-// `npm test`: the whole suite and the client libraries, or the files named, with what tap needs on a fresh clone. Fails when a
-// process that a test started outlives the run, and says which. The last line is always `N passed, N failed`, counted from
-// the TAP results: the tests of each file, and a file that failed by itself (a crash, a time-out); and from the clients' run.
+// `npm test`: runs the whole suite and the client libraries, or the files named, with what tap needs on a fresh clone.
+// Fails when a process that a test started outlives the run, and names it. The last line is always `N passed, N
+// failed`, from the TAP results (the tests of each file, and files that failed as a whole by a crash or a time-out) and
+// from the clients' run.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,14 +17,15 @@ import { countTap } from './tap-count.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const bin = join(root, 'node_modules/.bin')
-// Short: unix sockets lie in it, and their paths end at 107 bytes.
+// The path is short because unix sockets are in it, and their paths have at most 107 bytes.
 const folder = await mkdtemp(join(tmpdir(), 'tgt-'))
 const env = {
   ...process.env,
   PATH: `${bin}:${process.env.PATH ?? ''}`,
   TMPDIR: folder,
   TOLLGATE_TEST_RUN: folder,
-  // Of random tests: the same each time, so that a red run is about the change. Others: `npm run test:long`, or SEED=….
+  // The seed of random tests is fixed, so that a failure is caused by the change. For others: `npm run test:long` or
+  // SEED=….
   SEED: process.env.SEED ?? String(process.env.LONG ? Date.now() % 1_000_000 : 20_261_121),
 }
 
@@ -49,15 +51,15 @@ try {
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 
-/** What all files need, once: three of them at a time would each fetch a redis-server and an S3 server. */
+/** Fetches once what all files need: otherwise three files at a time would each fetch a redis-server and an S3 server. */
 async function prepare(): Promise<void> {
   if ((await tap(['build'], () => true)).code !== 0) throw new Error('tap build failed')
   await redisServerPath()
-  // Without it, the tests that need it fail, and the others run.
+  // Without the S3 server, the tests that need it fail, and the others run.
   await ensureS3Server().catch((error: unknown) => console.error(error))
 }
 
-/** Each in its own language: no files for tap. */
+/** The client libraries are tested by the tools of their languages, not by tap. */
 async function runClients(): Promise<{ readonly passed: number; readonly failed: number }> {
   const { code, lines } = await run(process.execPath, ['clients/conformance/run.ts'], () => true)
   const [, passed, failed] = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? '') ?? []
@@ -69,7 +71,7 @@ interface Ran {
   readonly lines: readonly string[]
 }
 
-/** tap's own short reporters keep a crashed file's words to themselves: hence its TAP, of which `isShown` picks lines. */
+/** tap's own short reporters hide what a crashed file wrote. Therefore this reads the TAP output and prints the lines that `isShown` selects. */
 function tap(words: readonly string[], isShown: IsShown): Promise<Ran> {
   return run(join(bin, 'tap'), words, isShown)
 }
@@ -93,7 +95,7 @@ async function run(program: string, words: readonly string[], isShown: IsShown):
   return { code: code ?? 1, lines }
 }
 
-/** Each file's result, and each failure with what TAP says of it. */
+/** Selects the result of each file, and each failure with its details. */
 function worthPrinting(): IsShown {
   let isAfterFailure = false
   let isDiagnostic = false
@@ -108,7 +110,7 @@ function worthPrinting(): IsShown {
   }
 }
 
-/** How many there were. A child whose parent has just gone has two seconds to notice. */
+/** Ends processes that are left, and resolves with their number. A child whose parent has just ended has two seconds to notice. */
 async function endLeftBehind(): Promise<number> {
   const deadline = Date.now() + 2000
   let left = await processesOf(folder)

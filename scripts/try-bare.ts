@@ -1,7 +1,7 @@
-// `npm run try:bare`: a Debian 12 with nothing but its base packages, Node 20 and npm, made in a folder; in it, this
-// repository's last commit, README's first command, and a stream. It shows that a fresh clone needs no compiler, no library
-// and no cache of the machine that it was written on. Needs root, Linux, and debootstrap, which it installs on Debian and
-// Ubuntu. Everything it starts ends with it: the machine has process ids of its own.
+// `npm run try:bare`: makes, in a folder, a Debian 12 with only its base packages, Node 20 and npm; runs in it this
+// repository's last commit with README's first command, and a stream. It shows that a fresh clone needs no compiler,
+// library or cache of the developer's machine. Needs root, Linux, and debootstrap, which it installs on Debian and
+// Ubuntu. Everything that it starts ends with it, because the machine has process ids of its own.
 
 import { execFile, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -18,7 +18,7 @@ const root = resolve(import.meta.dirname, '..')
 const suite = 'bookworm'
 const nodePackage = `node-linux-${process.arch === 'arm64' ? 'arm64' : 'x64'}@20.20.2`
 const npmPackage = 'npm@10.8.2'
-/** Where `npm start` may be silent for so long, it hangs. */
+/** If `npm start` prints nothing for this long, it hangs. */
 const startMs = 180_000
 
 if (process.platform !== 'linux' || process.getuid?.() !== 0) {
@@ -77,7 +77,7 @@ async function unpack(spec: string, into: string): Promise<void> {
   }
 }
 
-/** The last commit, as a clone has it; on ports that are free; with this machine's way to the network. */
+/** Adds the last commit, as a clone has it, with free ports and with this machine's proxy settings. */
 async function addRepository(machine: string): Promise<void> {
   const target = join(machine, 'srv/tollgate')
   await mkdir(target, { recursive: true })
@@ -93,7 +93,7 @@ async function addRepository(machine: string): Promise<void> {
   if (certificates) await copyFile(certificates, join(machine, 'etc/extra-ca.pem'))
 }
 
-/** A shell command in the machine, with only what a machine has when it is new. */
+/** Runs a shell command in the machine, with only the environment that a new machine has. */
 function enter(machine: string, command: string): ChildProcess {
   const env = {
     PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -118,7 +118,7 @@ async function ended(child: ChildProcess): Promise<void> {
   await exited
 }
 
-/** What the first start prints: where it listens, and the demo account's key. */
+/** Reads what the first start prints: its address, and the demo account's key. */
 async function started(child: ChildProcess): Promise<{ url: string; key: string }> {
   const timer = setTimeout(() => child.kill('SIGKILL'), startMs)
   let url: string | undefined

@@ -1,6 +1,6 @@
-// `npm run try:files`: what is too big for the tests. Files of 1 GiB go up and down through a gateway of their own process,
-// one and four at once, on the disk and on a real S3 server; each comes back with the SHA-256 that it had, and the
-// gateway's memory is held against its target. Ends with 1 where something differs or is missed. Nothing is kept.
+// `npm run try:files`: what is too large for the tests. Files of 1 GiB go up and down through a gateway process, one
+// and four at a time, on the disk and on a real S3 server. Each must come back with the SHA-256 that it had, and the
+// gateway's memory must stay below its target. Exits with 1 if a file differs or a target is missed. Nothing is kept.
 
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ const { values } = parseArgs({
 const MiB = 2 ** 20
 const bytes = Number(values.mib) * MiB
 const block = Buffer.alloc(256 * 1024, 'What a file may hold. ')
-/** What the gateway's memory may grow by, by how many are on their way. */
+/** How much the gateway's memory may grow, by the number of files at a time. */
 const targetMiB: ReadonlyMap<number, number> = new Map([
   [1, 64],
   [4, 200],
@@ -41,7 +41,7 @@ for (const store of values.store) {
 }
 process.exitCode = isGood ? 0 : 1
 
-/** A gateway that has served nothing but one small file before. */
+/** Uses a gateway that has served only one small file before. */
 async function tried(store: string, atOnce: number): Promise<readonly string[]> {
   await using undo = new AsyncDisposableStack()
   const t = teardownOf(undo)
@@ -112,7 +112,7 @@ interface Uploaded {
   readonly sha256: string
 }
 
-/** Of the length that is known, or chunked: every other. */
+/** Every other upload has a Content-Length; the others are chunked. */
 async function up(caller: FilesCaller, url: string, { seed, length }: Upload): Promise<Uploaded> {
   const mark = 'try-files-boundary'
   const head = `--${mark}\r\nContent-Disposition: form-data; name="session_id"\r\n\r\n${caller.session}\r\n--${mark}\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n`
@@ -124,7 +124,7 @@ async function up(caller: FilesCaller, url: string, { seed, length }: Upload): P
   }
   const req = request(`${url}/api/files/upload`, { method: 'POST', headers })
   const answering = once(req, 'response') as Promise<[IncomingMessage]>
-  answering.catch(() => undefined) // the write below fails, too
+  answering.catch(() => undefined) // The write below fails, too.
   const hash = createHash('sha256')
   req.write(head)
   for (let sent = 0; sent < length; sent += block.length) {

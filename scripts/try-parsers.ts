@@ -1,6 +1,6 @@
-// `npm run try:parsers`: a gateway's session streams through every parser we know of, also those that `npm test` can't have:
-// OpenAI's package for Python, and a browser. Prints a table of what was seen; ends with 1 where a parser saw anything else
-// than what was sent. The first run needs the package indexes of Python and Debian.
+// `npm run try:parsers`: reads a gateway's session streams with every parser we know, also those that `npm test` can't
+// have: OpenAI's package for Python, and a browser. Prints a table of the results; exits with 1 if a parser saw
+// anything else than what was sent. The first run needs the package indexes of Python and Debian.
 
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -25,7 +25,7 @@ import { startPage } from './parsers/browser.ts'
 import type { PageReader } from './parsers/browser.ts'
 
 const openaiForPython = '3.52.0'
-/** A parser that never comes to an end. */
+/** A parser that takes longer than this hangs. */
 const boundMs = 30_000
 const problems: string[] = []
 
@@ -119,7 +119,7 @@ async function tryReconnecting(
   return [name, version, ...starts.map(() => ''), cell]
 }
 
-/** It sends its POST again, with Last-Event-ID: that must not generate. */
+/** The browser sends its POST again, with Last-Event-ID: that must not generate again. */
 async function trySendingAgain(name: string): Promise<string[]> {
   const cell = await counted(name, async (ending) => {
     const play = await stage.play(ending)
@@ -151,7 +151,7 @@ async function counted(
   return `${count} of ${endings.length}`
 }
 
-/** Of a traceback that is what happened. */
+/** The last line of a traceback, which says what happened. */
 function lastLine(error: unknown): string {
   return String(error).trimEnd().split('\n').at(-1) ?? ''
 }

@@ -1,7 +1,7 @@
-// `npm run try:real`: a real llama.cpp server, a gateway in front of it, and a short chat whose charge is held against what
-// the server says it used; then the journeys of sessions, each with servers of its own, for their figures. The first two stay
-// until Ctrl-C; with `--once` they end at once, with 1 where a sum differs or a journey fails. The first run takes about
-// 15 s and the Python package index; nothing outside the cache and a temporary folder is written.
+// `npm run try:real`: a real llama.cpp server, a gateway in front of it, and a short chat whose charge is compared with
+// the usage that the server reports; then the journeys of sessions with servers of their own, for their figures. The
+// first two run until Ctrl-C; with `--once` they end at once, with 1 if a sum differs or a journey fails. The first run
+// takes about 15 s and needs the Python package index; only the cache and a temporary folder are written.
 
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -22,7 +22,7 @@ const price = { input: 1, output: 4 }
 const topup = 1_000_000
 
 await using undo = new AsyncDisposableStack()
-process.once('SIGINT', () => undefined) // Ctrl-C reaches the children too; they drain, and then this ends
+process.once('SIGINT', () => undefined) // Ctrl-C reaches the children too; they drain, and then this process ends.
 
 say('Starting a llama.cpp server (the first time it is downloaded) …')
 const server = await startModelServer()
@@ -121,7 +121,7 @@ interface Usage {
   readonly completion_tokens: number
 }
 
-/** Whether the balance is what the server's own counts leave of it. */
+/** Whether the balance is the granted tokens less the server's own counts. */
 async function chat(url: string, apiKey: string): Promise<boolean> {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey })
   const messages = [{ role: 'user' as const, content: 'What does a gateway do?' }]
@@ -159,7 +159,7 @@ async function compare(url: string, apiKey: string, used: readonly (Usage | null
   return isEqual
 }
 
-/** Prints what it promises and what it measured. */
+/** Runs a journey, and prints what it promises and what it measured. */
 async function journey(name: string): Promise<boolean> {
   const file = resolve(import.meta.dirname, `../test/journeys/${name}.ts`)
   const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -1,7 +1,7 @@
 // `npm run try:uploads`: what `npm test` can't have. Uploads by the libraries of other languages, downloads of the same
-// files, whole and in part; and files that would run a script, opened in a browser in every way, from the gateway and, to
-// see that the eye sees, from a plain server. Prints two tables; ends with 1 where anything was not as it should be. The
-// first run needs the package indexes of Python, Rust and Debian, and go and cargo.
+// files, whole and in part; and files with scripts, opened in a browser in every way, from the gateway and, to prove
+// that the check sees scripts, from a plain server. Prints two tables; exits with 1 if anything was wrong. The first
+// run needs the package indexes of Python, Rust and Debian, and go and cargo.
 
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
@@ -17,7 +17,7 @@ import { visit } from './uploads/browsing.ts'
 import { programs } from './uploads/programs.ts'
 import { openDoor, openPlain, openStranger } from './uploads/sites.ts'
 
-/** What a plain server's files do run by. */
+/** The ways in which a script of a plain server's file does run. */
 const able = ['top', 'iframe', 'embed', 'object', 'script', 'module', 'worker', 'import', 'service']
   .map((way) => (way === 'top' ? way : `own-${way}`))
   .concat('strange-iframe', 'strange-script', 'strange-import', 'cookie')

@@ -142,11 +142,13 @@ function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
   const notDone = (what: string) => (err: unknown) => {
     if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
   }
-  const unread = notDone('what accounts owe was not read')
+  const unread = notDone('the sum that accounts owe could not be read')
   void readOwed().catch(unread)
   const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
   const archive = setInterval(() => {
-    ledger.archive().catch(notDone('the journal was not archived'))
+    ledger
+      .archive()
+      .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
     ledger.debtors.findAll().catch(unread)
   }, archiveEveryMs).unref()
   undo.defer(() => {

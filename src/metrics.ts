@@ -84,14 +84,20 @@ export function createMetrics(version: string) {
     spoolEntries: gauge('spool_entries', 'Ledger writes waiting on disk.'),
     spoolUnwritten: gauge(
       'spool_unwritten_entries',
-      'Those that wait in memory, since the disk refuses.',
+      'Ledger writes that wait in memory because the disk refuses them.',
     ),
-    logLinesDropped: counter('log_lines_dropped_total', 'Log lines that nobody took in time.'),
+    logLinesDropped: counter(
+      'log_lines_dropped_total',
+      'Log lines dropped because stdout was not read in time.',
+    ),
     streamsOpen: gauge('streams_open', 'Streams being written.', 'kind'),
-    readersDropped: counter('readers_dropped_total', 'Readers dropped because they took nothing.'),
+    readersDropped: counter(
+      'readers_dropped_total',
+      'Clients disconnected because they did not read their answer.',
+    ),
     hookErrors: counter(
       'hook_errors_total',
-      'Plugin hooks that failed where failing changes nothing.',
+      'Plugin hooks whose failure did not change the answer.',
       'plugin',
     ),
     uploadBytes: counter('upload_bytes_total', 'Bytes of files taken from clients.'),
@@ -99,10 +105,10 @@ export function createMetrics(version: string) {
     redisUp: gauge('redis_up', '1 while Redis answers.'),
     storeSeconds: histogram(
       'store_seconds',
-      'Calls of the file store, a read until it opens.',
+      'Duration of calls of the file store; of a read, until it opens.',
       'op',
     ),
-    redisSeconds: histogram('redis_command_seconds', 'Ledger scripts, round trip.', 'script'),
+    redisSeconds: histogram('redis_command_seconds', 'Round trip of ledger scripts.', 'script'),
     contentType: registry.contentType,
     /** The text of a scrape. */
     text: () => registry.metrics(),

@@ -8,6 +8,7 @@ export const reaches = [
   'first-byte',
   'freed-buffers',
   'freed-reads',
+  'key-hash',
   'receive-buffer',
   'redis-writes',
   'token-tables',
@@ -23,7 +24,7 @@ export const plain: Set<Reach> = new Set(namesIn(process.env['TOLLGATE_PLAIN']).
 export function plainProblem(text: string | undefined): string | undefined {
   const unknown = namesIn(text).filter((name) => !isReach(name))
   if (unknown.length === 0) return undefined
-  return `TOLLGATE_PLAIN: there is no ${unknown.join(', ')}. There are ${reaches.join(', ')}, and all.`
+  return `TOLLGATE_PLAIN: there is no ${unknown.join(', ')}. Write all, or some of ${reaches.join(', ')}.`
 }
 
 function namesIn(text = ''): readonly string[] {

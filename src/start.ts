@@ -99,7 +99,7 @@ async function greet(gateway: RunningGateway, file: string, out: Out): Promise<v
 function keyText(file: string): string {
   const config = file === 'gateway.yaml' ? '' : ` --config ${file}`
   return [
-    'tollgate: to make a key, of an account that there is or a new one:',
+    'tollgate: make an account, or use one that exists, then make a key for it:',
     `  npm run -s tollgate -- accounts create NAME${config}`,
     `  npm run -s tollgate -- keys create --account NAME${config}\n`,
   ].join('\n')

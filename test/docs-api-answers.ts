@@ -1,5 +1,5 @@
-// Answers of a gateway against docs/api.md: each object has exactly the documented fields, each header and each refusal
-// stands there as it came.
+// Compares answers of a gateway with docs/api.md: each object has exactly the documented fields, each header and each
+// refusal is documented as it came.
 
 import t from 'tap'
 import { errorTable } from '../src/errors.ts'
@@ -246,7 +246,7 @@ t.test('refusals', async (t) => {
   t.strictSame([...watch.refusals].toSorted(), provoked.toSorted())
 })
 
-t.test('every header that was seen is documented, and every documented one was seen', async (t) => {
+t.test('every header that came is documented, and every documented one came', async (t) => {
   const more = {
     origin: 'https://app.example.com',
     'x-client-request-id': 'mine',
@@ -263,7 +263,7 @@ t.test('every header that was seen is documented, and every documented one was s
 })
 
 t.test(
-  'each object has exactly its documented fields, and shows all that is said of them',
+  'each object has exactly its documented fields, and every documented case of them has come',
   async (t) => {
     t.strictSame([...new Set(watch.faults)], [])
     const unseen = watch.unseen()
@@ -274,5 +274,5 @@ t.test(
   },
 )
 
-/** It takes a hold that was lost. */
+/** It needs a hold that was lost. */
 const rare: readonly string[] = ['Transaction: cut present']

@@ -1,5 +1,5 @@
-// docs/api.md against the gateway: its routes are those of the plugins, the statuses, limits and bounds that it tells are
-// those that there are.
+// Compares docs/api.md with the gateway: its routes are those of the plugins; the statuses, limits and bounds that it
+// documents are the real ones.
 
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
@@ -14,7 +14,7 @@ const { say, makeAccount, gateway } = await startAnswers(t)
 const { id: account, key } = await makeAccount()
 
 t.test(
-  'routes: each that a plugin has, with its scope, query and body, and no other',
+  'routes: exactly those that the plugins have, with their scope, query and body',
   async (t) => {
     const routes: Route[] = []
     for (const plugin of plugins) {
@@ -47,7 +47,7 @@ function factsOf({ access, query = [], body }: Route): string {
   return `Needs ${need}.${asked && ` Query: ${asked}.`}${bodies[body]}`
 }
 
-t.test('codes: each stands with its status', async (t) => {
+t.test('codes: each has its status', async (t) => {
   const said = [...apiPage.matchAll(/(\d{3})((?:,? `[a-z]+_[a-z_]+`)+)/g)].flatMap(
     ([, status = '', codes = '']) =>
       codesIn(codes).map((code) => ({ code, status: Number(status) })),
@@ -60,7 +60,7 @@ t.test('codes: each stands with its status', async (t) => {
   }
 })
 
-t.test('limits: each key has this default', async (t) => {
+t.test('limits: each key has its default', async (t) => {
   const page = await readFile(new URL('../docs/configuration.md', import.meta.url), 'utf8')
   for (const [, key = '', preset = ''] of tableBelow('Limits')) {
     const row = page.split('\n').find((line) => line.startsWith(`| ${key} `))
@@ -68,7 +68,7 @@ t.test('limits: each key has this default', async (t) => {
   }
 })
 
-t.test('bodies: the bounds that are said in words', async (t) => {
+t.test('bodies: the bounds that are written as words', async (t) => {
   const status = async (line: string, body: object) =>
     (await say(line, { key: line.includes('/admin/') ? adminToken : key, body })).status
   const pairs = (count: number, name = 'k', value = 'v') =>

@@ -19,7 +19,7 @@ t.test(
   'each code stands there with its status, type and message, in the order of the table',
   (t) => {
     const expected = Object.entries(errorTable).map(([code, row]) => ({
-      // It occurs inside streams alone.
+      // This code occurs only inside streams.
       status: code === 'message_cancelled' ? '—' : String(row.status),
       type: `\`${row.type}\``,
       code: `\`${code}\``,
@@ -38,7 +38,7 @@ t.test('the example is what the gateway would write', (t) => {
   t.end()
 })
 
-t.test('codes that nothing in the sources sends are said to be sent by no route', (t) => {
+t.test('codes that no source uses are documented as never sent', (t) => {
   const sources = [...filesIn('src', '.ts'), ...filesIn('src', '.lua')]
     .filter((path) => path !== 'errors.ts')
     .map((path) => readFileSync(join(root, 'src', path), 'utf8'))

@@ -1,4 +1,4 @@
-// docs/operating.md names the metrics, admin routes and fields of a log line that there are: all of them, and no others.
+// docs/operating.md names the existing metrics, admin routes and fields of a log line: all of them, and no others.
 
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
@@ -14,7 +14,7 @@ const sectionOf = (title: string) => text.split(/^## /m).find((one) => one.start
 const firstCells = (title: string) =>
   [...sectionOf(title).matchAll(/^\| `([^`]+)`/gm)].map(([, name = '']) => name)
 
-/** Each model breaks as its name says. */
+/** Each model breaks in the way that its name says. */
 const backend = await startBackend(t, (call) =>
   (call.json['model'] === 'silent' ? silent : call.json['model'] === 'broken' ? garbage : chat())(
     call,

@@ -1,4 +1,4 @@
-// A document that is named, in a comment or on a page, is in the repository; so is the section, where one is named.
+// A document that a comment or a page names is in the repository; so is the section, if one is named.
 
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -18,10 +18,10 @@ const files = [
   ),
 ]
 
-/** No documents: files of examples. */
+/** Names of example files, which are no documents. */
 const names: readonly string[] = ['copy.md']
 
-/** From the root, or from where it is named. */
+/** Paths are relative to the root, or to the file that names them. */
 function find(name: string, from: string): string | undefined {
   return [name, join(dirname(from), name)].find((path) => existsSync(join(root, path)))
 }
@@ -38,7 +38,7 @@ function anchorsOf(path: string): ReadonlySet<string> {
   return new Set([...titles, ...ids])
 }
 
-t.test('documents and sections that are named are there', async (t) => {
+t.test('named documents and sections exist', async (t) => {
   t.ok(files.length > 500)
   const lacking: string[] = []
   for (const file of files) {

@@ -15,7 +15,7 @@ t.test('an error has the status, type and message of its code', async (t) => {
   t.equal(error.message, errorTable.insufficient_balance.message)
 })
 
-t.test('details win over the table, and the cause stays for the log', async (t) => {
+t.test('details have priority over the table, and the cause stays for the log', async (t) => {
   const cause = new Error('why')
   const error = new GatewayError('insufficient_balance', {
     isConflict: true,
@@ -39,7 +39,7 @@ t.test('every 503 and a running first try say when to come back', async (t) => {
   }
 })
 
-t.test('what was thrown by accident tells a client nothing', async (t) => {
+t.test('an unexpected error reveals nothing to a client', async (t) => {
   const error = asGatewayError(new Error('connect 10.0.0.7:6379 with s3cret'))
   t.equal(error.code, 'internal_error')
   t.notMatch(errorBody(error, 'req_1'), /10\.0\.0\.7|s3cret/)
@@ -48,7 +48,7 @@ t.test('what was thrown by accident tells a client nothing', async (t) => {
 })
 
 t.test(
-  "a backend's sockets fail as unavailable where nothing was reached, else as broken",
+  "a backend's socket errors are unavailable if nothing was reached, else broken",
   async (t) => {
     const failed = (code: string) => fromNodeError(Object.assign(new Error('x'), { code }))
     t.equal(failed('ECONNREFUSED').code, 'upstream_unavailable')

@@ -1,4 +1,4 @@
-// src/exchange.ts: what is more than words.
+// src/exchange.ts: the parts that are more than types.
 
 import t from 'tap'
 import { answering, json, refOf } from '../src/exchange.ts'

@@ -43,7 +43,7 @@ t.test('a plugin that is switched off has no routes', async (t) => {
   t.equal((await call('/v1/models', key)).status, 200)
 })
 
-/** Writes down what becomes of it. */
+/** A plugin that records its set-up and its end. */
 function recorder(name: string, seen: string[], setup: Plugin['setup'] = () => ({})): Plugin {
   return {
     name,
@@ -131,7 +131,7 @@ models:
   },
 )
 
-t.test('a replica is told once, also by a gateway that has holds to take up', async (t) => {
+t.test('a replica is logged once, also by a gateway that has holds to take up', async (t) => {
   const backend = await startBackend(t, endless({ gapMs: 5 }))
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
   const running = await startGateway(t, { yaml })

@@ -11,7 +11,7 @@ t.test('an id is its prefix and 32 hex digits, greater than every id before it',
   t.match(last, /^key_/)
 })
 
-t.test('the id after another is the next greater one, whatever bits are full', async (t) => {
+t.test('the id after another one is the next greater, whatever bits are set', async (t) => {
   const cases = [
     ['0192f0a1b2c3700080000000000000ff', '0192f0a1b2c370008000000000000100'],
     ['0192f0a1b2c37000bfffffffffffffff', '0192f0a1b2c370018000000000000000'],
@@ -27,7 +27,7 @@ t.test('the id after another is the next greater one, whatever bits are full', a
   t.pass(last)
 })
 
-t.test('what is no id of a kind is told apart without asking anybody', async (t) => {
+t.test('an id of another kind is recognised without a look-up', async (t) => {
   const id = newId('msg')
   t.equal(isId('msg', id), true)
   const wrong = ['', 'msg', 'msg_', 'msg_0', `${id}0`, id.slice(0, -1), id.toUpperCase(), `${id}\n`]

@@ -1,5 +1,5 @@
-// Nobody who does what our pages say installs a stranger's package. Until ours are published, their names are
-// strangers' too: whoever takes one first has it. So pages install from a path.
+// Nobody who follows our pages installs a stranger's package. Until ours are published, anybody can take their names.
+// So pages install from a path.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -8,18 +8,18 @@ import { dependenciesIn, installsIn } from './fixtures/installs.ts'
 import { root } from './fixtures/source.ts'
 
 const name = 'tollgate-gateway'
-/** The names that we hold on their registries: none yet. */
+/** The names that we own on their registries: none yet. */
 const published: readonly string[] = []
-/** Packages of others that a page or a comment means. */
+/** Packages of others that a page or a comment names on purpose. */
 const meant: readonly string[] = ['openai', 'tap', 'tokio']
-/** Nobody can own a name below it, so that nothing can be fetched from there. */
+/** Nobody can own a name below `.example`, so nothing can be downloaded from there. */
 const reserved = /^[\w.-]+\.example\//
 
 const isPath = (word: string) => /^(?:\.{1,2}$|\.{0,2}\/|~\/|file:)/.test(word)
 const isOurs = (word: string) => published.includes(word) || reserved.test(word)
 const isAllowed = (word: string) => isPath(word) || isOurs(word) || meant.includes(word)
 
-/** What is made or fetched, and tests, whose fixtures say what must be refused. */
+/** Not searched: what is built or downloaded, and tests, whose fixtures contain what must be refused. */
 const left = new Set(['.git', '.tap', 'node_modules', 'data', 'dist', 'target', 'coverage', 'test'])
 
 function filesBelow(folder: string): readonly string[] {
@@ -49,7 +49,7 @@ t.test('what a page, a comment or a message says to install is ours or meant', a
   }
 })
 
-t.test('packages have our name, or are not to be published', async (t) => {
+t.test('packages have our name, or are marked as not to be published', async (t) => {
   const named = metadata
     .filter((path) => basename(path) !== 'go.mod')
     .map((path) => {
@@ -80,7 +80,7 @@ t.test('no package depends on a name like ours that comes from a registry', asyn
   )
 })
 
-t.test('a stranger is seen in every way to name one', async (t) => {
+t.test('a foreign name is found in every way to install it', async (t) => {
   const seen = [
     '`npm install tollgate`: chats',
     'npm i -D tollgate@1',
@@ -114,7 +114,7 @@ t.test('a stranger is seen in every way to name one', async (t) => {
   )
 })
 
-t.test('what is here is no stranger', async (t) => {
+t.test('our own names and paths are not reported', async (t) => {
   for (const text of [
     'npm ci --prefix ../tollgate/clients/typescript && npm install ../tollgate/clients/typescript',
     'pip install ../tollgate/clients/python',

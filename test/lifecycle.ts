@@ -11,7 +11,7 @@ import { startBackend } from './fixtures/backend.ts'
 import { startGateway } from './fixtures/gateway.ts'
 
 interface Life {
-  /** What happened, in order. */
+  /** The calls of hooks, in order. */
   readonly seen: readonly string[]
   readonly outcomes: readonly Outcome[]
   readonly failed: readonly string[]
@@ -21,15 +21,15 @@ interface Setting {
   readonly hooks: Readonly<Record<string, Hooks>>
   readonly serve?: Serving['serve']
   readonly readBody?: Wire['readBody']
-  /** Sends nothing: the client leaves first. */
+  /** No answer is sent: the client leaves first. */
   readonly leaves?: boolean
-  /** What was settled is on the wire a turn after its `done`, which takes so long itself where it says so. */
+  /** `later`: the settlement is sent a turn after `done`. */
   readonly settles?: 'at once' | 'later'
 }
 
 const answer: Answer = { status: 200, body: 'served' }
 
-/** One request through `live`, all hooks wrapped so that their calls are written down. */
+/** Runs one request through `live`, and records all calls of its hooks. */
 async function run({ hooks, ...rest }: Setting): Promise<Life> {
   const seen: string[] = []
   const outcomes: Outcome[] = []
@@ -121,7 +121,7 @@ t.test('check, body, identify, admit, serve; done runs backwards before the answ
   t.match(outcomes, [{ status: 200, complete: true, clientLeft: false }, {}])
 })
 
-t.test('the answer waits until the settlement is on the wire, a refusal too', async (t) => {
+t.test('the answer waits until the settlement is sent, a refusal too', async (t) => {
   for (const settles of ['at once', 'later'] as const) {
     const { seen } = await run({ hooks: { a: {} }, settles })
     t.same(seen.slice(-3), ['a.done', 'written', 'send 200'])
@@ -131,7 +131,7 @@ t.test('the answer waits until the settlement is on the wire, a refusal too', as
   }
 })
 
-t.test('content was sent when it was taken; a client that left has taken none', async (t) => {
+t.test('content counts as sent when the client has taken it; one that left has not', async (t) => {
   const serve = async () => ({ status: 206, headers: {}, content: Readable.from([]) })
   const taken = await run({ hooks: { a: {} }, serve })
   t.same(taken.seen.slice(-2), ['send 206', 'a.done'])
@@ -140,7 +140,7 @@ t.test('content was sent when it was taken; a client that left has taken none', 
   t.match(left.outcomes, [{ status: 499, complete: false, clientLeft: true }])
 })
 
-t.test('a refused check costs nothing: no body is read, nobody is asked', async (t) => {
+t.test('a refused check costs nothing: no body is read, no other hook is called', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: { check: () => refuse('missing_api_key') }, b: {} },
   })
@@ -165,7 +165,7 @@ t.test(
   },
 )
 
-t.test('what is refused at once goes first: no answer of Redis was needed for it', async (t) => {
+t.test('a refusal that needs no Redis is reported first', async (t) => {
   const order: string[] = []
   const { seen } = await run({
     hooks: {
@@ -181,7 +181,7 @@ t.test('what is refused at once goes first: no answer of Redis was needed for it
   t.equal(seen.at(-1), 'refuse invalid_parameter')
 })
 
-t.test('nobody is let go before all have answered', async (t) => {
+t.test('an answer waits until all hooks have ended', async (t) => {
   const order: string[] = []
   const { seen } = await run({
     hooks: {
@@ -193,7 +193,7 @@ t.test('nobody is let go before all have answered', async (t) => {
   t.equal(seen.at(-1), 'refuse rate_limit_exceeded')
 })
 
-t.test('identify may answer: nothing is admitted, nothing is served', async (t) => {
+t.test('identify may answer: then nothing is admitted or served', async (t) => {
   const { seen } = await run({
     hooks: { a: {}, b: { identify: async () => ({ status: 410, body: '' }) } },
   })
@@ -223,7 +223,7 @@ t.test('an answer goes before the refusals of later plugins, not of earlier ones
   t.equal(seen.at(-1), 'refuse invalid_parameter')
 })
 
-t.test('a done that throws keeps nobody from settling', async (t) => {
+t.test('a done that throws does not prevent the settlement', async (t) => {
   for (const done of [() => refuse('internal_error'), async () => refuse('internal_error')]) {
     const { seen, failed } = await run({ hooks: { a: {}, b: { done }, c: {} } })
     t.same(seen.slice(-4), ['c.done', 'b.done', 'a.done', 'send 200'])
@@ -259,7 +259,7 @@ t.test('a done that never ends is no longer waited for after 10 s', async (t) =>
   t.match(failed, [/^b: Error: done took more than 10000 ms/])
 })
 
-t.test('done is called once, whatever serve has finished itself', async (t) => {
+t.test('done is called once, even if serve has finished by itself', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: {} },
     serve: async ({ finish }) => {
@@ -284,7 +284,7 @@ t.test('a guard may replace the refusal', async (t) => {
   t.match(outcomes[0], { status: 429, error: { message: 'invalid_api_key' } })
 })
 
-t.test('what nobody foresaw is internal_error, and is settled', async (t) => {
+t.test('an unexpected error is internal_error, and is settled', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: {} },
     serve: () => Promise.reject(new TypeError('x')),
@@ -293,14 +293,14 @@ t.test('what nobody foresaw is internal_error, and is settled', async (t) => {
   t.match(outcomes, [{ status: 500, error: { cause: TypeError } }])
 })
 
-t.test('a client that leaves in its request is told nothing, and is settled', async (t) => {
+t.test('a client that leaves within its request gets no answer, and is settled', async (t) => {
   const readBody = () => Promise.reject(new ClientLeft())
   const { seen, outcomes } = await run({ hooks: { a: {} }, readBody })
   t.same(seen, ['a.check', 'a.done'])
   t.match(outcomes, [{ status: 499, clientLeft: true, complete: false }])
 })
 
-t.test('a long body is read only when everybody vouches for its sender', async (t) => {
+t.test('a long body is read only when all plugins know its sender', async (t) => {
   const { seen } = await run({
     hooks: { a: { vouch: async () => refuse('invalid_api_key') } },
     readBody: (_route, vouch) => vouch(),

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { openLogOutput } from '../src/log-output.ts'
 
-t.test('what was written stands in the file when it is closed, in its order', async (t) => {
+t.test('written lines are in the file when it is closed, in order', async (t) => {
   const file = `${t.testdir()}/log`
   const output = openLogOutput(openSync(file, 'w'))
   for (let i = 0; i < 20_000; i++) output.write(`line ${i}\n`)
@@ -18,7 +18,7 @@ t.test('what was written stands in the file when it is closed, in its order', as
 
 const url = new URL('../src/log-output.ts', import.meta.url)
 
-/** A process that writes so many lines of 1 KiB to its stdout, and tells how many were dropped. */
+/** A process that writes this many lines of 1 KiB to its stdout, and reports how many were dropped. */
 function writer(t: { teardown(end: () => void): void }, lines: number) {
   const script = `
     const { openLogOutput } = await import(${JSON.stringify(url.href)})
@@ -46,7 +46,7 @@ t.test('a reader that takes nothing costs lines, not memory, and not the exit', 
   t.ok(dropped > 20_000 && dropped < 40_000, `${dropped} dropped`)
 })
 
-t.test('a reader that takes what comes gets every line', async (t) => {
+t.test('a reader that reads everything gets every line', async (t) => {
   const child = writer(t, 3000)
   const told = text(child.stderr)
   const got = await text(child.stdout)
@@ -54,7 +54,7 @@ t.test('a reader that takes what comes gets every line', async (t) => {
   t.equal(await told, '0\n')
 })
 
-t.test('a reader that has gone costs lines only', async (t) => {
+t.test('a reader that has gone only costs lines', async (t) => {
   const child = writer(t, 3000)
   child.stdout.destroy()
   const told = text(child.stderr)
@@ -63,7 +63,7 @@ t.test('a reader that has gone costs lines only', async (t) => {
   t.ok(Number(await told) > 0)
 })
 
-t.test('a disk that was full and has room again gets lines again', async (t) => {
+t.test('a disk that was full gets lines again when it has room', async (t) => {
   const script = `
     const { openLogOutput } = await import(${JSON.stringify(url.href)})
     const output = openLogOutput()
@@ -77,7 +77,7 @@ t.test('a disk that was full and has room again gets lines again', async (t) => 
     console.error(output.dropped - dropped)
   `
   const file = `${t.testdir()}/log`
-  // No file may have more than 100 KiB. With tap's own part in it, the signal that comes with that would end it.
+  // No file may have more than 100 KiB. The signal at that limit would end a process with tap's own code.
   const limited = 'ulimit -f 200; exec env -i "$0" --input-type=module -e "$1"'
   const child = spawn('sh', ['-c', limited, process.execPath, script], {
     stdio: ['pipe', openSync(file, 'a'), 'pipe'],

@@ -19,7 +19,7 @@ t.test('a notice is one JSON line with its fields', (t) => {
   t.end()
 })
 
-t.test('what is less important than the level is not written', (t) => {
+t.test('lines below the level are not written', (t) => {
   for (const [level, count] of [
     ['debug', 4],
     ['info', 3],
@@ -37,7 +37,7 @@ t.test('what is less important than the level is not written', (t) => {
   t.end()
 })
 
-t.test('a secret is masked wherever it stands, one too short to be a secret is not', (t) => {
+t.test('a secret is masked wherever it is, unless it is very short', (t) => {
   const { log, lines } = open({ secrets: ['sk-secret-1', 'abc'] })
   const cause = new Error('sent sk-secret-1 abc')
   log.warn({ err: new Error('sk-secret-1sk-secret-1', { cause }), 'sk-secret-1': 1 }, 'sk-secret-1')
@@ -46,7 +46,7 @@ t.test('a secret is masked wherever it stands, one too short to be a secret is n
   t.end()
 })
 
-t.test('what is hidden later is masked from then on, whatever JSON makes of it', (t) => {
+t.test('a secret that is added later is masked from then on, however JSON escapes it', (t) => {
   const { log, lines } = open()
   log.hide('two\n"lines"')
   log.hide('short')
@@ -55,7 +55,7 @@ t.test('what is hidden later is masked from then on, whatever JSON makes of it',
   t.end()
 })
 
-t.test('an error is told with its causes, and nothing else that hangs on it', (t) => {
+t.test('an error is logged with its causes, and nothing else that it carries', (t) => {
   const { log, lines } = open()
   const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', request: 'private' })
   log.error({ err: new Error('failed', { cause }) }, 'x')
@@ -68,7 +68,7 @@ t.test('an error is told with its causes, and nothing else that hangs on it', (t
   t.end()
 })
 
-t.test("a target's short header values leave the lines what they are", (t) => {
+t.test("a target's short header values do not change the lines", (t) => {
   const { log, lines } = open({ secrets: ['chat', 'true', 'stream'] })
   log.info({ route: '/v1/chat', stream: true }, 'request')
   t.match(JSON.parse(lines[0] ?? ''), { route: '/v1/chat', stream: true })

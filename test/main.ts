@@ -43,7 +43,7 @@ t.test('`start` is the default command, also behind a flag', async (t) => {
   }
 })
 
-t.test('a full disk takes no lines, and ends no gateway', async (t) => {
+t.test('a full disk takes no lines, and does not end the gateway', async (t) => {
   if (!existsSync('/dev/full')) return t.pass('this system has none')
   const file = `${t.testdir({ 'bad.yaml': 'modles: {}\n' })}/bad.yaml`
   const words = [main, '--config', file]
@@ -54,7 +54,7 @@ t.test('a full disk takes no lines, and ends no gateway', async (t) => {
   t.strictSame(await once(child, 'exit'), [78, null], 'that of a configuration at fault')
 })
 
-t.test('a full disk under a command: one line, 1', async (t) => {
+t.test('a full disk at a command: one line, 1', async (t) => {
   if (!existsSync('/dev/full')) return t.pass('this system has none')
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
   for (const words of [['help'], ['version'], ['check', file], ['check', file, '--print']]) {
@@ -68,7 +68,7 @@ t.test('a full disk under a command: one line, 1', async (t) => {
   }
 })
 
-t.test('a full disk under what a command says of its failure: still its exit code', async (t) => {
+t.test("a full disk at a command's failure message: still its exit code", async (t) => {
   if (!existsSync('/dev/full')) return t.pass('this system has none')
   const err = openSync('/dev/full', 'w')
   const child = spawn(process.execPath, [main, 'strat'], { stdio: ['ignore', 'ignore', err] })
@@ -76,7 +76,7 @@ t.test('a full disk under what a command says of its failure: still its exit cod
   t.same(await once(child, 'exit'), [2, null])
 })
 
-t.test('a reader that has read enough is no error', async (t) => {
+t.test('a reader that closes its end is no error', async (t) => {
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
   for (const words of [['help'], ['check', file, '--print']]) {
     const child = spawn(process.execPath, [main, ...words], { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -87,7 +87,7 @@ t.test('a reader that has read enough is no error', async (t) => {
   }
 })
 
-t.test('colours only for who sees them', async (t) => {
+t.test('colours only on a terminal', async (t) => {
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
   const check = async (env: NodeJS.ProcessEnv) => {
     const child = spawn(process.execPath, [main, 'check', file], {
@@ -133,7 +133,7 @@ t.test('SIGTERM with nothing to wait for ends with 0', async (t) => {
   t.equal(await gateway.stop(), 0)
 })
 
-/** The line that every gateway logs, as it comes out of the given command. */
+/** The log line that every gateway writes, as this command shows it. */
 async function logged(t: Test, command: readonly string[]) {
   const child = spawn(command[0] ?? '', command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -151,14 +151,14 @@ admin: { listen: { host: 127.0.0.1, port: 0 } }
 redis: unix://${redis.socket}
 ${yamlFor('http://127.0.0.1:1/v1')}
 `
-  // Each in a folder of its own: two gateways on one data folder do not start.
+  // A folder for each: two gateways on one data folder do not start.
   const dir = t.testdir({
     shown: { 'g.yaml': yaml },
     asked: { 'g.yaml': `${yaml}log: { format: json }\n` },
     piped: { 'g.yaml': yaml },
   })
   const args = (folder: string) => [process.execPath, main, '--config', `${dir}/${folder}/g.yaml`]
-  // util-linux's: runs a command on a terminal of its own.
+  // `script` of util-linux runs a command on a terminal of its own.
   const terminal = (folder: string) =>
     logged(t, ['script', '-qefc', `exec ${args(folder).join(' ')}`, '/dev/null'])
   t.match(await terminal('shown'), /^\d\d:\d\d:\d\d info Redis is connected/)
@@ -179,7 +179,7 @@ t.test(
   },
 )
 
-t.test('SIGHUP cuts no stream and is answered by a line', async (t) => {
+t.test('SIGHUP cuts no stream and writes a line', async (t) => {
   const backend = await startBackend(t, endless({ gapMs: 5 }))
   const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
   const { key } = await gateway.account(1_000_000)
@@ -193,11 +193,11 @@ t.test('SIGHUP cuts no stream and is answered by a line', async (t) => {
   leave.abort()
 })
 
-t.test('a log reader that takes nothing does not keep the gateway from ending', async (t) => {
+t.test('a log reader that reads nothing does not keep the gateway from ending', async (t) => {
   const gateway = await spawnGateway(t, { yaml: `${yamlFor('http://127.0.0.1:1/v1')}\n` })
   gateway.child.stdout?.pause()
   const long = 'x'.repeat(6000)
-  // Each refusal's line has its client's id: more than the pipe and this process take.
+  // The line of each refusal has its client's id: more bytes than the pipe and this process buffer.
   const headers = { 'x-client-request-id': long.slice(0, 255), authorization: `Bearer ${long}` }
   for (let i = 0; i < 20; i++) {
     await Promise.all(
@@ -209,7 +209,7 @@ t.test('a log reader that takes nothing does not keep the gateway from ending', 
   t.same(await exited, [0, null])
 })
 
-t.test('a reader that has read enough ends a command without a stack', async (t) => {
+t.test('a reader that closes its end stops a command without a stack', async (t) => {
   for (const command of ['help', 'check --print']) {
     const words = `"${process.execPath}" "${main}" ${command} | true; echo "\${PIPESTATUS[0]}"`
     const child = spawn('bash', ['-c', words], { stdio: ['ignore', 'pipe', 'pipe'] })

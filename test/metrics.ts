@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createMetrics } from '../src/metrics.ts'
 
-t.test('every metric of ours has help, a type and our prefix', async (t) => {
+t.test('each of our metrics has help, a type and our prefix', async (t) => {
   const text = await createMetrics('1.2.3').text()
   t.match(text, /^tollgate_build_info\{version="1\.2\.3"\} 1$/m)
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type]) => ({

@@ -1,5 +1,5 @@
-// The house rules that a machine can check: a test for each source, one importer a package, no circles, imports go one
-// way, files of 300 lines at most, Lua headers that tell the truth.
+// The house rules that a machine can check: a test for each source, one importer for each package, no circles, imports
+// in way, files of 300 lines at most, Lua headers that tell the truth.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -17,7 +17,7 @@ t.test('each source with code in it has a test of the same path', async (t) => {
   t.strictSame(lacking, [])
 })
 
-/** Tests of several sources at once, or of one promise of many, in a folder that mirrors src. */
+/** Tests of several sources at once, or of one promise of many, in a folder that also exists in src. */
 const broad: readonly string[] = [
   'ledger/forgotten.ts',
   'ledger/ledger-away.ts',
@@ -68,7 +68,7 @@ t.test('every import leads to a file, and none in a circle, types included', asy
   }
 })
 
-/** From the top of the house down. A folder imports from those below it alone, types too; the words at the top of src are everybody's. */
+/** From the top down. A folder imports only from those below it, types too; all may import the files at the top of src. */
 const floors: readonly (readonly string[])[] = [
   ['cli'],
   ['plugins'],
@@ -80,7 +80,7 @@ const floors: readonly (readonly string[])[] = [
   ['config', 'data', 'sharing'],
 ]
 
-/** They build what all others are. */
+/** They build everything, so they may import everything. */
 const builders: ReadonlySet<string> = new Set(['main.ts', 'start.ts', 'gateway.ts'])
 
 function floorOf(path: string): number | undefined {
@@ -108,14 +108,14 @@ t.test('folders import downwards, and nobody but gateway.ts imports a plugin', a
   t.strictSame([...folders].toSorted(), floors.flat().toSorted(), 'each folder has its floor')
 })
 
-/** A plugin of several files: plugins/admin/keys.ts is a part of plugins/admin/admin.ts. */
+/** Files of one plugin may import each other: plugins/admin/keys.ts is a part of plugins/admin/admin.ts. */
 function mayImportPlugin(path: string, name: string): boolean {
   if (path === 'gateway.ts') return true
   const plugin = /^plugins\/[a-z]+/.exec(name)?.[0]
   return plugin !== undefined && plugin === /^plugins\/[a-z]+/.exec(path)?.[0]
 }
 
-t.test('a type that is exported has a name that no other file declares', async (t) => {
+t.test('no exported type name is declared in two files', async (t) => {
   const declared = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/^(export )?(?:interface|type|class) (\w+)/gm)].map(
       ([, isExported, name = '']) => ({ path, name, isExported: isExported !== undefined }),
@@ -153,7 +153,7 @@ t.test('each mutant still finds its line', async (t) => {
   }
 })
 
-// It takes the one key that each script of the ledger declares.
+// The prelude takes the one key that each script of the ledger declares.
 const prelude = readFileSync(join(root, 'src/ledger/lua/prelude.lua'), 'utf8')
 
 t.test('each Lua file says its purpose, prints no amounts, and is in a library', async (t) => {

@@ -1,4 +1,4 @@
-// src/plain.ts: the switches, and that the table in ARCHITECTURE.md tells the truth about them.
+// src/plain.ts: the switches, and that the table in ARCHITECTURE.md is correct.
 
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { readSources, root } from './fixtures/source.ts'
 
 const textOf = (path: string) => readFileSync(join(root, path), 'utf8')
 
-/** What a process finds switched off that starts with this. */
+/** What is switched off in a process that starts with this value. */
 async function offWith(value: string): Promise<unknown> {
   const url = new URL('../src/plain.ts', import.meta.url).href
   const script = `const { plain } = await import('${url}'); console.log(JSON.stringify([...plain]))`
@@ -19,19 +19,19 @@ async function offWith(value: string): Promise<unknown> {
   return JSON.parse((await promisify(execFile)(process.execPath, args, { env })).stdout)
 }
 
-t.test('the environment switches off what it names, and nothing without it', async (t) => {
+t.test('the environment switches off what it names, and nothing by default', async (t) => {
   t.equal(plain.size, 0)
   t.same(await offWith('redis-writes, first-byte'), ['redis-writes', 'first-byte'])
   t.same(await offWith('all'), reaches)
   t.same(await offWith(''), [])
 })
 
-t.test('a name that there is not is told, with those that there are', async (t) => {
+t.test('an unknown name is refused, with the known ones', async (t) => {
   for (const text of [undefined, '', 'all', 'redis-writes', ...reaches, reaches.join(', ')]) {
     t.equal(plainProblem(text), undefined)
   }
   const problem = plainProblem('redis-writes,redis-reads, nothing')
-  t.match(problem, /no redis-reads, nothing\. There are .*redis-writes.*, and all\./)
+  t.match(problem, /no redis-reads, nothing\. Write all, or some of .*redis-writes.*\./)
 })
 
 /** Name, file, …, test: the first, second and last cell of each row. */
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('each stands in one place', async (t) => {
+t.test('each is used in one file', async (t) => {
   const sources = readSources()
   for (const reach of reaches) {
     const users = sources.filter(({ text }) => text.includes(`plain.has('${reach}')`))

@@ -1,4 +1,4 @@
-// src/plugin-api.ts: a plugin of one's own has what it needs, and the gateway knows its errors.
+// src/plugin-api.ts: an operator's plugin has what it needs, and the gateway recognises its errors.
 
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
@@ -24,7 +24,7 @@ export const plugin = {
 t.test(
   'a plugin in a folder that knows nothing of the gateway imports tollgate/plugin',
   async (t) => {
-    // Not below this package, whose name would be known there.
+    // Outside this package, because inside it the name would be found.
     const dir = await tempDir(t)
     await writeFile(`${dir}/mine.mjs`, text)
     const { schema, setup } = await importPlugin(`${dir}/mine.mjs`)

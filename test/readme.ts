@@ -1,5 +1,6 @@
 // Every code block of README.md, run as it stands but for ports: against a gateway with the demo model and an account.
-// And that pages name no file that is not there. The two `npm ci` blocks are run by .ci/run in a fresh clone; here only their scripts are looked up.
+// And that pages name no file that does not exist. .ci/run runs the two `npm ci` blocks in a fresh clone; here only
+// their scripts are looked up.
 
 import { execFile } from 'node:child_process'
 import { readFile, readdir, stat } from 'node:fs/promises'
@@ -29,7 +30,7 @@ const gateway = await spawnGateway(t, { yaml: 'models: { demo: { targets: [demo]
 const { key } = await gateway.account(100_000)
 const env = { ...process.env, KEY: key, TOLLGATE_ADMIN_TOKEN: adminToken }
 
-/** Only where the gateway listens differs from what a reader would run. */
+/** Changes only the address of the gateway in what a reader would run. */
 function here(code: string): string {
   return code
     .replaceAll('http://localhost:8080', gateway.url)
@@ -51,7 +52,7 @@ async function runBlock({ language, code }: Block): Promise<string> {
 
 const isStart = ({ code }: Block) => code.startsWith('npm ci')
 
-t.test('the commands of a fresh clone are scripts that there are', async (t) => {
+t.test('the commands for a fresh clone are existing scripts', async (t) => {
   const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
     scripts: Readonly<Record<string, string>>
   }
@@ -72,7 +73,7 @@ for (const block of blocks.filter((one) => one.language !== 'yaml' && !isStart(o
   })
 }
 
-t.test('what was run was paid for, the new account can pay', async (t) => {
+t.test('what was run was paid for, and the new account can pay', async (t) => {
   const answer = await gateway.call('/api/billing/transactions', key)
   const { data } = (await answer.json()) as { data: readonly { type: string }[] }
   t.equal(data.filter(({ type }) => type === 'charge').length, 3)
@@ -80,7 +81,7 @@ t.test('what was run was paid for, the new account can pay', async (t) => {
   t.match(await acme.json(), { balance: 1_000_000 })
 })
 
-t.test('the configuration that it shows is one', async (t) => {
+t.test('the configuration that it shows is valid', async (t) => {
   const yamls = blocks.filter(({ language }) => language === 'yaml')
   t.equal(yamls.length, 1)
   for (const { code } of yamls) {
@@ -96,14 +97,14 @@ const pages = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'
   inDocs.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
 )
 
-t.test('links in pages lead somewhere, files that they name are there', async (t) => {
+t.test('links in pages lead somewhere, and files that they name exist', async (t) => {
   for (const page of pages) {
     const text = await readFile(join(root, page), 'utf8')
     for (const [, path = ''] of text.matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
       await t.resolves(stat(resolve(root, dirname(page), path)), `${page}: ${path}`)
     }
     for (const [, path = ''] of text.matchAll(/`((?:src|test|scripts|config)\/[\w./-]+)`/g)) {
-      // Those that stand for any.
+      // Names such as a/b.ts stand for any file.
       if (!/\b(a\/b|NAME)\.ts$/.test(path))
         await t.resolves(stat(join(root, path)), `${page}: ${path}`)
     }

@@ -12,7 +12,7 @@ log: { level: silent }
 `
 const model = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
 
-/** `start` with what it says gathered: to people on stderr, since this stdout is no terminal. */
+/** Runs `start` and collects its output; texts for people come on stderr, since this stdout is no terminal. */
 function startWith(file: string, env: NodeJS.ProcessEnv = {}) {
   const stopping = new AbortController()
   const stdout = new PassThrough()
@@ -55,7 +55,7 @@ drain: soon
   }
 })
 
-t.test('a file that is not there is a problem like any other', async (t) => {
+t.test('a missing file is a problem like any other', async (t) => {
   const { code, stderr } = await startWith(`${t.testdir()}/none.yaml`).finish()
   t.equal(code, 78)
   t.match(stderr, /none\.yaml/)
@@ -71,11 +71,11 @@ t.test("an operator's file that is no plugin is a problem of the configuration",
   t.match(stderr, /mine\.ts.*does not export `plugin`/)
 })
 
-t.test('a name in TOLLGATE_PLAIN that there is not is a problem, too', async (t) => {
+t.test('an unknown name in TOLLGATE_PLAIN is a problem, too', async (t) => {
   const file = `${t.testdir({ 'gateway.yaml': ports + model })}/gateway.yaml`
   const { code, stderr } = await startWith(file, { TOLLGATE_PLAIN: 'x' }).finish()
   t.equal(code, 78)
-  t.match(stderr, /^TOLLGATE_PLAIN: there is no x\. There are .*\n$/)
+  t.match(stderr, /^TOLLGATE_PLAIN: there is no x\. Write all, or some of .*\n$/)
 })
 
 t.test('says where it listens, serves, and ends with 0 when told to stop', async (t) => {
@@ -108,7 +108,7 @@ t.test('a second gateway on one data folder says so and stops', async (t) => {
   t.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200, 'the first one lives on')
 })
 
-t.test('a port that is taken is said with what to do', async (t) => {
+t.test('a port in use is reported with what to do', async (t) => {
   const first = await startGateway(t, { yaml: model })
   const taken = `listen: { host: 127.0.0.1, port: ${new URL(first.url).port} }\n`
   const yaml = `${ports.replace(/listen: .*\n/, taken)}${model}redis: unix://${first.redis.socket}\n`
@@ -118,7 +118,7 @@ t.test('a port that is taken is said with what to do', async (t) => {
   t.match(stderr, /^tollgate: .*EADDRINUSE.*set another port in gateway\.yaml\.\n$/)
 })
 
-t.test('a full disk is said with what to do', async (t) => {
+t.test('a full disk is reported with what to do', async (t) => {
   const redis = await startRedis(t)
   const zod = import.meta.resolve('zod')
   const file = t.testdir({

@@ -1,4 +1,4 @@
-// What a case is made of: what the server does, what the driver is told, what must have been sent and seen.
+// The parts of a case: what the server does, what the driver is told, and what must have been sent and seen.
 
 import type { Answer, ScriptedServer } from './server.ts'
 import type { Sent } from './request.ts'
@@ -9,7 +9,7 @@ export interface Step extends Json {
   readonly op: string
 }
 
-/** What a driver says of a line. */
+/** A driver's answer to one line. */
 export interface Saw {
   readonly steps: readonly Json[]
   readonly waits: readonly number[]
@@ -17,18 +17,18 @@ export interface Saw {
 }
 
 export interface Run {
-  /** `{base}`, `{other}`, `{closed}`, `{silent}` stand for the server's origins. null: nothing is given. */
+  /** `{base}`, `{other}`, `{closed}`, `{silent}` stand for the server's origins. null: the option is not given. */
   readonly client?: Json | null
-  /** For a process of its own. The same words stand for the same. */
+  /** For a driver process of its own, with the same placeholders. */
   readonly env?: Readonly<Record<string, string>>
   readonly answers?: readonly Answer[]
   readonly steps: readonly Step[]
-  /** As `matches` compares, one a step. */
+  /** Compared by `matches`, one for each step. */
   readonly saw?: readonly unknown[]
-  /** As `matches` compares, one a request, and no more requests than these. */
+  /** Compared by `matches`, one for each request; there must be no further requests. */
   readonly sent?: readonly unknown[]
   check?(seen: Seen): void
-  /** Seen to within a few seconds after the steps: what a client does when it is left alone. */
+  /** Requests that must come within a few seconds after the steps: what a client does by itself. */
   eventually?(seen: Seen): boolean
 }
 
@@ -48,7 +48,7 @@ export function one(name: string, run: Run): Case {
   return { name, runs: [run] }
 }
 
-/** One promise, in many places or ways. */
+/** One promise, tested in several places or ways. */
 export function each<Item>(
   name: string,
   items: Iterable<Item>,
@@ -57,10 +57,10 @@ export function each<Item>(
   return { name, runs: [...items].map(make) }
 }
 
-/** A run of which nothing but its steps and requests is compared. */
+/** A run that compares only its steps and requests. */
 export type Plain = Required<Pick<Run, 'answers' | 'steps' | 'saw' | 'sent'>>
 
-/** `each` as one run of one client: for hundreds of small ones, where to make a client costs more than the run. */
+/** Like `each`, but all in one run of one client: for hundreds of small cases, since making a client takes time. */
 export function row<Item>(name: string, items: Iterable<Item>, make: (item: Item) => Plain): Case {
   const runs = [...items].map(make)
   return one(name, {

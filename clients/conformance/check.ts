@@ -1,6 +1,6 @@
-// `npm run check:clients`: each client's own checks (types, lint, format, docs, the package from its archive, the examples of
-// its README against a real gateway), and a table. A client whose tools are not here is left out, aloud; with CI set that is
-// a failure. `--only NAME`, `--check NAME`.
+// `npm run check:clients`: each client's own checks (types, lint, format, docs, the package from its archive, the
+// examples of its README against a real gateway), and a table. A client whose tools are not installed is left out with
+// a notice; with CI set, that is a failure. `--only NAME`, `--check NAME`.
 
 import { parseArgs } from 'node:util'
 import { startGateway } from './gateway.ts'
@@ -43,7 +43,7 @@ async function checked({ name, checks, missing }: Language): Promise<string[][]>
   return results
 }
 
-/** What a tool wrote is more than that it failed. */
+/** What the tool wrote says more than that it failed. */
 function told(error: unknown): string {
   const { stdout = '', stderr = '' } = error as {
     readonly stdout?: string

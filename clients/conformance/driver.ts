@@ -1,5 +1,5 @@
-// A client's driver at work: a process that is told lines and answers each. One that hangs or breaks is ended, and the next
-// line gets a new one.
+// A running driver of a client: a process that gets lines and answers each. A driver that hangs or breaks is ended, and
+// the next line gets a new one.
 
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -9,12 +9,12 @@ import type { Interface } from 'node:readline'
 import type { Saw } from './case.ts'
 import type { Driver } from './language.ts'
 
-/** One that hangs. The longest case takes five seconds. */
+/** A driver that takes longer than this hangs. The longest case takes five seconds. */
 const boundMs = 120_000
 
 export interface Told {
   readonly line: object
-  /** Of a process of its own, which ends with the answer. */
+  /** Runs the line in a process of its own, which ends with the answer. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -32,7 +32,7 @@ export class DriverProcess {
     this.#driver = driver
   }
 
-  /** Rejects with what the driver wrote to its standard error. */
+  /** Rejects with what the driver wrote to stderr. */
   async tell({ line, env }: Told): Promise<Saw> {
     if (env) {
       const own = this.#start(env)
@@ -47,7 +47,7 @@ export class DriverProcess {
     }
   }
 
-  /** Of the process that takes the lines; 0 before the first. */
+  /** The pid of the process that takes the lines; 0 before the first line. */
   get pid(): number {
     return this.#running?.child.pid ?? 0
   }

@@ -1,5 +1,5 @@
-// A real gateway, whose model says the same sixty words to all: what the journeys, the clients' own checks and the browser
-// have in common.
+// A real gateway whose model answers everybody with the same sixty words: shared by the journeys, the clients' own
+// checks and the browser.
 
 import { chat, endless } from '../../test/fixtures/backend-model.ts'
 import { startBackend } from '../../test/fixtures/backend.ts'
@@ -9,11 +9,11 @@ import type { TestGateway } from '../../test/fixtures/gateway.ts'
 import { noLimits } from '../../test/fixtures/session-chat.ts'
 import { teardownOf } from '../../test/fixtures/teardown.ts'
 
-/** A token each. */
+/** Each word is one token. */
 export const words = 60
 export const text = Array.from({ length: words }, (_, i) => `w${i} `).join('')
 
-/** `plugins`: of gateway.yaml, beside those that are on. */
+/** `plugins`: lines of gateway.yaml, added to the usual plugins. */
 export async function startGateway(
   undo: AsyncDisposableStack,
   plugins: object = {},
@@ -29,7 +29,7 @@ ${noLimits}`,
   })
 }
 
-/** To the question for more, words without end, slowly. */
+/** When asked for more, the model says words without end, slowly. */
 function answer(call: Call): void | Promise<void> {
   const { messages } = call.json as { readonly messages?: readonly { readonly content: unknown }[] }
   const isEndless = messages?.at(-1)?.content === 'without end'

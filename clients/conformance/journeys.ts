@@ -1,5 +1,5 @@
-// What a user does, with each client, against a real gateway with its Redis and its store: over a connection that is cut,
-// with files of 50 MB, to the last token of a balance.
+// What a user does, with each client, against a real gateway with its Redis and its store: over a connection that is
+// cut, with files of 50 MB, until the last token of a balance.
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -17,7 +17,7 @@ import { hashOf } from './transcript.ts'
 
 export interface World {
   readonly gateway: TestGateway
-  /** 50 MB, then three times as much, for memory to show that it does not follow. */
+  /** 50 MB, then three times as much: memory must not grow with the size. */
   readonly files: readonly [Large, Large]
 }
 
@@ -28,7 +28,7 @@ interface Large {
 }
 
 const megabyte = 1_000_000
-/** What 100 MB more each way may add to a process that streams them: what a collector lets lie. */
+/** How much more memory a process may have after streaming 100 MB in each direction (garbage). */
 const slackBytes = 48 * megabyte
 
 export async function startWorld(undo: AsyncDisposableStack): Promise<World> {
@@ -52,7 +52,7 @@ export class Traveller {
     this.#driver = driver
   }
 
-  /** The steps' results; asserts that none failed. */
+  /** Returns the results of the steps; asserts that none failed. */
   async #do(key: string, steps: readonly Step[], url = this.#world.gateway.url) {
     const { steps: saw } = await this.#driver.tell({
       line: { client: { base_url: `${url}/v1`, api_key: key }, steps },
@@ -63,7 +63,7 @@ export class Traveller {
     })
   }
 
-  /** By a proxy that cuts its first connection. */
+  /** Through a proxy that cuts its first connection. */
   async #cut(key: string, { cut, steps }: { readonly cut: Cut; readonly steps: readonly Step[] }) {
     await using undo = new AsyncDisposableStack()
     const proxy = await startCuttingProxy(teardownOf(undo), this.#world.gateway.url)

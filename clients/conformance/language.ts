@@ -1,6 +1,6 @@
-// What the runner needs to know of a client library: whether it can be built here, how, and its own checks.
+// What the runner needs to know of a client library: whether and how it can be built here, and its own checks.
 
-/** A real gateway with the model `demo`, for what is to be run against one. */
+/** A real gateway with the model `demo`, for programs that need one. */
 export interface Gate {
   readonly baseURL: string
   readonly apiKey: string
@@ -14,10 +14,10 @@ export interface Driver {
 
 export interface Language {
   readonly name: string
-  /** Tools that are not on this machine, in words; none: an empty list. */
+  /** The tools that are missing on this machine; empty when all are there. */
   missing(): Promise<readonly string[]>
-  /** Installs and builds client and driver in a cache keyed by their sources. Rejects with the tool's words. */
+  /** Installs and builds client and driver in a cache keyed by their sources. Rejects with the tool's output. */
   driver(): Promise<Driver>
-  /** Static checks, docs, the package. Each rejects with the tool's words. In this order, one at a time. */
+  /** Static checks, docs, the package: in this order, one at a time. Each rejects with the tool's output. */
   readonly checks: Readonly<Record<string, (gate: Gate) => Promise<void>>>
 }

@@ -1,9 +1,9 @@
-// Compares what came with what is expected: objects by the fields that are named, lists one by one, text by a pattern, any
-// value by a question. Says where they differ.
+// Compares a value with what is expected: objects by the named fields, lists item by item, text by a pattern, any value
+// by a function. Says where they differ.
 
 import { isDeepStrictEqual } from 'node:util'
 
-/** The differences, in words; none: they match. */
+/** Returns the differences; an empty list means a match. */
 export function differences(came: unknown, expected: unknown, at = ''): readonly string[] {
   if (typeof expected === 'function') {
     return (expected as (value: unknown) => boolean)(came) ? [] : [told(at, came, expected)]
@@ -27,7 +27,7 @@ export function differences(came: unknown, expected: unknown, at = ''): readonly
       ),
     )
   }
-  // What is not there and what is null are one in three of the four languages.
+  // Three of the four languages do not tell an absent field from null.
   return isDeepStrictEqual(came ?? null, expected ?? null) ? [] : [told(at, came, expected)]
 }
 

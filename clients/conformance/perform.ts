@@ -1,4 +1,4 @@
-// One run of a case with one client: the server stands, the driver acts, what was sent and seen is compared.
+// One run of a case with one client: starts the server, drives the client, compares what was sent and seen.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { key } from './case.ts'
@@ -8,10 +8,10 @@ import { differences } from './matches.ts'
 import { startServer } from './server.ts'
 import type { ScriptedServer } from './server.ts'
 
-/** Within which what a client does by itself must have happened. */
+/** What a client does by itself must happen within this time. */
 const eventuallyMs = 5000
 
-/** What was not as it should be, in words. */
+/** Returns what was wrong. */
 export async function perform(run: Run, driver: DriverProcess): Promise<readonly string[]> {
   const server = await startServer(run.answers ?? [])
   try {
@@ -44,7 +44,7 @@ function problemsOf(run: Run, seen: Seen): readonly string[] {
     ...(run.sent ? differences(seen.sent, run.sent, 'sent') : []),
   ]
   if (seen.steps.length === 0) problems.push('no steps were answered')
-  // Media types, and names of headers, are written small by some.
+  // Some clients write media types and header names in small letters.
   const shown = JSON.stringify(seen.shown).toLowerCase()
   if (shown.includes(key.toLowerCase())) problems.push('the key was shown')
   try {

@@ -1,4 +1,4 @@
-// What a client sent: the head as it came, and the body read as what it says it is. Keeps of long bodies their hash only.
+// What a client sent: the head as it came, and the body read as its type says. Of long bodies only the hash is kept.
 
 import busboy from 'busboy'
 import { createHash } from 'node:crypto'
@@ -18,16 +18,16 @@ export interface Sent {
   /** With its query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Of a JSON body. */
+  /** The value of a JSON body. */
   readonly json?: unknown
-  /** Of a form: names and values in the order of the parts, the file among them. */
+  /** Names and values of a form in the order of the parts, the file among them. */
   readonly form?: readonly (readonly [string, string | SentFile])[]
-  /** The origin's own host, where the request was meant for a proxy. */
+  /** The host of the request's URL, when the request was sent to a proxy. */
   readonly proxied?: string
   readonly isOther: boolean
-  /** The client left before the answer was whole. */
+  /** The client left before the answer was complete. */
   closedEarly: boolean
-  /** Bytes of the answer given to the connection so far. */
+  /** Bytes of the answer written to the connection so far. */
   written: number
 }
 

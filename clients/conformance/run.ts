@@ -1,5 +1,5 @@
-// `npm run test:clients`: every case with every client, a table, and what was not as it should be. The last line is `N
-// passed, N failed`. A client whose tools are not here is left out, aloud; with CI set that is a failure.
+// `npm run test:clients`: runs every case with every client, and prints a table and what was wrong. The last line is `N
+// passed, N failed`. A client whose tools are not installed is left out with a notice; with CI set, that is a failure.
 
 import { parseArgs } from 'node:util'
 import { DriverProcess } from './driver.ts'
@@ -14,7 +14,7 @@ import { print } from './table.ts'
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, case: { type: 'string' } },
 })
-/** Of one run. */
+/** The faults of one run. */
 const maxDifferences = 20
 const isWanted = (name: string) => name.includes(values.case ?? '')
 const wanted = cases.filter(({ name }) => isWanted(name))
@@ -36,7 +36,7 @@ for (const problem of problems) console.log(problem)
 console.log(`${passed.count} passed, ${passed.failed} failed`)
 process.exitCode = passed.failed === 0 && passed.count > 0 ? 0 : 1
 
-/** Two drivers share its rows: while one waits for what must not come too early, the other goes on. */
+/** Two drivers share the rows: while one waits to see that nothing comes too early, the other goes on. */
 async function column(language: Language) {
   const { name } = language
   const driver = await ready(language)
@@ -78,7 +78,7 @@ async function caseCell(
   for (const [i, run] of runs.entries()) {
     const found = await perform(run, driver)
     if (found.length === 0) continue
-    // A promise that is broken in one place often is in all: a few are enough.
+    // A promise that is broken in one place is often broken everywhere: a few failures are enough to print.
     const words = found.slice(0, maxDifferences).join('\n  ')
     if (++bad <= 3) problems.push(`${client}: ${name}, run ${i + 1}:\n  ${words}`)
     if (bad >= 3) break

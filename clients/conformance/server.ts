@@ -1,5 +1,6 @@
-// The scripted server: gives each request the answer that a run has for it, byte for byte and cut where it says, and
-// writes down what came. Plays an API, a proxy of the environment, and a stranger's origin. Judges nothing.
+// The scripted server: gives each request the answer that the run has for it, byte for byte, cut where the script says,
+// and records what came. Acts as an API, as the proxy of the environment, and as a stranger's origin. It checks
+// nothing.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -11,7 +12,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { readRequest } from './request.ts'
 import type { Sent } from './request.ts'
 
-/** What is written, or what is waited for before the next piece. */
+/** Text to write, or something to wait for before the next piece. */
 export type Piece =
   | string
   | Buffer
@@ -23,20 +24,20 @@ export type Piece =
   | { readonly stalled: true }
 
 export interface Answer {
-  /** `GET /v1/models`: only a request that begins so gets it; absent: the next request, whatever it is. */
+  /** `GET /v1/models`: only a request that begins like this gets the answer; absent: the next request gets it. */
   readonly on?: string
   readonly status?: number
   /** `{base}` and `{other}` in a value stand for the two origins. */
   readonly headers?: Readonly<Record<string, string>>
   readonly json?: unknown
   readonly body?: Iterable<Piece>
-  /** whole: as HTTP ends it; fin, reset: the connection ends before the answer does; open: it stays, silent. */
+  /** whole: ends as HTTP demands; fin, reset: the connection ends before the answer; open: it stays silent. */
   readonly end?: 'whole' | 'fin' | 'reset' | 'open'
-  /** The connection ends this way before the answer's first byte. `open`: nothing ever comes. */
+  /** The connection ends like this before the answer's first byte. `open`: nothing ever comes. */
   readonly drop?: 'fin' | 'reset' | 'open'
-  /** Head and all, written to the connection as it stands here. */
+  /** The answer with its head, written to the connection exactly as it is here. */
   readonly raw?: Iterable<Piece>
-  /** Without having read the request's body. */
+  /** Answers without having read the request's body. */
   readonly early?: boolean
 }
 
@@ -46,10 +47,10 @@ export interface ScriptedServer {
   readonly other: string
   /** A port where nobody listens. */
   readonly closed: string
-  /** One that takes connections and says nothing, not even in TLS. */
+  /** A port that accepts connections and sends nothing, not even for TLS. */
   readonly silent: string
   readonly sent: readonly Sent[]
-  /** What the script itself could not do. */
+  /** What the server could not do as the script says. */
   readonly failures: readonly string[]
   close(): Promise<void>
 }
@@ -87,12 +88,12 @@ export async function startServer(answers: readonly Answer[]): Promise<ScriptedS
     server.on('connection', (socket: Socket) => keep(sockets, socket))
     server.on('request', (request, response) => {
       answer(request, response, index === 1).catch((error: unknown) => {
-        // A client that leaves in the middle of its body is one thing, a script that can't be played another.
+        // A client that leaves within its body is no fault of the script; everything else here is.
         if (!request.destroyed) failures.push(String(error))
         response.destroy()
       })
     })
-    // A proxy is asked for a tunnel even to plain HTTP by some.
+    // Some clients ask a proxy for a tunnel even to plain HTTP.
     server.on('connect', (_request, socket: Duplex) => {
       socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
       server.emit('connection', socket)
@@ -164,7 +165,7 @@ function end(socket: Socket, how: Exclude<Answer['end'], undefined>): void {
   if (how === 'reset') socket.resetAndDestroy()
 }
 
-/** Each piece is on its way before the next is written: they arrive apart, as far as a sender can see to it. */
+/** Sends each piece before the next one is written, so that the pieces arrive separately, as far as possible. */
 async function write(
   to: ServerResponse | Socket,
   piece: Piece,
@@ -183,7 +184,7 @@ async function write(
   for (let last = -1; last !== socket.writableLength; await pause(200)) last = socket.writableLength
 }
 
-/** Until the event, or the end of the connection. */
+/** Waits for the event, or for the end of the connection. */
 async function gone(to: ServerResponse | Socket, event: string): Promise<void> {
   const left = new AbortController()
   await Promise.race([

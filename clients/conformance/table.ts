@@ -1,4 +1,4 @@
-// Prints a table, column under column.
+// Prints a table with aligned columns.
 
 export function print(lines: readonly (readonly string[])[]): void {
   const widths = lines[0]?.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? '').length)))

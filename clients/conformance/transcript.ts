@@ -23,13 +23,13 @@ export function chunk(text: string | null, more: Json = {}): Json {
   }
 }
 
-/** One block, numbered unless it is a stateless stream's. */
+/** One block; it has a number unless it belongs to a stateless stream. */
 export function block(data: string, number?: number, event?: string): string {
   const id = number === undefined ? '' : `id: ${message}:${number}\n`
   return `${id}${event === undefined ? '' : `event: ${event}\n`}data: ${data}\n\n`
 }
 
-/** The frames of these texts from `from` on, in the numbering of the whole. */
+/** The frames of these texts from `from` on, with the numbers that they have in the whole stream. */
 export function frames(texts: readonly string[], from = 0): readonly string[] {
   return texts.map((text, i) => block(JSON.stringify(chunk(text)), i)).slice(from)
 }
@@ -38,12 +38,12 @@ export const texts = ['Hello', ', ', 'wörld', ' – ', '你好', ' 👋🏽', '
 export const whole = texts.join('')
 export const retry = 'retry: 1000\n'
 
-/** All of the answer's blocks, terminal included. */
+/** All blocks of the answer, with the terminal. */
 export function talk(said: readonly string[] = texts): readonly string[] {
   return rest(-1, said)
 }
 
-/** Those after the one that is numbered `last`, as a resume answers. */
+/** The blocks after the one with number `last`, as a resume answers them. */
 export function rest(last: number, said: readonly string[] = texts): readonly string[] {
   const [first = '', ...others] = [...frames(said), block('[DONE]', said.length)].slice(last + 1)
   return [retry + first, ...others]
@@ -90,7 +90,7 @@ export function errorBody({ type, code, param, message: said }: Omit<Refusal, 's
   return { error, request_id: 'req_body' }
 }
 
-/** The block that ends a session's stream with this error; behind two others where not told. */
+/** The block that ends a session's stream with this error; by default it has the number after two blocks. */
 export function terminal(type: string, code: string, number = 2): string {
   return block(JSON.stringify(errorBody({ type, code })), number)
 }
@@ -177,7 +177,7 @@ export function hashOf(bytes: string | Buffer): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** What a driver tells of a stream's texts by `digest`. */
+/** What a driver reports for a stream's texts with `digest`. */
 export function digestOf(said: readonly string[]): Json {
   const all = Buffer.from(said.join(''))
   return { count: said.length, bytes: all.length, sha256: hashOf(all) }

@@ -1,4 +1,4 @@
-// What the account has, and where it went. Amounts are balance tokens, exact to 2^53.
+// The account's balance, and what it was spent on. Amounts are balance tokens, exact to 2^53.
 
 package tollgate
 
@@ -23,7 +23,7 @@ type Balance struct {
 	Available int64    `json:"available"`
 	Granted   int64    `json:"granted"`
 	Spent     int64    `json:"spent"`
-	Owed      int64    `json:"owed"` // used and not yet paid: taken first from what comes in
+	Owed      int64    `json:"owed"` // used and not yet paid: paid first from what comes in
 	UpdatedAt UnixTime `json:"updated_at"`
 }
 
@@ -41,8 +41,8 @@ type Transaction struct {
 	Model        string   `json:"model"`
 	Usage        *Usage   `json:"usage"`
 	Estimated    bool     `json:"estimated"`
-	Owed         int64    `json:"owed"`        // of a charge: what could not be paid then, beside Amount
-	Implausible  int64    `json:"implausible"` // reported beyond what is possible, not charged
+	Owed         int64    `json:"owed"`        // for a charge: what the account could not pay then, in addition to Amount
+	Implausible  int64    `json:"implausible"` // reported beyond what is possible, and not charged
 	RequestID    string   `json:"request_id"`
 	SessionID    string   `json:"session_id"`
 	MessageID    string   `json:"message_id"`
@@ -83,7 +83,7 @@ func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*B
 	return fetch[Balance](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/balance"))
 }
 
-// Transactions has what changed the balance, the newest first unless told otherwise.
+// Transactions lists what changed the balance, by default the newest first.
 func (s *BillingService) Transactions(ctx context.Context, params ListParams, options ...CallOption) *List[Transaction] {
 	return newList[Transaction](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/transactions"), params.query())
 }

@@ -1,5 +1,5 @@
-// The life of a call: attempts until one is answered, each with the same idempotency key. Where an answer is an error,
-// it becomes one here; nowhere else are statuses looked at.
+// The life of a call: attempts until one is answered, each with the same idempotency key. An answer that is an error
+// becomes an error here; no other file looks at statuses.
 
 package tollgate
 
@@ -18,7 +18,7 @@ import (
 const (
 	longestAnswer  = 64 << 20
 	longestRefusal = 1 << 20
-	longestTelling = 10 * time.Second // of a refusal, drop by drop or not
+	longestTelling = 10 * time.Second // the time limit for reading a refusal, even if it comes byte by byte
 	longestMessage = 8 << 10
 	mostHops       = 5
 
@@ -30,7 +30,7 @@ type answer struct {
 	head   http.Header
 	status int
 	url    *url.URL
-	length int64 // -1: not known
+	length int64 // -1 if unknown
 	body   *receiving
 }
 
@@ -54,7 +54,7 @@ func (c *core) call(ctx context.Context, r *request) (*answer, error) {
 	}
 }
 
-// attempt sends the request once, and where it follows redirects, on from there.
+// attempt sends the request once and, if the request allows redirects, follows them.
 func (c *core) attempt(ctx context.Context, r *request, s *settings) (*answer, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -75,7 +75,7 @@ func (c *core) attempt(ctx context.Context, r *request, s *settings) (*answer, e
 	}
 }
 
-// location is where the answer sends to; nil: nowhere.
+// location is the target of a redirect; nil if the answer is none.
 func (a *answer) location() *url.URL {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
@@ -91,7 +91,7 @@ func (a *answer) location() *url.URL {
 	return target
 }
 
-// exchange sends the request to a URL of this or, without key and extra headers, of another origin.
+// exchange sends the request to a URL of this origin or, without key and extra headers, of another one.
 func (c *core) exchange(ctx context.Context, r *request, s *settings, target *url.URL) (*answer, error) {
 	limit := s.idle
 	if r.generates && r.accept != eventStream {
@@ -134,7 +134,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 		req.Header.Set("Accept", "application/json")
 	} else {
 		req.Header.Set("Accept", r.accept)
-		req.Header.Set("Accept-Encoding", "identity") // what is packed is held back, and has another length
+		req.Header.Set("Accept-Encoding", "identity") // a compressed answer is delayed, and has another length
 	}
 	req.Header.Set("User-Agent", "tollgate-gateway-go/"+Version)
 	if r.body == nil {
@@ -158,7 +158,7 @@ func (c *core) build(w *watch, r *request, target *url.URL) (*http.Request, erro
 	return req, nil
 }
 
-// sign adds what is for the gateway alone.
+// sign adds the headers that only the gateway may get.
 func (c *core) sign(head http.Header, s *settings, isOnce bool) {
 	head.Set("Authorization", c.bearer())
 	key := s.idempotencyKey
@@ -169,19 +169,19 @@ func (c *core) sign(head http.Header, s *settings, isOnce bool) {
 		case values[0] != "":
 			head[name] = values
 		case name == "User-Agent":
-			head[name] = []string{""} // else net/http writes its own
+			head[name] = []string{""} // otherwise net/http sends its own
 		default:
 			head.Del(name)
 		}
 	}
 	if isOnce && key != "" {
-		// Not by Set: under the name that net/http looks for it would send a POST again by itself when an old connection
-		// ends, a chat that is paid for each time too. So it only does when it can tell that nothing arrived.
+		// Not by Set: under its canonical name, net/http would itself send a POST again when an old connection ends, and that
+		// charges a chat again. In this form net/http repeats only when it can tell that nothing arrived.
 		head["idempotency-key"] = []string{key}
 	}
 }
 
-// refusal reads an answer that is an error, as far as it comes.
+// refusal reads an answer that is an error, as much of it as comes.
 func (c *core) refusal(r *request, a *answer) error {
 	defer a.body.Close()
 	w := a.body.watch
@@ -213,7 +213,7 @@ func (c *core) refusal(r *request, a *answer) error {
 	return e
 }
 
-// describe takes what an error's JSON says, whatever its shape is.
+// describe takes the fields of an error's JSON, whatever its shape is.
 func (c *core) describe(e *APIError, data []byte) {
 	var body struct {
 		Error     json.RawMessage `json:"error"`
@@ -260,7 +260,7 @@ func fetch[T any](ctx context.Context, core *core, r *request) (*T, error) {
 	return value, nil
 }
 
-// run makes a call whose answer has nothing to say.
+// run makes a call whose answer has no content.
 func (c *core) run(ctx context.Context, r *request) error {
 	a, err := c.call(ctx, r)
 	if err == nil {

@@ -35,13 +35,13 @@ type ChatParams struct {
 	Extra map[string]any `json:"-"`
 }
 
-// Create makes a completion and waits for all of it, for up to 600 s. It is not sent again once it may have arrived, nor
-// after a 504: each arrival is paid for. Errors: [ErrInsufficientBalance], [ErrRateLimit], [ErrBadRequest] and all others.
+// Create makes a completion and waits for all of it, up to 600 s. It is not sent again once it may have arrived, nor
+// after a 504, because each arrival is charged. Errors: [ErrInsufficientBalance], [ErrRateLimit], [ErrBadRequest] and all others.
 func (s *ChatCompletionsService) Create(ctx context.Context, params ChatParams, options ...CallOption) (*ChatCompletion, error) {
 	return fetch[ChatCompletion](ctx, s.core, chatRequest(params, params.Extra, options))
 }
 
-// Stream makes a completion that comes as it is generated. The context is for all of the stream. Leaving it ends the
+// Stream makes a completion that comes as it is generated. The context covers the whole stream. Leaving it ends the
 // generation; what was generated is paid for. Use Extra for stream_options.
 func (s *ChatCompletionsService) Stream(ctx context.Context, params ChatParams, options ...CallOption) (*ChatStream, error) {
 	extra := map[string]any{}

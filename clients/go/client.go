@@ -1,5 +1,5 @@
-// The client: where the gateway is and who asks. Promises that the key shows in no format and goes to the base URL's own
-// origin only. Sends nothing by itself: call.go does.
+// The client: where the gateway is, and the key. Promises that no format shows the key and that the key goes only to the base
+// URL's own origin. Sends nothing by itself: call.go does.
 
 package tollgate
 
@@ -19,7 +19,7 @@ const Version = "0.1.0"
 type Client struct {
 	Chat     *ChatService     // stateless chat completions
 	Sessions *SessionsService // conversations that the gateway keeps
-	Messages *MessagesService // what is said in a session
+	Messages *MessagesService // the messages of a session
 	Files    *FilesService    // files of a session
 	Billing  *BillingService  // balance, transactions, usage
 	Models   *ModelsService   // models that the key may use
@@ -27,8 +27,8 @@ type Client struct {
 	core *core
 }
 
-// core is what all services share. Settings, whose headers may be secrets, are behind a pointer, and the key is within a
-// function: package fmt does not look there.
+// core is what all services share. The settings (their headers may be secrets) are behind a pointer, and the key is inside
+// a function, because package fmt prints neither.
 type core struct {
 	http     *http.Client
 	base     *url.URL // without /v1 and without a slash at its end
@@ -38,7 +38,7 @@ type core struct {
 }
 
 // NewClient makes a client. Without options it takes TOLLGATE_API_KEY and TOLLGATE_BASE_URL from the environment. Nothing
-// is sent yet. The error is an [*Error]: no key, or a base URL that is none.
+// is sent yet. The error is an [*Error]: there is no key, or the base URL is not valid.
 func NewClient(options ...ClientOption) (*Client, error) {
 	c := config{
 		apiKey:  os.Getenv("TOLLGATE_API_KEY"),
@@ -101,7 +101,7 @@ func (c Client) GoString() string { return c.String() }
 // CloseIdleConnections closes connections that no call uses now. A client needs no closing: idle ones end by themselves.
 func (c *Client) CloseIdleConnections() { c.core.http.CloseIdleConnections() }
 
-// isVisible reports whether a header carries the text as it is.
+// isVisible reports whether a header can carry the text unchanged.
 func isVisible(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -125,7 +125,7 @@ func parseBase(text string) (*url.URL, error) {
 	return url.Parse(base.Scheme + "://" + base.Host + path)
 }
 
-// httpClient gives a copy: its redirects are ours to follow, whoever made it.
+// httpClient returns a copy, because this package follows redirects itself, whoever made the client.
 func httpClient(given *http.Client) *http.Client {
 	client := &http.Client{}
 	if given != nil {
@@ -143,9 +143,9 @@ func newTransport() *http.Transport {
 		shared = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	}
 	transport := shared.Clone()
-	// A call's own limit ends its waiting; this one, what the transport goes on with behind it.
+	// The call's own limit ends its wait; this one ends a connection attempt that the transport continues afterwards.
 	transport.TLSHandshakeTimeout = 30 * time.Second
-	// The gateway keeps idle connections for 75 s: who leaves earlier never sends into a closing one.
+	// The gateway keeps idle connections for 75 s: a client that closes them earlier never sends into one that is closing.
 	transport.IdleConnTimeout = 60 * time.Second
 	transport.MaxIdleConnsPerHost = transport.MaxIdleConns
 	return transport

@@ -164,7 +164,7 @@ func TestTheContextsOwnErrorComesBack(t *testing.T) {
 	}
 }
 
-// net/http repeats by itself what it takes for idempotent when a connection that was used before ends.
+// net/http itself repeats requests that it takes for idempotent, when a reused connection ends.
 func TestAChatIsNotRepeatedOnAnOldConnection(t *testing.T) {
 	var chats atomic.Int32
 	client := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +222,7 @@ func TestConnectionsAreUsedAgainAndNothingIsLeftRunning(t *testing.T) {
 		startStream(w, 2)
 		fmt.Fprint(w, "id: msg_1:2\ndata: [DONE]\n\n")
 		w.(http.Flusher).Flush()
-		time.Sleep(5 * time.Millisecond) // the end of HTTP's body comes after the stream's
+		time.Sleep(5 * time.Millisecond) // the end of the HTTP body comes after the end of the stream
 	})
 	before := runtime.NumGoroutine()
 	for range 10 {
@@ -246,7 +246,7 @@ func TestConnectionsAreUsedAgainAndNothingIsLeftRunning(t *testing.T) {
 		}
 	}
 	mu.Lock()
-	if len(peers) > 16 { // one for all that were read to the end, on a machine that keeps up; each that was left ends its own
+	if len(peers) > 16 { // one for all streams that were read to the end, on a machine that keeps up; each stream that was left closes its own
 		t.Errorf("%d connections", len(peers))
 	}
 	mu.Unlock()

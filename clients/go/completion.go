@@ -1,9 +1,9 @@
-// What chat completions are made of, as everyone who speaks this dialect has it: messages and tools that are sent, chunks
-// and choices that come.
+// The types of chat completions, as all servers of this API have them: messages and tools that are sent, chunks and choices
+// that come.
 
 package tollgate
 
-// ChatMessage is a turn that is sent. [UserMessage] and the like make the usual ones.
+// ChatMessage is a turn that is sent. [UserMessage] and similar functions make the usual ones.
 type ChatMessage struct {
 	Role       string         `json:"role"`
 	Content    any            `json:"content,omitempty"` // a string, or []Part
@@ -129,7 +129,7 @@ type Said struct {
 	ToolCalls        []ToolCall `json:"tool_calls"`
 }
 
-// Chunk is a piece of an answer. What it has besides is in RawJSON.
+// Chunk is a piece of an answer. RawJSON has all of its fields.
 type Chunk struct {
 	object
 	ID      string        `json:"id"`
@@ -165,7 +165,7 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	TotalTokens      int64 `json:"total_tokens"`
-	Estimated        bool  `json:"estimated"` // the backend did not say; the gateway counted
+	Estimated        bool  `json:"estimated"` // the backend did not report; the gateway counted
 }
 
 // String is the counts with their names, as JSON.

@@ -9,8 +9,8 @@ import (
 
 // Content is what a message says. Printed, it is its text.
 type Content struct {
-	Text  string // all of the text, that of parts put together
-	Parts []Part // nil where the content came as a plain text
+	Text  string // the whole text, with the texts of all parts
+	Parts []Part // nil if the content came as plain text
 }
 
 // String gives the text.
@@ -33,7 +33,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the parts, or the text where there are none.
+// MarshalJSON writes the parts, or the text if there are none.
 func (c Content) MarshalJSON() ([]byte, error) {
 	if c.Parts != nil {
 		return marshal(c.Parts)

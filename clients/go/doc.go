@@ -11,7 +11,7 @@
 //
 // # Contexts and time-outs
 //
-// The context of a call bounds the whole of it, a stream's or a download's until it is closed. Beside it a call ends
+// The context of a call limits the whole of it, a stream's or a download's until it is closed. In addition, a call ends
 // when connecting takes 10 s or when no byte comes for 60 s (see [WithConnectTimeout], [WithIdleTimeout],
 // [WithAnswerTimeout]); nothing limits how long a stream may last. The package starts no goroutine that outlives a call,
 // but for a read of an upload's source that never returns.

@@ -1,4 +1,4 @@
-// A file as it comes: goes on by itself when its connection breaks, if it is certain that it is still the same file.
+// A download: continues by itself when its connection breaks, if it is certain that the file is still the same.
 
 package tollgate
 
@@ -13,19 +13,19 @@ import (
 
 // ContentParams choose what of a file is downloaded. All fields may be left out.
 type ContentParams struct {
-	Start int64  // the first byte wanted: how many there are from an earlier download
-	ETag  string // of that download: with Start, the file must still be the same
-	// OnProgress is told where the download is, in bytes from the file's beginning, and how many the file has (-1: not
+	Start int64  // the first byte to read: the number of bytes of an earlier download
+	ETag  string // the ETag of that download: with Start, the file must still be the same
+	// OnProgress gets the position of the download, in bytes from the file's beginning, and the file's size (-1: not
 	// known). Read calls it.
 	OnProgress func(at, total int64)
 }
 
-// Download is a file's content, to be read and closed. Read gives an [*IncompleteStreamError] where the connection broke
-// and it can't be told that the file is still the same.
+// Download is a file's content, to be read and closed. Read returns an [*IncompleteStreamError] when the connection broke
+// and it is not certain that the file is still the same.
 type Download struct {
-	ContentType string // what the bytes are
+	ContentType string // the type of the bytes
 	Filename    string // without any folder; may be empty
-	ETag        string // for ContentParams, to go on later
+	ETag        string // for ContentParams, to continue later
 	Size        int64  // of the whole file; -1: not known
 	RequestID   string
 
@@ -43,8 +43,8 @@ type Download struct {
 
 var errDownloadClosed = &Error{Message: "the download is closed"}
 
-// Content downloads a file. The context is for all of it. Where the gateway sends elsewhere, to a signed URL of its store,
-// the key is not sent along. Errors: [ErrNotFound], also for a file that has expired; an [*IncompleteStreamError] where
+// Content downloads a file. The context covers the whole download. If the gateway redirects to a signed URL of its store,
+// the key is not sent there. Errors: [ErrNotFound], also for a file that has expired; an [*IncompleteStreamError] if
 // it is not the file that ETag says.
 func (s *FilesService) Content(ctx context.Context, fileID string, params ContentParams, options ...CallOption) (*Download, error) {
 	d := &Download{core: s.core, fileID: fileID, options: options, tell: params.OnProgress}
@@ -90,7 +90,7 @@ func (d *Download) begin(a *answer) error {
 	return nil
 }
 
-// rangeOf says what of a file an answer has: from which byte on, and the file's size; -1: it does not say.
+// rangeOf says which part of a file an answer has: its first byte, and the file's size; -1 if the answer does not say.
 func rangeOf(a *answer) (from, size int64) {
 	if a.status != http.StatusPartialContent {
 		return 0, a.length
@@ -105,7 +105,7 @@ func rangeOf(a *answer) (from, size int64) {
 	return from, -1
 }
 
-// use reads on from an answer, if it goes on where the file was left.
+// use continues with an answer, if the answer begins where the download stopped.
 func (d *Download) use(a *answer) error {
 	if packing := a.head.Get("Content-Encoding"); packing != "" && !strings.EqualFold(packing, "identity") {
 		_ = a.body.Close()
@@ -168,7 +168,7 @@ func (d *Download) resume(cause error) error {
 		return ended(d.ctx)
 	}
 	if cause == io.EOF {
-		cause = io.ErrUnexpectedEOF // else errors.Is takes the error for the end
+		cause = io.ErrUnexpectedEOF // otherwise errors.Is would take the error for the end
 	}
 	if d.ETag == "" || strings.HasPrefix(d.ETag, "W/") {
 		return &IncompleteStreamError{Message: "the download broke off; without a strong ETag it can't go on", Err: cause}

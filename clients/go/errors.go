@@ -21,14 +21,14 @@ var (
 	ErrAuthentication      = errors.New("tollgate: AuthenticationError")      // 401: no key, or not a valid one
 	ErrInsufficientBalance = errors.New("tollgate: InsufficientBalanceError") // 402: top up the account
 	ErrPermissionDenied    = errors.New("tollgate: PermissionDeniedError")    // 403: the key or account may not do this
-	ErrNotFound            = errors.New("tollgate: NotFoundError")            // 404, 410: not there, or no longer
+	ErrNotFound            = errors.New("tollgate: NotFoundError")            // 404, 410: does not exist, or no longer
 	ErrConflict            = errors.New("tollgate: ConflictError")            // 409: session_busy and the like
 	ErrRateLimit           = errors.New("tollgate: RateLimitError")           // 429: see APIError.RetryAfter
 	ErrBadRequest          = errors.New("tollgate: BadRequestError")          // any other 4xx: the request has to change
-	ErrServer              = errors.New("tollgate: ServerError")              // 5xx: may pass
-	ErrConnection          = errors.New("tollgate: ConnectionError")          // no answer, or half of one
+	ErrServer              = errors.New("tollgate: ServerError")              // 5xx: the same call may succeed later
+	ErrConnection          = errors.New("tollgate: ConnectionError")          // no answer, or an incomplete one
 	ErrTimeout             = errors.New("tollgate: TimeoutError")             // an ErrConnection: this client's own time-outs
-	ErrIncompleteStream    = errors.New("tollgate: IncompleteStreamError")    // an answer or a download that has no end
+	ErrIncompleteStream    = errors.New("tollgate: IncompleteStreamError")    // a stream or a download that broke off before its end
 )
 
 // APIError is an answer of the server that is an error, or the error that ended a stream.
@@ -44,11 +44,11 @@ type APIError struct {
 	PartialText string        // text that a stream gave before the error, at most 8 MiB
 
 	family  error
-	passing bool // worth another attempt
+	passing bool // whether another attempt may succeed
 }
 
-// Error is "tollgate: 402 insufficient_balance: The balance … (request req_…)": but for the first word, the same in all of
-// our clients.
+// Error is "tollgate: 402 insufficient_balance: The balance … (request req_…)": apart from the first word, the same in
+// all of our clients.
 func (e *APIError) Error() string {
 	var facts []string
 	if e.Status != 0 {
@@ -73,11 +73,11 @@ func (e *APIError) Is(target error) bool {
 	return target == ErrTollgate || target == ErrAPI || target == e.family
 }
 
-// ConnectionError is a call that got no answer, or whose answer broke off. With [ErrTimeout] it was this client that
-// gave up waiting.
+// ConnectionError is a call that got no answer, or whose answer broke off. If it is [ErrTimeout], this client gave up
+// waiting.
 type ConnectionError struct {
 	Message string
-	Err     error // what the transport said; may be nil
+	Err     error // the transport's error; may be nil
 
 	timeout  bool
 	unmade   bool // the connection was never made: nothing can have arrived
@@ -97,12 +97,12 @@ func (e *ConnectionError) Is(target error) bool {
 	return target == ErrTollgate || target == ErrConnection || e.timeout && target == ErrTimeout
 }
 
-// IncompleteStreamError is a stream that ended without its end and could not be resumed, or a download that could not be
-// continued. What arrived is valid as far as it goes.
+// IncompleteStreamError is a stream that broke off and could not be resumed, or a download that could not be
+// continued. What arrived is valid, but not complete.
 type IncompleteStreamError struct {
 	Message     string
 	PartialText string // text that came, at most 8 MiB; empty for downloads
-	Err         error  // what was seen last; may be nil
+	Err         error  // the last error; may be nil
 }
 
 func (e *IncompleteStreamError) Error() string {
@@ -112,7 +112,7 @@ func (e *IncompleteStreamError) Error() string {
 	return "tollgate: " + e.Message + ": " + e.Err.Error()
 }
 
-// Unwrap gives what was seen last, such as a [*ConnectionError].
+// Unwrap gives the last error, such as a [*ConnectionError].
 func (e *IncompleteStreamError) Unwrap() error { return e.Err }
 
 // Is reports whether target is ErrTollgate or ErrIncompleteStream.

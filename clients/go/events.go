@@ -1,4 +1,4 @@
-// Server-sent events, read as they come. One pass over the bytes, whatever their pieces are; nothing is read ahead beyond
+// Reads server-sent events as they come. One pass over the bytes, however they are cut; nothing is read ahead beyond
 // a buffer; an event and a line are at most 8 MiB. Knows nothing of what is in the events.
 
 package tollgate
@@ -31,7 +31,7 @@ type events struct {
 	buffer           []byte
 	start, seen, end int
 	isBegun          bool // the first line is past, and a byte order mark with it
-	skipLF           bool // the last line ended in CR: a LF behind it is its end too
+	skipLF           bool // the last line ended in CR: a LF after it belongs to that end
 
 	id   []byte
 	data []byte // nil: there was no such field
@@ -120,7 +120,7 @@ func (e *events) fill() error {
 	if e.start == e.end {
 		e.start, e.seen, e.end = 0, 0, 0
 		if len(e.buffer) > 64*firstBuffer {
-			e.buffer = make([]byte, firstBuffer) // one long event is no reason to keep its room
+			e.buffer = make([]byte, firstBuffer) // one long event must not keep its memory
 		}
 	}
 	if e.end == len(e.buffer) {

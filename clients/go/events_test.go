@@ -1,4 +1,4 @@
-// The reader of events against one that has all of the text at once, however the text comes; and how fast it is.
+// Compares the reader of events with one that has the whole text at once, however the text is cut; and how fast it is.
 
 package tollgate
 
@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 )
 
-// expected reads as the HTML standard says, the plain way.
+// expected reads as the HTML standard says, in the simplest way.
 func expected(text string) (found []string) {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")

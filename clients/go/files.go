@@ -21,12 +21,12 @@ type File struct {
 	Object      string   `json:"object"` // "file"
 	Bytes       int64    `json:"bytes"`
 	CreatedAt   UnixTime `json:"created_at"`
-	ExpiresAt   UnixTime `json:"expires_at"` // 0: with its session
+	ExpiresAt   UnixTime `json:"expires_at"` // 0: the file expires with its session
 	Filename    string   `json:"filename"`
 	Purpose     string   `json:"purpose"`
 	Status      string   `json:"status"`
 	SessionID   string   `json:"session_id"`
-	ContentType string   `json:"content_type"` // what the bytes are, not what was claimed
+	ContentType string   `json:"content_type"` // the type of the bytes, whatever the sender said
 	SHA256      string   `json:"sha256"`       // hex
 }
 
@@ -35,29 +35,29 @@ func (f File) String() string { return shown(f.object, f) }
 
 // UploadParams is a file to be uploaded. File and SessionID are required.
 type UploadParams struct {
-	// File is read from where it stands to its end, never whole in memory. An io.Seeker, such as an *os.File or a
+	// File is read from its current position to its end, never whole in memory. An io.Seeker, such as an *os.File or a
 	// *bytes.Reader, can be sent again when a call is retried; anything else is sent once.
 	File         io.Reader
 	SessionID    string
-	Filename     string        // else the base of File's Name(), as an *os.File has
-	ContentType  string        // a claim; the gateway looks for itself
+	Filename     string        // by default the base of File's Name(), if it has one, as an *os.File does
+	ContentType  string        // what the sender says; the gateway checks the bytes
 	Purpose      string        // "user_data" by default
-	ExpiresAfter time.Duration // whole seconds; 0: with its session
-	SHA256       string        // hex; a file that arrives otherwise is refused (checksum_mismatch)
-	// OnProgress is told how many of the file's bytes have been sent, and how many it has (-1: not known). It is called by
-	// another goroutine while Upload runs, not at the same time twice, and must not block.
+	ExpiresAfter time.Duration // whole seconds; 0: it expires with its session
+	SHA256       string        // hex; a file that arrives with another hash is refused (checksum_mismatch)
+	// OnProgress gets the number of the file's bytes sent so far, and its size (-1: not known). It is called by
+	// another goroutine while Upload runs, one call at a time, and must not block.
 	OnProgress func(sent, total int64)
 }
 
 // FileListParams choose the files of a list.
 type FileListParams struct {
-	SessionID string // else those of all sessions
+	SessionID string // by default those of all sessions
 	ListParams
 }
 
-// Upload uploads a file. It takes as long as it takes, as long as bytes move. Errors: [ErrNotFound] (no such session),
+// Upload uploads a file. It has no time limit as long as bytes move. Errors: [ErrNotFound] (no such session),
 // [ErrBadRequest] (file_too_large, checksum_mismatch), [ErrPermissionDenied] (storage_quota_exceeded), and an [*Error]
-// where File can't be read.
+// if File can't be read.
 func (s *FilesService) Upload(ctx context.Context, params UploadParams, options ...CallOption) (*File, error) {
 	if params.File == nil || params.SessionID == "" {
 		return nil, &Error{Message: "an upload needs a File and a SessionID"}
@@ -89,7 +89,7 @@ func (s *FilesService) Retrieve(ctx context.Context, fileID string, options ...C
 	return fetch[File](ctx, s.core, newRequest(options, http.MethodGet, "/api/files/{}/metadata", fileID))
 }
 
-// List has the files, the newest first unless told otherwise.
+// List has the files, by default the newest first.
 func (s *FilesService) List(ctx context.Context, params FileListParams, options ...CallOption) *List[File] {
 	query := params.query()
 	set(query, "session_id", params.SessionID)

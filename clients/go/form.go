@@ -1,5 +1,5 @@
-// A file in a form, as bytes to be sent: its length is told where it is known, and it is read from its start again where
-// it can be. The file is never whole in memory.
+// A file in a form, as bytes to send: its length is sent if it is known, and it is read again from its start if that is
+// possible. The file is never whole in memory.
 
 package tollgate
 
@@ -21,7 +21,7 @@ var (
 type form struct {
 	params   UploadParams
 	boundary string
-	head     []byte // all that stands before the file
+	head     []byte // everything before the file
 	tail     []byte
 	start    int64 // where the file begins; -1: it can't be read twice
 	length   int64 // of the file; -1: not known
@@ -54,7 +54,7 @@ func newForm(params UploadParams) *form {
 }
 
 func (f *form) measure() {
-	// Of other types nobody knows what their Len counts.
+	// The Len of other types may count something else.
 	if counted, ok := f.params.File.(*bytes.Buffer); ok {
 		f.length = int64(counted.Len())
 	}
@@ -64,7 +64,7 @@ func (f *form) measure() {
 	}
 	start, err := seeker.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return // a pipe, say
+		return // for example a pipe
 	}
 	end, err := seeker.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *form) open(ctx context.Context) (io.ReadCloser, error) {
 		file = &leavable{ctx, file, make([]byte, 32<<10)}
 	}
 	if f.length >= 0 {
-		file = io.LimitReader(file, f.length) // one that grows meanwhile
+		file = io.LimitReader(file, f.length) // a file that grows meanwhile
 	}
 	reader := &formReader{}
 	reader.from = io.MultiReader(bytes.NewReader(f.head), &counted{form: f, file: file}, bytes.NewReader(f.tail))
@@ -107,7 +107,7 @@ func (f *form) open(ctx context.Context) (io.ReadCloser, error) {
 	return reader, nil
 }
 
-// leave makes sure that the file is not read any more, nor progress told: it is the caller's again.
+// leave ensures that the file is no longer read and no progress reported: the caller may use it again.
 func (f *form) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *form) leave() {
 	}
 }
 
-// formReader is read by a goroutine of the transport, at times after the call has returned.
+// formReader is read by a goroutine of the transport, sometimes after the call has returned.
 type formReader struct {
 	from   io.Reader
 	mu     sync.Mutex
@@ -133,18 +133,18 @@ func (r *formReader) Read(into []byte) (int, error) {
 }
 
 func (r *formReader) Close() error {
-	r.mu.Lock() // until a read that runs has ended
+	r.mu.Lock() // until a read that is running has ended
 	defer r.mu.Unlock()
 	r.isLeft = true
 	return nil
 }
 
-// leavable is a source of which a read may never end, such as a pipe: that read is left to itself when ctx ends. The
+// leavable is a source whose read may never end, such as a pipe: when ctx ends, that read is left to itself. Otherwise the
 // transport would wait for it, longer than any time-out.
 type leavable struct {
 	ctx    context.Context
 	from   io.Reader
-	buffer []byte // the caller's is its own again by then
+	buffer []byte // its own, since the caller may use its buffer again while a read still runs
 }
 
 func (l *leavable) Read(into []byte) (int, error) {
@@ -167,7 +167,7 @@ func (l *leavable) Read(into []byte) (int, error) {
 	}
 }
 
-// counted tells progress.
+// counted reports progress.
 type counted struct {
 	form *form
 	file io.Reader

@@ -14,8 +14,8 @@ import (
 // ListParams choose what a list gives, and in which order. All fields may be left out.
 type ListParams struct {
 	Limit  int    // items a page, 1 to 100; the server's default is 20
-	After  string // begin behind this id
-	Before string // begin before this id, going away from it; not together with After
+	After  string // begin after this id
+	Before string // begin before this id, going backwards; not together with After
 	Order  string // "asc" or "desc" by creation; each list has its default
 }
 
@@ -40,15 +40,15 @@ func set(query url.Values, name, value string) {
 type Page[T any] struct {
 	object
 	Data    []T    `json:"data"`
-	FirstID string `json:"first_id"` // of Data; with ListParams.Before gives what is before it
-	LastID  string `json:"last_id"`  // of Data; with ListParams.After gives what comes behind it
+	FirstID string `json:"first_id"` // the first id of Data; with ListParams.Before it gives the page before
+	LastID  string `json:"last_id"`  // the last id of Data; with ListParams.After it gives the page after
 	HasMore bool   `json:"has_more"`
 }
 
 // String is the JSON that came, on one line.
 func (p Page[T]) String() string { return shown(p.object, p) }
 
-// List is a list that has not been asked for yet. Each use of it asks again.
+// List is a list that has not been requested yet. Each use of it sends new requests.
 type List[T any] struct {
 	core    *core
 	ctx     context.Context
@@ -101,7 +101,7 @@ func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 			if !yield(page, nil) || !page.HasMore || len(page.Data) == 0 {
 				return
 			}
-			// Nothing is left out in silence, and a server that repeats itself is not asked for ever.
+			// A list must not be silently incomplete, and a server that repeats a page must not be asked for ever.
 			if next == "" || next == query.Get(direction) {
 				yield(nil, &Error{Message: "the list has more, and does not say where it goes on"})
 				return
@@ -119,7 +119,7 @@ func (l *List[T]) fetch(query url.Values) (*Page[T], error) {
 	r.query = query
 	came, err := fetch[struct {
 		Page[T]
-		Data []json.RawMessage `json:"data"` // else the items would not keep theirs
+		Data []json.RawMessage `json:"data"` // otherwise the items would not keep their raw JSON
 	}](l.ctx, l.core, &r)
 	if err != nil {
 		return nil, err

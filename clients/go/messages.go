@@ -11,13 +11,13 @@ import (
 // MessagesService has the messages of chat sessions. The key needs the scope "sessions".
 type MessagesService struct{ core *core }
 
-// What a message's Status may be; others may come.
+// The values that a message's Status may have; others may be added.
 const (
 	StatusInProgress = "in_progress"
 	StatusCompleted  = "completed"
-	StatusCancelled  = "cancelled"  // by a cancel, or with its session
+	StatusCancelled  = "cancelled"  // by a cancel, or because its session was deleted
 	StatusFailed     = "failed"     // the backend failed
-	StatusIncomplete = "incomplete" // it was cut; Content has what came
+	StatusIncomplete = "incomplete" // it broke off; Content has what came
 )
 
 // Message is what was said in a session, by a user, a tool or the model.
@@ -34,7 +34,7 @@ type Message struct {
 	FinishReason string       `json:"finish_reason"`
 	Model        string       `json:"model"`
 	Usage        *Usage       `json:"usage"` // model tokens
-	Cost         *int64       `json:"cost"`  // balance tokens; nil while it is not known
+	Cost         *int64       `json:"cost"`  // balance tokens; nil while unknown
 	Error        *ErrorDetail `json:"error"` // why it failed
 	CreatedAt    UnixTime     `json:"created_at"`
 	CompletedAt  UnixTime     `json:"completed_at"`
@@ -55,8 +55,8 @@ type ErrorDetail struct {
 type MessageParams struct {
 	Content  any           `json:"content,omitempty"`  // a string, or []Part
 	Messages []ChatMessage `json:"messages,omitempty"` // instead of Content: new turns, the last by "user" or "tool"
-	Model    string        `json:"model,omitempty"`    // else the session's
-	// OnDisconnect says what becomes of the answer when nobody reads it: "continue", the default, or "cancel".
+	Model    string        `json:"model,omitempty"`    // by default the session's
+	// OnDisconnect says what happens to the answer when nobody reads it: "continue", the default, or "cancel".
 	OnDisconnect    string   `json:"on_disconnect,omitempty"`
 	MaxTokens       int      `json:"max_tokens,omitempty"`
 	Temperature     *float64 `json:"temperature,omitempty"`
@@ -83,9 +83,9 @@ func Text(text string, fileIDs ...string) MessageParams {
 	return MessageParams{Content: parts}
 }
 
-// Create sends a message and gives its answer as it is generated. The context is for all of the stream. A connection that
-// breaks is made again and the stream goes on where it was. Errors: [ErrConflict] (session_busy) while the session
-// generates already, [ErrInsufficientBalance], [ErrRateLimit], [ErrNotFound] and all others.
+// Create sends a message and streams its answer as it is generated. The context covers the whole stream. When the connection
+// breaks, the stream is resumed where it was. Errors: [ErrConflict] (session_busy) while the session already
+// generates, [ErrInsufficientBalance], [ErrRateLimit], [ErrNotFound] and all others.
 func (s *MessagesService) Create(ctx context.Context, sessionID string, params MessageParams, options ...CallOption) (*MessageStream, error) {
 	r := newTurn(sessionID, params, true, options)
 	r.accept = eventStream
@@ -110,25 +110,25 @@ func newTurn(sessionID string, params MessageParams, isStream bool, options []Ca
 	return r
 }
 
-// Retrieve gives a message; one in progress as far as it has come. Error: [ErrNotFound].
+// Retrieve gives a message; one in progress has what came so far. Error: [ErrNotFound].
 func (s *MessagesService) Retrieve(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
 	return fetch[Message](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions/{}/messages/{}", sessionID, messageID))
 }
 
-// List has the messages of a session, the oldest first unless told otherwise.
+// List has the messages of a session, by default the oldest first.
 func (s *MessagesService) List(ctx context.Context, sessionID string, params ListParams, options ...CallOption) *List[Message] {
 	return newList[Message](ctx, s.core, newRequest(options, http.MethodGet, "/api/chat/sessions/{}/messages", sessionID), params.query())
 }
 
-// Cancel stops a message that is generated, wherever it is read, and gives it as it ended; one that has ended is left as
-// it is. Error: [ErrNotFound].
+// Cancel stops a message that is being generated, wherever it is read, and returns it as it ended; a message that has ended
+// stays as it is. Error: [ErrNotFound].
 func (s *MessagesService) Cancel(ctx context.Context, sessionID, messageID string, options ...CallOption) (*Message, error) {
 	return fetch[Message](ctx, s.core, newRequest(options, http.MethodPost, "/api/chat/sessions/{}/messages/{}/cancel", sessionID, messageID))
 }
 
-// Resume reads the stream of a message behind the event lastEventID, or from its start where that is empty: what is there
-// already, then what is generated meanwhile. Errors: [ErrNotFound], also where the stream is no longer kept
-// (stream_expired: the message is).
+// Resume reads the stream of a message after the event lastEventID, or from its start if that is empty: first what is
+// already there, then what is still generated. Errors: [ErrNotFound], also if the stream is no longer kept
+// (stream_expired: the message still is).
 func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, lastEventID string, options ...CallOption) (*MessageStream, error) {
 	stream := s.newStream(ctx, sessionID, options)
 	stream.messageID = messageID
@@ -141,7 +141,7 @@ func (s *MessagesService) Resume(ctx context.Context, sessionID, messageID, last
 	return stream, nil
 }
 
-// Active reads the stream of the message that the session generates now, from its start. Where none is generated it gives
+// Active reads the stream of the message that the session is generating, from its start. If there is none, it returns
 // no stream, and false.
 func (s *MessagesService) Active(ctx context.Context, sessionID string, options ...CallOption) (*MessageStream, bool, error) {
 	stream := s.newStream(ctx, sessionID, options)

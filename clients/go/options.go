@@ -1,4 +1,4 @@
-// What can be set for a client, and for a call. An option never shows what is in it.
+// The options of a client and of a call. Printing an option never shows its value.
 
 package tollgate
 
@@ -10,7 +10,7 @@ import (
 // ClientOption is for [NewClient].
 type ClientOption interface{ client(*config) }
 
-// CallOption is for a single call. What a call sets wins over what its client sets.
+// CallOption is for a single call. It has priority over the client's options.
 type CallOption interface{ call(*settings) }
 
 // Option is for a client and for a call alike.
@@ -46,7 +46,7 @@ func (s *settings) with(options []CallOption) *settings {
 	return &own
 }
 
-// Functions, because the formats of package fmt print a function's address and nothing of what it knows.
+// They are functions, because package fmt prints only the address of a function, not what it captured.
 type (
 	clientOption func(*config)
 	callOption   func(*settings)

@@ -1,4 +1,4 @@
-// What a caller sees who prints what came: words and names, not bytes as numbers, nor pointers, nor the key.
+// What a caller sees who prints a value: words and names, not bytes as numbers, nor pointers, nor the key.
 
 package tollgate_test
 
@@ -15,7 +15,7 @@ import (
 const printed = `{"id":"x_1","object":"o","content":"Good\nmorning","title":"T","metadata":{"a":"b"},"cost":17,` +
 	`"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10},"choices":[],"data":[],"new_field":[1]}`
 
-// formats are those that a caller uses without a second thought.
+// formats are those that callers use most.
 var formats = []string{"%v", "%+v", "%s"}
 
 func TestWhatCameIsPrintedAsItCame(t *testing.T) {

@@ -1,4 +1,4 @@
-// What a call asks: made here, sent by call.go.
+// The request of a call: made here, sent by call.go.
 
 package tollgate
 
@@ -22,18 +22,18 @@ type request struct {
 	header      http.Header
 	accept      string // "": JSON
 	isOnce      bool   // carries an idempotency key
-	isPaid      bool   // each time it arrives: /v1/chat
-	generates   bool   // its answer: one that is not streamed takes its time, and a 504 of it is not asked for again
-	follows     bool   // redirects, to other origins too
+	isPaid      bool   // each arrival is charged: /v1/chat
+	generates   bool   // the backend generates its answer: without a stream it takes long, and after a 504 it is not requested again
+	follows     bool   // follows redirects, also to other origins
 	options     []CallOption
 	err         error // why it can't be sent
 }
 
-// newRequest puts the ids into the path, each in the place of a {}: one segment each, whatever is in them.
+// newRequest puts the ids into the path, each in the place of a {}: each is one segment, whatever it contains.
 func newRequest(options []CallOption, method, path string, ids ...string) *request {
 	r := &request{method: method, path: path, options: options}
 	for _, id := range ids {
-		// Dots are segments that proxies take away, escaped or not.
+		// Proxies remove segments of dots, escaped or not.
 		if id == "" || id == "." || id == ".." {
 			r.err = &Error{Message: fmt.Sprintf("%q is no id", id)}
 		}
@@ -42,7 +42,7 @@ func newRequest(options []CallOption, method, path string, ids ...string) *reque
 	return r
 }
 
-// withJSON gives the request a body: params, and extra fields that win over theirs.
+// withJSON gives the request a body: params, and extra fields, which have priority.
 func (r *request) withJSON(params any, extra map[string]any) *request {
 	body, err := encode(params, extra)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *request) withJSON(params any, extra map[string]any) *request {
 
 // source is a request's body, from its start each time it is opened.
 type source interface {
-	open(ctx context.Context) (io.ReadCloser, error) // for an attempt that ends with ctx
+	open(ctx context.Context) (io.ReadCloser, error) // for an attempt, until ctx ends
 	size() int64                                     // -1: not known
 	once() bool                                      // can't be opened again
 }

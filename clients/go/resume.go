@@ -1,4 +1,4 @@
-// A message's stream: goes on by itself when its connection ends before it does, without a chunk lost or given twice.
+// A message's stream: resumes by itself when its connection ends too early; no chunk is lost or given twice.
 
 package tollgate
 
@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// MessageStream is an answer that is generated in a session, as it comes. Leaving it does not stop the generation: see
+// MessageStream is an answer of a session, as it is generated. Leaving it does not stop the generation: see
 // Cancel. It has to be read to its end or closed.
 type MessageStream struct {
 	stream
@@ -18,7 +18,7 @@ type MessageStream struct {
 	sessionID     string
 	userMessageID string
 	messageID     string // guarded by stream.mu
-	isOver        bool   // the server says that nothing is to come
+	isOver        bool   // the server says that nothing more comes
 	tries         int
 	seen          int64 // number of the last chunk at the last break
 	options       []CallOption
@@ -31,7 +31,7 @@ func (s *MessagesService) newStream(ctx context.Context, sessionID string, optio
 	return stream
 }
 
-// open makes the first request; false: the server has nothing to be read (204).
+// open makes the first request; false: there is nothing to read (204).
 func (s *MessageStream) open(r *request) (bool, error) {
 	a, err := s.core.call(s.ctx, r)
 	if err == nil && a.status == http.StatusNoContent && r.method == http.MethodGet {
@@ -83,7 +83,7 @@ func (s *MessageStream) Cancel(ctx context.Context, options ...CallOption) (*Mes
 	s.cancels.Add(1)
 	message, err := s.messages.Cancel(ctx, s.sessionID, id, options...)
 	var refusal *APIError
-	// One that failed, or whose answer was lost, may have stopped it all the same.
+	// A cancel that failed, or whose answer was lost, may have stopped it all the same.
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
 		s.cancels.Add(-1)
 	}
@@ -101,7 +101,7 @@ func (s *MessageStream) FinalMessage(ctx context.Context, options ...CallOption)
 	return s.messages.Retrieve(ctx, s.sessionID, s.MessageID(), options...)
 }
 
-// resume opens the stream again behind the last event.
+// resume opens the stream again after the last event.
 func (s *MessageStream) resume(cause error) error {
 	if s.isOver {
 		return s.settled()
@@ -116,7 +116,7 @@ func (s *MessageStream) resume(cause error) error {
 	switch {
 	case err != nil:
 		return s.partial(err)
-	case a.status == http.StatusNoContent: // there is nothing more
+	case a.status == http.StatusNoContent: // nothing more comes
 		a.body.settle()
 		return s.settled()
 	}
@@ -132,7 +132,7 @@ func (s *MessageStream) resumption(messageID string) *request {
 	return r
 }
 
-// settled reads the message of a stream that has nothing more: only one that is complete is a success.
+// settled reads the message of a stream that has nothing more: only a completed message is a success.
 func (s *MessageStream) settled() error {
 	message, err := s.messages.Retrieve(s.ctx, s.sessionID, s.MessageID(), s.options...)
 	var lost *ConnectionError

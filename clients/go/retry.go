@@ -1,4 +1,4 @@
-// Whether an attempt is made again, and when; of a call, and of an answer that broke off.
+// Whether and when an attempt is made again, for a call and for an answer that broke off.
 
 package tollgate
 
@@ -19,7 +19,7 @@ const (
 	mostResumes = 5
 )
 
-// isPassing reports whether the same request may be answered otherwise later. said is X-Should-Retry.
+// isPassing reports whether the same request may succeed later. said is X-Should-Retry.
 func (e *APIError) isPassing(said string, generates bool) bool {
 	switch said {
 	case "true":
@@ -29,7 +29,7 @@ func (e *APIError) isPassing(said string, generates bool) bool {
 	}
 	switch e.Status {
 	case http.StatusGatewayTimeout:
-		return !generates // the backend may have, all the while: another attempt would be paid for, too
+		return !generates // the backend may have generated meanwhile: another attempt would be charged, too
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case http.StatusConflict:
@@ -38,8 +38,8 @@ func (e *APIError) isPassing(said string, generates bool) bool {
 	return e.Status >= 500
 }
 
-// mayRepeat reports whether a call that ended so can be sent again. What is paid for each time it arrives is not, unless
-// it certainly did not.
+// mayRepeat reports whether a call that ended so can be sent again. If each arrival is charged, it can't, unless it
+// certainly did not arrive.
 func mayRepeat(err error, paidEachTime bool) bool {
 	var refusal *APIError
 	if errors.As(err, &refusal) {
@@ -52,7 +52,7 @@ func mayRepeat(err error, paidEachTime bool) bool {
 	return false
 }
 
-// resume makes attempts to go on with an answer that broke off; tries counts those since it last came on.
+// resume makes attempts to continue an answer that broke off; tries counts them since the last progress.
 func (c *core) resume(ctx context.Context, r *request, tries *int, cause error) (*answer, error) {
 	s := c.settings.with(r.options)
 	for *tries < mostResumes {
@@ -69,8 +69,8 @@ func (c *core) resume(ctx context.Context, r *request, tries *int, cause error) 
 	return nil, &IncompleteStreamError{Message: "it broke off, and could not be resumed", Err: cause}
 }
 
-// pause waits before attempt n+1: as long as the server says, else longer each time, by chance, so that clients that were
-// refused together do not come back together.
+// pause waits before attempt n+1: as long as the server says, else longer each time, with a random part, so that clients
+// that were refused together do not come back together.
 func pause(ctx context.Context, err error, n int) error {
 	wait := time.Duration(rand.Float64() * float64(min(8*time.Second, 500*time.Millisecond<<min(n, 8))))
 	var refusal *APIError
@@ -83,7 +83,7 @@ func pause(ctx context.Context, err error, n int) error {
 	return nil
 }
 
-// retryAfter reads when to come back; what makes no sense, or lies in the past, is as if absent.
+// retryAfter reads when to come back; a value that is invalid or in the past counts as absent.
 func retryAfter(head http.Header) (time.Duration, bool) {
 	if wait, ok := decimal(head.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return wait, true
@@ -99,7 +99,7 @@ func retryAfter(head http.Header) (time.Duration, bool) {
 	return 0, false
 }
 
-// decimal reads digits, with a fraction or without: none of the exponents, signs and names that strconv takes too.
+// decimal reads digits, with or without a fraction, but not the exponents, signs and names that strconv accepts.
 func decimal(text string, unit time.Duration) (time.Duration, bool) {
 	if strings.Trim(text, "0123456789.") != "" {
 		return 0, false

@@ -20,10 +20,10 @@ type Session struct {
 	UpdatedAt       UnixTime          `json:"updated_at"`
 	Title           string            `json:"title"`
 	Model           string            `json:"model"`
-	Instructions    string            `json:"instructions"` // not in lists: Retrieve tells
+	Instructions    string            `json:"instructions"` // not in lists: use Retrieve
 	Metadata        map[string]string `json:"metadata"`
 	MessageCount    int               `json:"message_count"`
-	ActiveMessageID string            `json:"active_message_id"` // that is generated now; else empty
+	ActiveMessageID string            `json:"active_message_id"` // the answer that is being generated; else empty
 }
 
 // String is the JSON that came, on one line.
@@ -32,7 +32,7 @@ func (s Session) String() string { return shown(s.object, s) }
 // SessionParams is a new session. All fields may be left out.
 type SessionParams struct {
 	Title        string            `json:"title,omitempty"` // at most 200 characters
-	Model        string            `json:"model,omitempty"` // for messages that name none
+	Model        string            `json:"model,omitempty"` // for messages that name no model
 	Instructions string            `json:"instructions,omitempty"`
 	Metadata     map[string]string `json:"metadata,omitempty"` // at most 16, names of 64, values of 512 characters
 	Extra        map[string]any    `json:"-"`                  // any other parameter by its name

@@ -1,5 +1,5 @@
-// What all streams do: pull one event after the other, end at the terminal, close when the loop is left. What happens when
-// the connection ends before that is the kind of stream's own: see chat.go and resume.go.
+// What all streams do: pull one event after the other, end at the terminal, close when the loop is left. Each kind of stream
+// decides what happens when the connection ends too early: see chat.go and resume.go.
 
 package tollgate
 
@@ -31,18 +31,18 @@ type stream struct {
 	close  context.CancelCauseFunc
 	answer *answer
 	events *events
-	// broken is told why the connection ended, if anything says so. It has opened another where it gives no error;
-	// io.EOF: all is here.
+	// broken gets the reason why the connection ended, if there is one. It returns no error when it has opened another;
+	// io.EOF: the answer is complete.
 	broken  func(cause error) error
-	isLoose bool  // an event without an id came: from where to go on is not known
-	end     error // io.EOF: as it should; else the error that ended it; nil: not yet
+	isLoose bool  // an event without an id came: there is no place to resume from
+	end     error // io.EOF: it ended properly; else the error that ended it; nil: not yet
 
 	// cancels of this reader that may have stopped it.
 	cancels atomic.Int32
 
 	mu         sync.Mutex
 	text       strings.Builder
-	isFull     bool // no more of the text is kept
+	isFull     bool // the text is full
 	lastID     []byte
 	lastNumber int64 // -1: none
 	requestID  string
@@ -53,7 +53,7 @@ func (s *stream) init(ctx context.Context, core *core) {
 	s.ctx, s.close = context.WithCancelCause(ctx)
 }
 
-// use reads on from an answer, if it is a stream.
+// use continues with an answer, if it is a stream.
 func (s *stream) use(a *answer) error {
 	kind := a.head.Get("Content-Type")
 	if name, _, _ := mime.ParseMediaType(kind); a.status != http.StatusOK || name != eventStream {
@@ -68,7 +68,7 @@ func (s *stream) use(a *answer) error {
 }
 
 // All gives the chunks as they arrive; use it with range. After an error there is no further chunk. Leaving the loop
-// closes the stream. What has been given is not given again: a second range goes on where the first one ended.
+// closes the stream. No chunk is given twice: a second range continues where the first one ended.
 //
 // The error is an [*APIError] when the server ended the answer with one, an [*IncompleteStreamError] when its end never
 // came, an [*Error] when what came is no stream of chunks, or the context's. A stream that is closed ends without one.
@@ -91,7 +91,7 @@ func (s *stream) All() iter.Seq2[Chunk, error] {
 	}
 }
 
-// Close ends reading and closes the connection; the answer is generated on, or not, as the kind of stream has it. It can
+// Close ends reading and closes the connection; whether the answer is still generated depends on the kind of stream. It can
 // be called more than once, by any goroutine, and always returns nil.
 func (s *stream) Close() error {
 	s.close(errClosed)
@@ -112,10 +112,10 @@ func (s *stream) RequestID() string {
 	return s.requestID
 }
 
-// next gives the next chunk; io.EOF: there is none, and the stream is whole or closed.
+// next gives the next chunk; io.EOF: there are no more, and the stream is complete or closed.
 func (s *stream) next() (Chunk, error) {
 	for s.end == nil {
-		if s.ctx.Err() != nil { // though there is more in the buffer
+		if s.ctx.Err() != nil { // although the buffer has more
 			s.finish(ended(s.ctx))
 			break
 		}
@@ -156,7 +156,7 @@ func (s *stream) step() (Chunk, bool, error) {
 		_ = s.answer.body.Close()
 		s.answer = nil
 		if err == io.EOF {
-			err = nil // says nothing more than that it ended
+			err = nil // it only says that the stream ended
 		}
 		return Chunk{}, false, s.broken(err)
 	case len(e.id) == 0:
@@ -170,7 +170,7 @@ func (s *stream) step() (Chunk, bool, error) {
 	return s.read(e.data)
 }
 
-// advance notes an event's id; false: it came before a resume already, and is not given again.
+// advance notes an event's id; false: the event came before a resume, and is not given again.
 func (s *stream) advance(id []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func numberOf(id []byte) (number int64, ok bool) {
 	return number, len(digits) > 0
 }
 
-// read makes a chunk of an event's data, or the error that it is.
+// read turns an event's data into a chunk, or into the error that it describes.
 func (s *stream) read(data []byte) (Chunk, bool, error) {
 	var frame struct {
 		Chunk
@@ -256,7 +256,7 @@ func (s *stream) add(text string) {
 	s.text.WriteString(text)
 }
 
-// incomplete is the error of a stream whose end never came.
+// incomplete is the error of a stream that broke off.
 func (s *stream) incomplete(message string, cause error) error {
 	return &IncompleteStreamError{Message: message, PartialText: s.PartialText(), Err: cause}
 }
@@ -267,7 +267,7 @@ func (s *stream) partial(err error) error {
 	var refusal *APIError
 	var other *Error
 	switch {
-	case errors.As(err, &incomplete): // before what it wraps
+	case errors.As(err, &incomplete): // checked before the error that it wraps
 		incomplete.PartialText = s.PartialText()
 	case errors.As(err, &refusal):
 		refusal.PartialText = s.PartialText()

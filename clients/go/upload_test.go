@@ -1,4 +1,4 @@
-// Uploads, as the conformance cases can't see them: whose file it is, and whose fault.
+// Uploads, as far as the conformance cases can't see them: when the file may be used again, and who caused an error.
 
 package tollgate_test
 

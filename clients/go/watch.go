@@ -31,11 +31,11 @@ type watch struct {
 	isMade   atomic.Bool // and gave one
 
 	mu     sync.Mutex
-	isHere bool  // the answer's head; from then on only reads set the timer
+	isHere bool  // the answer's head has come; from then on only reads set the timer
 	source error // of the request's body
 }
 
-// newWatch starts the clock for a request whose answer's head may take so long.
+// newWatch starts the clock for a request whose answer's head may take this long.
 func newWatch(parent context.Context, s *settings, head time.Duration) *watch {
 	w := &watch{parent: parent, connect: s.connect, idle: s.idle, head: head}
 	w.ctx, w.cancel = context.WithCancelCause(parent)
@@ -54,7 +54,7 @@ func newWatch(parent context.Context, s *settings, head time.Duration) *watch {
 	return w
 }
 
-// allow gives it so long from now on; 0 or less is for ever.
+// allow sets the time limit from now on; 0 or less means no limit.
 func (w *watch) allow(limit time.Duration) {
 	if limit > 0 {
 		w.timer.Reset(limit)
@@ -70,8 +70,8 @@ func (w *watch) arrived() {
 	w.timer.Stop()
 }
 
-// allowSending is allow for those who may come too late: the transport reads a request's body even when the answer is
-// here already, and between reads of an answer nothing may be timed.
+// allowSending is allow for calls that may come too late: the transport reads a request's body even when the answer is
+// already here, and between reads of an answer no timer may run.
 func (w *watch) allowSending(limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *watch) failure(err error) error {
 	return failure
 }
 
-// ended is the error of a context that is done, and why.
+// ended is the error of a context that is done, with the reason.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -130,7 +130,7 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("tollgate: %w: %w", err, cause)
 }
 
-// sending is a request's body under the clock. The transport reads it, at times longer than the call lasts.
+// sending is a request's body with the clock. The transport reads it, sometimes after the call has ended.
 type sending struct {
 	io.ReadCloser
 	watch *watch
@@ -151,7 +151,7 @@ func (s *sending) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// receiving is an answer's body under the clock; its errors are the caller's.
+// receiving is an answer's body with the clock; it returns errors for the caller.
 type receiving struct {
 	body  io.ReadCloser
 	watch *watch
@@ -167,7 +167,7 @@ func (r *receiving) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// settle closes an answer that is over but for what is on its way: it waits a moment for the end, so that the connection
+// settle closes an answer that is complete except for its last bytes: it waits a moment for them, so that the connection
 // can be used again.
 func (r *receiving) settle() {
 	r.watch.allow(50 * time.Millisecond)

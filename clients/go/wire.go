@@ -1,4 +1,4 @@
-// Values as JSON, both ways: what came is kept as it came, what is not known is sent as it was given.
+// Values as JSON in both directions: what came is kept as it came, what this version does not know is sent as it was given.
 
 package tollgate
 
@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// UnixTime is a time in seconds since 1970; 0 where there is none.
+// UnixTime is a time in seconds since 1970; 0 if there is none.
 type UnixTime int64
 
-// Time gives it as package time has it; the zero Time where there is none.
+// Time converts it to package time; the zero Time if there is none.
 func (t UnixTime) Time() time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -26,11 +26,11 @@ func (t UnixTime) Time() time.Time {
 // Ptr gives a pointer to a value, for parameters whose zero value means something: Temperature: tollgate.Ptr(0.0).
 func Ptr[T any](value T) *T { return &value }
 
-// object is in everything that came from the gateway.
+// object is embedded in everything that came from the gateway.
 type object struct{ raw json.RawMessage }
 
-// shown is a value for people, on one line: the JSON that came, or where none did, what its fields say. What package fmt
-// would print are the bytes of the JSON, as numbers, and pointers.
+// shown is a value for people, on one line: the JSON that came or, without one, its fields. Package fmt would print the
+// bytes of the JSON as numbers, and pointers.
 func shown(o object, value any) string {
 	var line bytes.Buffer
 	if json.Compact(&line, o.raw) == nil {
@@ -51,8 +51,8 @@ func (o *object) keep(raw json.RawMessage) { o.raw = raw }
 
 type keeper interface{ keep(json.RawMessage) }
 
-// decode reads a JSON object and keeps data, which must not change afterwards. A known field of an unknown kind is left
-// at its zero value: backends write what they like, and a caller who needs it has the raw text.
+// decode reads a JSON object and keeps data, which must not change afterwards. A known field of another type than expected
+// stays at its zero value: backends write what they like, and a caller who needs the value has the raw text.
 func decode(data []byte, into any) error {
 	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) == 0 || text[0] != '{' {
 		return errors.New("not a JSON object")
@@ -67,7 +67,7 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// encode writes value with extra fields, which win over its own.
+// encode writes value with extra fields, which have priority.
 func encode(value any, extra map[string]any) ([]byte, error) {
 	data, err := marshal(value)
 	if err != nil || len(extra) == 0 {
@@ -96,7 +96,7 @@ func marshal(value any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// textOf gives a string's text, nothing for null, and anything else as it is written.
+// textOf returns a string's text, nothing for null, and the JSON of anything else.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -105,7 +105,7 @@ func textOf(raw json.RawMessage) string {
 	return text
 }
 
-// checkHeader refuses what the transport would, which says so as if a connection had failed.
+// checkHeader refuses what the transport would refuse with an error that looks like a failed connection.
 func checkHeader(head http.Header) error {
 	for name, values := range head {
 		for _, value := range values {

@@ -1,16 +1,16 @@
-// Builds `dist`: npm runs it in a clone, and where another project installs the clone by its path. Such an install brings
-// neither the compiler nor the client's own packages, so that this does.
+// Builds `dist`: npm runs this in a clone, and when another project installs the clone by its path. Such an install has
+// neither the compiler nor the client's own packages, so this installs them.
 
 import { execFileSync, execSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-// `import.meta.dirname` is not there before Node 20.11.
+// `import.meta.dirname` does not exist before Node 20.11.
 const cwd = fileURLToPath(new URL('.', import.meta.url))
 const compiler = 'node_modules/typescript/bin/tsc'
 
 if (!existsSync(`${cwd}${compiler}`)) {
-  // What the install around it was told goes on to this one: for production, say, or for the whole machine.
+  // npm's settings from the surrounding install must not reach this one, such as `production` or `global`.
   const words = '--include=dev --global=false --ignore-scripts --no-audit --no-fund'
   execSync(`npm ci ${words}`, { cwd, stdio: 'inherit' })
 }

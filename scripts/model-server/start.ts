@@ -1,5 +1,5 @@
-// A real model server: llama.cpp from its prebuilt wheel, on a model of 5 MB that is made on the spot and speaks in short
-// sentences. For trying the gateway and for tests; about 15 s the first time, one second after. It ends with this process.
+// A real model server: llama.cpp from its prebuilt wheel, with a model of 5 MB that is made here and answers in short
+// sentences. For the tests and for trying the gateway. The first start takes about 15 s. It ends with this process.
 
 import { spawn, execFile } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -12,13 +12,13 @@ import { ensureMade, fingerprint } from '../cache.ts'
 import { ensurePython } from './python.ts'
 
 export interface ModelServerOptions {
-  /** Serves /v1/embeddings, and then nothing else. */
+  /** Then the server serves /v1/embeddings and nothing else. */
   readonly embeddings?: boolean
-  /** The key that it asks for; none where not given. */
+  /** The key that the server demands; by default none. */
   readonly key?: string
-  /** Of each slot: prompt and output together. */
+  /** The context of each slot: prompt and output together. */
   readonly contextTokens?: number
-  /** How many requests it serves at a time; 2 where not given. */
+  /** How many requests the server runs at the same time; by default 2. */
   readonly slots?: number
 }
 
@@ -60,7 +60,7 @@ async function ensureModel(python: string): Promise<string> {
   return join(folder, file)
 }
 
-/** What the file claims to bear; each server takes the part that it is asked for. */
+/** The context that the model file declares; each server uses only the size that it is asked for. */
 const largestContext = 1 << 17
 
 async function firstLine(child: ChildProcess): Promise<string> {

@@ -1,5 +1,5 @@
-// A browser that shows one page that reads streams as it is told. The page comes from a server of
-// its own, so what it asks the gateway for is of another origin.
+// A browser with one page that reads streams as it is told. The page comes from a server of its
+// own, so its requests to the gateway are cross-origin.
 
 import { readFile } from 'node:fs/promises'
 import type { IncomingMessage, RequestListener } from 'node:http'
@@ -13,7 +13,7 @@ export type PageReader = 'fetch' | 'fetchEventSource' | 'EventSource'
 
 export interface Page {
   readonly origin: string
-  /** Once: the browser. Answers its version. */
+  /** Starts the browser; call it once. Resolves with the browser's version. */
   open(): Promise<string>
   read(reader: PageReader, ask: Ask): Promise<readonly Told[]>
 }
@@ -37,7 +37,7 @@ export async function startPage(undo: AsyncDisposableStack): Promise<Page> {
   }
 }
 
-/** What is put in is taken out in turn, by whoever waits for it. */
+/** A queue: values come out in the order in which they were put in. */
 class Mailbox<T> {
   readonly #there: T[] = []
   readonly #waiting: ((value: T) => void)[] = []
@@ -69,7 +69,7 @@ function pageListener(
       const isModule = served.some((folder) => url.startsWith(folder)) && !url.includes('..')
       if (!isModule && url !== '/') return res.writeHead(404).end()
       res.setHeader('Content-Type', isModule ? 'text/javascript' : 'text/html')
-      // Written for bundlers, some import files without saying what they end in.
+      // Some files are written for bundlers and import others without the extension.
       const file = url.endsWith('.js') ? url : `${url}.js`
       return res.end(
         await readFile(isModule ? modules + file : join(import.meta.dirname, 'page.html')),

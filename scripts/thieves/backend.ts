@@ -1,5 +1,5 @@
-// A model server that counts honestly and behaves as the model's mode says. What it did is in `truths`, whether or not it
-// reported it. It stops some tokens after its connection has closed, as real ones do.
+// A model server that counts honestly and behaves as the model's mode says. `truths` has what it did, whether or not it
+// reported that. It stops some tokens after its connection has closed, as real servers do.
 
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -23,10 +23,10 @@ export interface Call {
   readonly body: Json
   readonly mode: Mode
   readonly account: Account
-  /** Tokens of each choice. */
+  /** Generated tokens of one choice. */
   readonly output: number
   readonly choices: number
-  /** How often each choice is made, of which the best is shown. */
+  /** How many times each choice is generated; only the best one is sent. */
   readonly tries: number
   readonly isChat: boolean
 }
@@ -98,7 +98,7 @@ async function serve(call: Call, path: string): Promise<void> {
   await (body['stream'] === true ? stream(call) : whole(call))
 }
 
-/** Once read, a prompt costs what it costs, whoever has left meanwhile. */
+/** A prompt that was read has its full cost, even when the client has left meanwhile. */
 async function unshaped({ res, mode, account, body }: Call, fields: Json): Promise<void> {
   const usage = { prompt_tokens: account.prompt, total_tokens: account.prompt }
   const reported = mode.usage === 'never' ? {} : { usage }
@@ -108,7 +108,7 @@ async function unshaped({ res, mode, account, body }: Call, fields: Json): Promi
   res.end(JSON.stringify({ object: 'list', model: body['model'], ...fields, ...reported }))
 }
 
-/** All names in lower case, at every depth, the last of equals winning. */
+/** Lowers all keys at every depth; of equal keys the last one wins. */
 function withGoKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withGoKeys)
   if (typeof value !== 'object' || value === null) return value

@@ -1,4 +1,5 @@
-// One request of a thief's, and the moment at which it leaves. Reads a stream event by event, as far as it is worth it.
+// Sends one request of a thief, and leaves at the chosen moment. Reads a stream event by event, only as far as is
+// needed.
 
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -6,7 +7,7 @@ import { once } from 'node:events'
 import { lastMark } from './speech.ts'
 import type { Truth } from './truth.ts'
 
-/** When a client goes: never; at the nth content; at the last one; when an end was said; when all was made; after so long. */
+/** When a client leaves: never; at content number `nth`; at the last content; at the finish; when all is generated; after a time. */
 export type Leaving =
   | { readonly at: 'end' }
   | { readonly at: 'content'; readonly nth: number }
@@ -23,18 +24,18 @@ export interface Asking {
   readonly trace: string
   readonly leaving: Leaving
   readonly truth: Truth
-  /** Leaves when it says so. */
+  /** The client leaves when the signal fires. */
   readonly signal?: AbortSignal
-  /** In place of leaving: a cancel, after which the stream is read to its end. */
+  /** Called in place of leaving: cancels the message, and then the client reads the stream to its end. */
   readonly cancel?: (location: string) => Promise<void>
 }
 
 export interface Answered {
-  /** 0 where the client left before there was one. */
+  /** 0 when the client left before it had a status. */
   readonly status: number
   readonly code: string
   readonly hasLeft: boolean
-  /** Of answers that were read to their end. */
+  /** The text of an answer that was read to its end. */
   readonly text: string
 }
 
@@ -101,7 +102,7 @@ async function read(res: IncomingMessage, asking: Asking, leave: () => void): Pr
 function isTime(all: string, fresh: string, leaving: Leaving): boolean {
   switch (leaving.at) {
     case 'content':
-      // The first event is the role's.
+      // The first event has only the role.
       return fresh !== '' && all.split('\ndata: ').length > leaving.nth + 1
     case 'last':
       return fresh.includes(lastMark)

@@ -1,4 +1,4 @@
-// A gateway is killed under streams of all kinds. What it held comes back within a lease, and what had been used up to a
+// Kills a gateway while it has streams of all kinds. Its holds come back within a lease, and what was used up to a
 // checkpoint before the kill is paid or owed.
 
 import { randomBytes } from 'node:crypto'
@@ -14,9 +14,9 @@ import { stays } from './strategy.ts'
 import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
-/** A checkpoint a second, and the time that it takes on a busy machine. */
+/** The time between two checkpoints, a second, and the time that one takes on a busy machine. */
 const checkpointMs = 2500
-/** An answer then takes 5 s. */
+/** With this gap between chunks an answer takes 5 s. */
 const gapMs = 25
 const path = '/v1/chat/completions'
 
@@ -48,7 +48,7 @@ export async function playKill(world: World, random: Random): Promise<readonly R
       return { name, model, account, truth, answered: ask(asking).catch(() => undefined) }
     }),
   )
-  // Until all have words that a checkpoint must have seen.
+  // Waits until a checkpoint must have seen some words of every stream.
   const isSeen = (truth: Truth) => truth.costBefore(checkpointMs) > truth.prompt
   await until(() => running.every(({ truth }) => isSeen(truth)), 30_000)
   const before = running.map(({ truth }) => truth.costBefore(checkpointMs))
@@ -58,7 +58,7 @@ export async function playKill(world: World, random: Random): Promise<readonly R
       await answered
       await truth.idle()
       const { spent, owed, balance } = await settledBalance(world.gateways[0], account)
-      // What a backend hides until its report, nobody can know of a gateway that did not live to read it.
+      // Hidden tokens are known only from the backend's last report, and the killed gateway did not live to read it.
       const isHidden = model === 'hidden'
       const isStolen = !isHidden && spent + owed < Math.min(before[i] ?? 0, truth.cost)
       const said = `${before[i]} before its last checkpoint`

@@ -1,5 +1,5 @@
-// What thieves send: bodies whose cost stands where a gateway may not look. Each is made anew from a random source, so
-// that no two rounds are equal.
+// The bodies that thieves send: their cost is in places that a gateway might not count. Each body is made from a random
+// source, so that no two rounds are equal.
 
 import { crc32, deflateSync } from 'node:zlib'
 import type { Random } from '../../test/fixtures/random.ts'
@@ -18,12 +18,12 @@ export function prose(random: Random, words: number): string {
 
 const hello = [{ role: 'user', content: 'Hi' }]
 
-/** Most clients' request. */
+/** What most clients send. */
 export const plain = (random: Random, words = 300): Body => ({
   messages: [{ role: 'user', content: prose(random, words) }],
 })
 
-/** A document for the model to read, in every place where one fits. */
+/** A document for the model to read, in every place of a body that can have one. */
 export const documents = {
   'tools[].function.description': (random: Random, words: number): Body => ({
     messages: hello,
@@ -78,7 +78,7 @@ export const documents = {
   }),
 } as const
 
-/** What an agent brings along. */
+/** The tool definitions that an agent sends. */
 export function tools(random: Random, count: number): Body {
   const all = Array.from({ length: count }, (_, i) => ({
     type: 'function',
@@ -100,7 +100,7 @@ export function tools(random: Random, count: number): Body {
   return { messages: [{ role: 'user', content: prose(random, 200) }], tools: all }
 }
 
-/** Many short names, whose signs cost as much as their letters. */
+/** Many short names, whose punctuation costs as much as their letters. */
 function names(random: Random, words: number): object {
   const properties = Array.from({ length: Math.ceil(words / 12) }, (_, i) => [
     `${prose(random, 2).replace(' ', '_')}_${i}`,
@@ -109,7 +109,7 @@ function names(random: Random, words: number): object {
   return { type: 'object', properties: Object.fromEntries(properties) as object }
 }
 
-/** Cheap where 64 samples at computed places look, dear everywhere else. */
+/** A text that is cheap at the 64 places where a predictable sample looks, and dear everywhere else. */
 export function permuted(random: Random, chars: number): Body {
   const stride = chars / 64
   let text = ''
@@ -122,7 +122,7 @@ export function permuted(random: Random, chars: number): Body {
   return { messages: [{ role: 'user', content: text }] }
 }
 
-/** More tokens than its bytes seem to have: rare signs, of which some are two or three. */
+/** A text with more tokens than its bytes suggest: rare characters, some of them two or three tokens each. */
 export function dense(random: Random, chars: number): Body {
   const signs = Array.from({ length: chars }, () => String.fromCharCode(0x4e00 + random(20_000)))
   return { messages: [{ role: 'user', content: signs.join('') }] }
@@ -134,7 +134,7 @@ export function images(count: number, side: number): Body {
   return { messages: [{ role: 'user', content: Array.from({ length: count }, () => part) }] }
 }
 
-/** A whole, valid picture: one bit a pixel, all black. */
+/** A complete and valid image: one bit a pixel, all black. */
 function png(side: number): Buffer {
   const head = Buffer.alloc(13)
   head.writeUInt32BE(side, 0)
@@ -160,7 +160,7 @@ export function sound(random: Random, bytes: number): Body {
   return { messages: [{ role: 'user', content: [part] }] }
 }
 
-/** One query beside many documents: it is read with each of them. */
+/** One query and many documents: the model reads the query again with each document. */
 export const ranking = (random: Random, documents: number): Body => ({
   query: prose(random, 2000),
   documents: Array.from({ length: documents }, () => prose(random, 2)),

@@ -1,4 +1,4 @@
-// Thieves that mix their means: what is sent, to which backend, and how it is left, each drawn from a seed.
+// Thieves that combine several ways: the seed decides what is sent, to which backend, and how the client leaves.
 
 import type { Random } from '../../test/fixtures/random.ts'
 import type { Leaving } from './client.ts'
@@ -44,7 +44,7 @@ const leavings: readonly ((random: Random) => Leaving)[] = [
   (random) => ({ at: 'time', ms: 20 + random(200) }),
 ]
 
-/** What little there is may be owed, or refused. */
+/** With the small balances, requests are refused or end up owed. */
 const balances = [20_000_000, 20_000_000, 50_000, 5000]
 
 const mounts: readonly Mount[] = ['v1', 'v1', 'v1', 'session', 'cancel']

@@ -1,30 +1,30 @@
-// The models that thieves meet: how the backend behind each behaves, what it costs, and the gateway.yaml that offers
+// The models that thieves use: how the backend behind each behaves, what it costs, and the gateway.yaml that offers
 // them all.
 
-/** How a backend says what it used. `asked`: in every chunk, where `continuous_usage_stats` asks for it. */
+/** When a backend reports its usage. `asked`: in every chunk, if `continuous_usage_stats` asks for it. */
 type UsageReport = 'end' | 'each' | 'asked' | 'never'
 
-/** Where what is generated stands in an answer. */
+/** Where an answer has the generated text. */
 type Shape = 'content' | 'tool' | 'custom' | 'audio' | 'ids' | 'unknown'
 
 export interface Mode {
   readonly usage: UsageReport
   readonly shape?: Shape
-  /** Generated before the first content and never shown: nearly all of the bound, and no more than this. */
+  /** Tokens that are generated before the first content and never sent: nearly all of the bound, but at most this many. */
   readonly hiddenTokens?: number
   readonly maxOutputTokens?: number
-  /** Generated whatever the bound says. */
+  /** The backend generates this many tokens, even when the bound is lower. */
   readonly boundless?: number
-  /** Says nothing until its client has gone; or all at once. */
+  /** `silent`: sends nothing until its client has left. `quick`: sends all at once. */
   readonly pace?: 'silent' | 'quick'
-  /** Reports so many tokens of a prompt that had none of them. */
+  /** The backend reports this many prompt tokens more than it read. */
   readonly liesTokens?: number
-  /** Keys of a body match whatever their case, the last one wins: Go's encoding/json. */
+  /** The backend ignores the case of keys, and the last one wins, as in Go's encoding/json. */
   readonly goKeys?: boolean
-  /** An answer that is not streamed is padded to so many bytes. */
+  /** An answer that is not streamed is padded to this many bytes. */
   readonly answerBytes?: number
   readonly endpoints?: readonly string[]
-  /** Balance tokens a model token; 1 and 1 where not given. */
+  /** Balance tokens for a model token; by default 1 and 1. */
   readonly price?: { readonly input: number; readonly output: number }
   /** More keys of the model in gateway.yaml, and of its target. */
   readonly keys?: Readonly<Record<string, string>>
@@ -64,7 +64,7 @@ const modes = {
   liar: { usage: 'end', liesTokens: 10_000_000 },
   silent: { usage: 'end', pace: 'silent' },
   quick: { usage: 'end', pace: 'quick' },
-  // Takes no part in thefts: what costs nothing has to go on working for who owes.
+  // No thief uses this model: a free model must still work for an account that owes.
   free: { usage: 'end', price: { input: 0, output: 0 } },
 } as const satisfies Readonly<Record<string, Mode>>
 

@@ -1,5 +1,5 @@
-// The thieves of money, all of them: each strategy once, the shield, a debt, a killed gateway, mixtures for as long as there is
-// time, and requests one after the other; then the books.
+// All thieves of money: each strategy once, the shield, a debt, a killed gateway, mixtures for as long as there is
+// time, and requests one after the other; then the audit.
 
 import { differencesOf } from '../../test/fixtures/money.ts'
 import { seeded } from '../../test/fixtures/random.ts'
@@ -20,10 +20,10 @@ import type { World } from './world.ts'
 
 interface MoneyOptions {
   readonly seed: number
-  /** For mixtures; the rest takes what it takes. */
+  /** The time for mixtures; the other parts run until they are done. */
   readonly mixtureMs: number
   readonly sequence: number
-  /** Strategies whose name has this in it; all where not given. */
+  /** Only strategies whose name contains this; by default all. */
   readonly only?: string
 }
 
@@ -31,11 +31,11 @@ export interface MoneyReport {
   readonly results: readonly Result[]
   readonly mixtures: readonly Result[]
   readonly sequence: Sequence | undefined
-  /** Differences that `tollgate audit` finds; empty where the books agree. */
+  /** Differences that `tollgate audit` finds; empty when the journal agrees with the balances. */
   readonly audit: string
 }
 
-/** Those that are written down, each once; mixtures.ts makes more of their parts. */
+/** The written strategies, each once; mixtures.ts combines their parts into more. */
 export const strategies: readonly Strategy[] = [
   ...honest,
   ...lastWord,
@@ -45,7 +45,7 @@ export const strategies: readonly Strategy[] = [
   ...addresses,
 ]
 
-/** At a time: more would be slowed down by each other, and slow is not what is to be seen. */
+/** Strategies that run at the same time. More would slow each other down, and that would change the results. */
 const atOnce = 4
 
 export async function robMoney(world: World, options: MoneyOptions): Promise<MoneyReport> {
@@ -70,7 +70,7 @@ async function playAll(world: World, list: readonly Strategy[], random: Random):
   const worker = async () => {
     for (let i = next++; i < list.length; i = next++) {
       const strategy = list[i]
-      // A source for each: what one draws must not depend on who was faster.
+      // Each strategy has a random source of its own: what it draws must not depend on the order in which they run.
       if (strategy) results[i] = await play(world, strategy, seeded(random(2 ** 31)))
     }
   }

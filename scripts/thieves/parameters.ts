@@ -1,21 +1,21 @@
-// What parameters beyond the usual ones do at the backend: each costs more than the gateway thought, or reaches what is
-// the operator's. The backend obeys all of them, as some real server does each.
+// What unusual parameters do at the backend: each costs more than the gateway thought, or reaches what belongs to the
+// operator. Each is obeyed by some real server; this backend obeys all of them.
 
 import type { Account } from './truth.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 export interface Effect {
-  /** More tokens in the prompt. */
+  /** This many more tokens in the prompt. */
   readonly prompt?: number
-  /** What all tokens of the request cost, by the operator's bill. */
+  /** The operator's bill for all tokens of the request is multiplied by this. */
   readonly factor?: number
-  /** Lets the answer be so long, whatever the bound. */
+  /** The length that the parameter gives the answer, even above the bound. */
   readonly output?: (value: unknown) => number
 }
 
 const numbered = { output: (value: unknown) => (typeof value === 'number' ? value : 0) }
-/** Costs nothing that is counted: it reaches other customers' data, slots, files or hosts. */
+/** No tokens: the parameter reaches other customers' data, slots, files or hosts. */
 const reaches: Effect = {}
 
 export const effects: Readonly<Record<string, Effect>> = {
@@ -47,7 +47,7 @@ export const effects: Readonly<Record<string, Effect>> = {
   a_new_word_of_tomorrow: { factor: 2 },
 }
 
-/** In the values that thieves send. */
+/** The values of the parameters, as thieves send them. */
 export const wishes: Readonly<Record<string, unknown>> = {
   chat_template: '{% for i in range(120000) %}x {% endfor %}',
   web_search_options: { search_context_size: 'high' },
@@ -77,7 +77,7 @@ export const wishes: Readonly<Record<string, unknown>> = {
   a_new_word_of_tomorrow: 1,
 }
 
-/** What the body's parameters do to the account; how long they let the answer be, and which of them were there. */
+/** Applies the body's parameters to the account. Returns how long they let the answer be, and which of them were there. */
 export function obey(body: Json, account: Account): { output: number; names: readonly string[] } {
   const names = Object.keys(effects).filter((name) => isAsked(body[name]))
   let output = 0
@@ -90,7 +90,7 @@ export function obey(body: Json, account: Account): { output: number; names: rea
   return { output, names }
 }
 
-/** Usual tiers, and what means nothing, are nobody's theft. */
+/** Whether the value asks for anything: the usual tiers and values without effect are no theft. */
 function isAsked(value: unknown): boolean {
   return value !== undefined && value !== null && value !== 'auto' && value !== 'default'
 }

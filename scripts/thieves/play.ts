@@ -1,5 +1,5 @@
-// Plays one strategy against a world, on an account of its own, and judges it: was all that was used paid for, or is it
-// owed? An honest client is judged the other way, too.
+// Plays one strategy on an account of its own and judges it: was all usage paid for, or is it owed? For an honest
+// client it also checks that the client did not pay too much.
 
 import { randomBytes } from 'node:crypto'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
@@ -13,31 +13,31 @@ import type { Mount, Strategy } from './strategy.ts'
 import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
-/** A line of the table. */
+/** One line of the result table. */
 export interface Result {
   readonly name: string
   readonly item: number
   readonly backend: string
   readonly ending: string
-  /** That the backend saw. */
+  /** Requests that the backend received. */
   readonly requests: number
   readonly truth: number
   readonly paid: number
   readonly owed: number
-  /** Empty where it went as it must. */
+  /** Empty when all is as it should be. */
   readonly fault: string
-  /** What the gateway said. */
+  /** The answer of the gateway. */
   readonly said: string
 }
 
 const manyTokens = 20_000_000
-/** What a backend may generate between a client's leaving and its own stop. */
+/** Tokens that a backend may still generate after its client has left, until it stops. */
 const inFlightTokens = 100
-/** Far beyond what those who meet a backend without bound ask for. */
+/** Far more tokens than the strategies against a boundless backend ask for. */
 const runawayTokens = 1000
-/** Twice the 16 that they ask for, and 64. */
+/** Twice the 16 tokens that they ask for, plus 64. */
 const plausibleTokens = 96
-/** Of what was counted in pieces, by whoever left before a report: a cut word is a token more or less. */
+/** The error of counting in pieces, for a client that left before a report: a cut word is a token more or less. */
 const countingNoise = 0.002
 const neverReportsShare = 0.95
 const honestShare = 1.3
@@ -77,7 +77,7 @@ export async function play(world: World, strategy: Strategy, random: Random): Pr
   return { ...line, fault }
 }
 
-/** When nothing is held any more. */
+/** Resolves with the balance when the account has no hold any more. */
 export function settledBalance(gateway: OwnProcess, account: Account) {
   return eventually(async () => {
     const balance = await balanceOf(gateway, account)
@@ -120,14 +120,14 @@ export function faultOf(strategy: Strategy, truth: Truth, charged: number): stri
   const counted = truth.hasLeft ? 1 - countingNoise : 1
   const share = usage === 'never' ? neverReportsShare : counted
   const faults: string[] = []
-  // What runs on beyond twice the bound is stopped, and is no customer's.
+  // The gateway stops what runs beyond twice the bound; the customer does not pay for that part.
   const beyond = boundless
     ? Math.max(0, truth.completion - plausibleTokens) * (price?.output ?? 1)
     : 0
   if (charged < Math.floor((truth.cost - inFlight - beyond) * share)) faults.push('stolen')
   const most = strategy.isHonest ? truth.cost * honestShare : (strategy.mostTokens ?? Infinity)
   if (charged > most) faults.push('overcharged')
-  // What costs nothing has to have an end, too.
+  // A runaway must be stopped also when it costs nothing.
   if (boundless && truth.completion > runawayTokens) faults.push('ran away')
   if (truth.reached.size > 0) faults.push(`reached: ${[...truth.reached].join(', ')}`)
   return faults.join('; ')

@@ -1,40 +1,40 @@
 // How many tokens of a prompt the backend counts: all text of the body as templates write it, images by their pixels,
-// sound by its bytes. Knows nothing of the gateway's way to guess.
+// sound by its bytes. It does not use the gateway's estimate.
 
 import { countTokens } from 'gpt-tokenizer'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Role and separators, as templates write them. */
+/** Tokens of a message's role and separators, as templates write them. */
 const messageTokens = 4
-/** Of models that see patches of 28 × 28 pixels. */
+/** Pixels for one token, in models that see patches of 28 × 28 pixels. */
 const patchPixels = 28 * 28
-/** Ten tokens a second: of 16 kHz mono at 16 bits, and of a voice at 8 kbit/s. */
+/** Ten tokens a second of sound: WAV is 16 kHz mono with 16 bits, MP3 a voice at 8 kbit/s. */
 const soundBytesPerToken = { wav: 3200, mp3: 100 }
 
 export function chatPrompt(body: Json): number {
   const messages = listOf(body['messages'])
-  // What servers put into the prompt beside the messages, as JSON.
+  // Fields that servers put into the prompt as JSON, besides the messages.
   const written = ['tools', 'functions', 'response_format', 'documents', 'guided_json']
   const beside = written.map((name) => (body[name] ? textTokens(JSON.stringify(body[name])) : 0))
   const said = messages.map((message) => messageTokens + valueTokens(message))
   return sum(said) + sum(beside)
 }
 
-/** Of Completions and Embeddings: a text, a list of texts, token ids, lists of them. */
+/** The prompt of Completions and Embeddings: a text, a list of texts, token ids, or lists of them. */
 export function inputPrompt(input: unknown): number {
   if (typeof input === 'string') return textTokens(input)
   if (typeof input === 'number') return 1
   return sum(listOf(input).map(inputPrompt))
 }
 
-/** A cross-encoder reads the query anew with each document. */
+/** A cross-encoder reads the query again with each document. */
 export function rerankPrompt(body: Json): number {
   const query = valueTokens(body['query'])
   return sum(listOf(body['documents']).map((one) => query + valueTokens(one) + messageTokens))
 }
 
-/** The tokenizer is quadratic in the length of what has no spaces. */
+/** Long texts are cut into slices, because the tokenizer takes quadratic time for text without spaces. */
 const sliceChars = 1000
 
 export function textTokens(text: string): number {
@@ -49,7 +49,7 @@ export function textTokens(text: string): number {
   return tokens
 }
 
-/** Strings at any depth; the keys of a message are the template's. */
+/** Tokens of the strings at any depth. Keys are not counted: in a message they belong to the template. */
 function valueTokens(value: unknown): number {
   if (typeof value === 'string') return textTokens(value)
   if (Array.isArray(value)) return sum(value.map(valueTokens))
@@ -66,7 +66,7 @@ function urlOf(image: unknown): string {
   return typeof url === 'string' ? url : ''
 }
 
-/** Width and height stand at fixed places of a PNG. */
+/** Reads width and height, which are at fixed places of a PNG. */
 function imageTokens(url: string): number {
   const head = Buffer.from(url.slice(url.indexOf(',') + 1, 64 + url.indexOf(',')), 'base64')
   if (head.length < 24 || head.toString('latin1', 1, 4) !== 'PNG') return 0
@@ -79,7 +79,7 @@ function soundTokens(value: unknown): number {
   return typeof data === 'string' ? Math.ceil((data.length * 0.75) / perToken) : 0
 }
 
-/** Texts that the backend would take for addresses and fetch, in parts that are no text. */
+/** Texts in parts other than text, which the backend would take for addresses and fetch. */
 export function addressesIn(value: unknown): readonly string[] {
   if (typeof value === 'string') return /^(?!data:)[a-z]+:\/\//i.test(value) ? [value] : []
   if (typeof value !== 'object' || value === null || (value as Json)['type'] === 'text') return []

@@ -1,4 +1,4 @@
-// What the thieves got and what they paid, and what attacks cost the others: tables that can go into a note as they are.
+// Tables that can be copied into a note: what the thieves got and what they paid, and what attacks cost the others.
 
 import type { MoneyReport } from './money.ts'
 import type { Siege } from './others/siege.ts'
@@ -46,7 +46,7 @@ function resultRow(result: Result) {
 }
 
 function summary(all: readonly Result[]): string {
-  // What a backend makes up was used by nobody.
+  // Tokens that a lying backend invents were used by nobody.
   const results = all.filter(({ backend }) => backend !== 'liar')
   const sum = (of: (result: Result) => number) =>
     results.reduce((total, one) => total + of(one), 0).toLocaleString('en')

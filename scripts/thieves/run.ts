@@ -1,10 +1,11 @@
-// `npm run thieves`: customers who want more than they paid for, and customers who want the others out, against two
-// gateways on a real Redis. Prints what each got and paid, and what each cost the others; ends with 1 where one got away.
+// `npm run thieves`: customers who want more than they paid for, and customers who want to shut the others out, against
+// two gateways on a real Redis. Prints what each got and paid, and what each cost the others; exits with 1 if one
+// succeeded.
 //
-//   --seed N         what is drawn at random; printed, so that a run can be repeated
-//   --seconds N      for the whole run, about, from 240 on: mixtures and attacks get what the rest leaves
+//   --seed N         the seed of all random choices; printed, so that a run can be repeated
+//   --seconds N      about the length of the whole run, at least 240: mixtures and attacks get the time that is left
 //   --part PART      `money` or `others`
-//   --only TEXT      strategies and attacks whose name has it; also `mixtures`, `sequence`, `a killed gateway`
+//   --only TEXT      strategies and attacks whose name contains it; also `mixtures`, `sequence`, `a killed gateway`
 //   --json           the figures as JSON
 
 import { parseArgs } from 'node:util'
@@ -44,7 +45,7 @@ else
 const isGood = sieges.every(({ fault }) => fault === '') && (!money || faultsOf(money).length === 0)
 process.exitCode = isGood ? 0 : 1
 
-/** Each strategy once, a killed gateway and the sequence take the other fifth. */
+/** Each strategy once, a killed gateway and the sequence take the other fifth of the time. */
 function rob(): Promise<MoneyReport> {
   const options = { seed, mixtureMs: 0.2 * ms, sequence: isLong ? 40_000 : 1000, only }
   return withTeardown(async (t) => robMoney(await startWorld(t), options))

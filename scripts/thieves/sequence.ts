@@ -1,5 +1,5 @@
-// One request after the other over two gateways, on an account that may have one at a time (finding 8): none is refused,
-// and a balance that is read on the other gateway after an answer is not stale.
+// One request after the other over two gateways, on an account that may run one at a time (finding 8): no request is
+// refused, and a balance that is read on the other gateway after an answer is not stale.
 
 import { Agent, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 
 export interface Sequence {
   readonly requests: number
-  /** Of balances. */
+  /** Number of balances that were read. */
   readonly reads: number
   readonly refused: number
   readonly stale: number
@@ -43,7 +43,7 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
         continue
       }
       left -= Number(/"total_tokens":(\d+)/.exec(text)?.[1] ?? 0)
-      // Not after each: a request that follows at once is the other half of the promise.
+      // The balance is read after every second answer only: a request that follows at once must be accepted, too.
       if (i % 2 !== 0) continue
       reads++
       const read = await call(`${there.url}/api/billing/balance`)
@@ -57,7 +57,7 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
   return { requests: count, reads, refused, stale, fault }
 }
 
-/** As short as an answer can be: what is measured is what comes right after it. */
+/** As short as possible, because the test measures what comes right after the answer. */
 function bodyOf(stream: boolean): string {
   const options = stream ? { stream, stream_options: { include_usage: true } } : {}
   return JSON.stringify({

@@ -1,5 +1,6 @@
-// A shield (finding 2): the balance is locked by large cheap holds, beside them runs what costs more than its hold, then
-// the locks are dropped. And a debt: what an account cannot pay is owed, and nothing that costs is served until it is paid.
+// A shield (finding 2): large cheap holds lock the balance, requests that cost more than their hold run beside them,
+// then the locks are dropped. And a debt: what an account cannot pay is owed, and only free requests are served until
+// it is paid.
 
 import { randomBytes } from 'node:crypto'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
@@ -16,7 +17,7 @@ import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
 const granted = 100_000
-/** What each of the dear ones has to be admitted, by a guess of eight images or of bytes. */
+/** What each expensive request needs for its admission, by the estimate of eight images or of its bytes. */
 const seemingTokens = 13_000
 const mostLocks = 60
 const path = '/v1/chat/completions'
@@ -50,7 +51,7 @@ interface Raised {
   readonly body: object
 }
 
-/** Locks all but what the dear one seems to cost, asks for the dear one, and goes. */
+/** Locks all of the balance except the estimate of the expensive request, sends that request, and leaves. */
 async function raise(world: World, { account, truth, trace, body }: Raised): Promise<void> {
   const [gateway, other] = world.gateways
   const { key } = account
@@ -72,7 +73,7 @@ async function raise(world: World, { account, truth, trace, body }: Raised): Pro
   await settledBalance(gateway, account)
 }
 
-/** Refused with 402, on every gateway, until a top-up has paid it; what is free stays free. */
+/** An account that owes gets 402 on every gateway until a top-up has paid the debt; free models still work. */
 export async function playDebt(world: World, random: Random): Promise<readonly Result[]> {
   const [gateway, other] = world.gateways
   const account = await gateway.account(seemingTokens)

@@ -1,5 +1,5 @@
 // How the backend answers: streamed at a steady pace, or whole when all is generated; in the shape and with the usage
-// report of its mode. Each word is one token, and is counted when it is generated, not when it is read.
+// report of its mode. Each word is one token, and is counted when it is generated, not when the client reads it.
 
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,17 +10,17 @@ const words =
     ' ',
   )
 
-/** Steps of what is not shown. */
+/** Number of steps in which hidden tokens are generated. */
 const thoughts = 20
-/** Tokens a chunk, and ms between two chunks; `user: "gap:25"` asks for others. */
+/** Tokens in a chunk, and ms between two chunks; `user: "gap:25"` asks for another gap. */
 const chunkTokens = 10
 const gapMs = 3
 const gapAsked = /^gap:(\d+)$/
-/** Of each chunk, where answers are huge. */
+/** Padding of each chunk, for models with huge answers. */
 const paddingBytes = 32 * 1024
-/** Between the last content and the finish, and between the finish and the usage: time to leave in. */
+/** Time to leave: between the last content and the finish, and between the finish and the usage. */
 const tailMs = 40
-/** The mark on the last content that tells a thief, who knows the bound, that it is the last. */
+/** A mark on the last content, since a thief who knows the bound can tell that it is the last. */
 export const lastMark = 'fp_last'
 
 export async function stream(call: Call): Promise<void> {
@@ -81,12 +81,12 @@ async function wait({ mode }: Call, ms: number): Promise<void> {
   if (mode.pace !== 'quick') await pause(ms)
 }
 
-/** Reasoning counts in the bound, too. */
+/** The bound includes hidden tokens. */
 function hiddenIn({ mode, output }: Call): number {
   return Math.min(mode.hiddenTokens ?? 0, thoughts * Math.floor((0.9 * output) / thoughts))
 }
 
-/** What nobody is shown. False where the reader has left meanwhile. */
+/** Generates the hidden tokens. Resolves with false when the reader has left meanwhile. */
 async function think(call: Call): Promise<boolean> {
   const { res, account } = call
   const hidden = hiddenIn(call)
@@ -122,12 +122,12 @@ function shaped({ mode, isChat }: Call, text: string): Json {
 
 const delta = (fields: Json): Json => ({ delta: fields })
 
-/** The first words are words, whatever follows: a stream opens with them. */
+/** Whatever the shape, a stream begins with plain words. */
 function worded({ isChat }: Call, text: string): Json {
   return isChat ? delta({ content: text }) : { text }
 }
 
-/** As in a stream, in one piece. */
+/** The same content as in a stream, in one piece. */
 function spoken(call: Call, text: string): Json {
   const { delta: message, ...rest } = shaped(call, text)
   return call.isChat
@@ -135,7 +135,7 @@ function spoken(call: Call, text: string): Json {
     : rest
 }
 
-/** 50 ms of sound a token, at 38 kbit/s. */
+/** Sound of 50 ms a token, at 38 kbit/s. */
 const soundOf = (text: string): string =>
   Buffer.alloc(tokensIn(text) * 240, text).toString('base64')
 
@@ -157,7 +157,7 @@ function asksEach({ body, mode }: Call): boolean {
   return mode.usage === 'asked' && option(body, 'continuous_usage_stats')
 }
 
-/** In streams only where it is asked to. */
+/** Whether the answer has usage; a stream has it only if the request asks for it. */
 function reports({ mode, body }: Call): boolean {
   return mode.usage !== 'never' && option(body, 'include_usage')
 }

@@ -1,4 +1,4 @@
-// A way to get more than was paid for: what is sent to which model, and when its sender goes.
+// A way to get more than was paid for: what is sent to which model, and when the client leaves.
 
 import type { Account } from '../../test/fixtures/gateway.ts'
 import type { Random } from '../../test/fixtures/random.ts'
@@ -6,31 +6,31 @@ import type { Leaving } from './client.ts'
 import type { Body } from './loads.ts'
 import type { ModelName } from './models.ts'
 
-/** `cancel`: in a session, at the moment at which others would leave. */
+/** `cancel`: a session's message is cancelled at the moment at which others would leave. */
 export type Mount = 'v1' | 'completions' | 'embeddings' | 'rerank' | 'session' | 'cancel'
 
 export interface Strategy {
   readonly name: string
-  /** Of the findings; 0 is an honest client. */
+  /** The number of the finding; 0 is an honest client. */
   readonly item: number
   readonly model: ModelName
   readonly mount?: Mount
   readonly leaving: Leaving
   readonly balance?: number
-  /** In place of one of its own. */
+  /** The account to use; by default a new one. */
   readonly account?: Account
-  /** Not a thief: must not pay more than 1.3 of the truth. */
+  /** The client is no thief: it must not pay more than 1.3 times the truth. */
   readonly isHonest?: boolean
-  /** Balance tokens that it may cost, whatever the backend says. */
+  /** The most balance tokens that the client may pay, whatever the backend reports. */
   readonly mostTokens?: number
-  /** `model` is added; a text is sent as it is. */
+  /** The body without `model`, which is added; a string is sent as it is. */
   body(random: Random): Body | string
 }
 
 export const last: Leaving = { at: 'last' }
 export const stays: Leaving = { at: 'end' }
 export const finish: Leaving = { at: 'finish' }
-/** All is done, and nobody waits for the answer. */
+/** The client leaves when all is generated, and does not wait for the answer. */
 export const made: Leaving = { at: 'made' }
 export const afterEvents = (nth: number): Leaving => ({ at: 'content', nth })
 

@@ -1,5 +1,5 @@
-// What the backend did for each thief, by its own count: the truth that a charge is held against. Thieves are told apart
-// by the trace id that gateways hand on.
+// What the backend did for each thief, by its own count: charges are compared with this truth. The thieves differ by
+// the trace id, which gateways pass on.
 
 import { isModelName, priceOf } from './models.ts'
 
@@ -9,11 +9,11 @@ export class Truth {
   requests = 0
   prompt = 0
   completion = 0
-  /** Balance tokens. */
+  /** In balance tokens. */
   cost = 0
-  /** Generated after the thief had gone: on their way to stop, or read on by the gateway. */
+  /** Tokens generated after the thief had left: until the backend stopped, or because the gateway read on. */
   afterLeave = 0
-  /** Parameters and addresses that got to the backend and must not. */
+  /** Parameters and addresses that must not reach the backend, but did. */
   readonly reached = new Set<string>()
   hasLeft = false
   readonly #made = Promise.withResolvers<void>()
@@ -21,7 +21,7 @@ export class Truth {
   #running = 0
   #idle: (() => void)[] = []
 
-  /** The backend has done all that it was asked for, and has not answered yet. */
+  /** Resolves when the backend has generated all that was asked for, but has not answered yet. */
   get made(): Promise<void> {
     return this.#made.promise
   }
@@ -30,7 +30,7 @@ export class Truth {
     this.#made.resolve()
   }
 
-  /** What it had cost so many ms ago. */
+  /** The cost as it was this many ms ago. */
   costBefore(ms: number): number {
     const then = performance.now() - ms
     return this.#samples.findLast(({ at }) => at <= then)?.cost ?? 0
@@ -53,7 +53,7 @@ export class Truth {
     if (this.#running === 0) for (const tell of this.#idle.splice(0)) tell()
   }
 
-  /** Resolves when the backend works for this thief no more. */
+  /** Resolves when the backend no longer works for this thief. */
   idle(): Promise<void> {
     if (this.#running === 0) return Promise.resolve()
     return new Promise((resolve) => void this.#idle.push(resolve))
@@ -72,14 +72,14 @@ export class Truths {
   }
 }
 
-/** What one request used so far. */
+/** What one request has used so far. */
 export class Account {
   readonly #truth: Truth
   readonly #price: { readonly input: number; readonly output: number }
   #charged = 0
   prompt = 0
   completion = 0
-  /** What a token of this request is worth: a dearer tier, another model. */
+  /** The price factor of this request's tokens: a dearer tier, or another model. */
   factor = 1
 
   constructor(truth: Truth, model: string) {
@@ -87,7 +87,7 @@ export class Account {
     this.#price = isModelName(model) ? priceOf(model) : { input: 1, output: 1 }
   }
 
-  /** Nothing more will be counted. */
+  /** Called when all is generated: nothing more will be counted. */
   isMade(): void {
     this.#truth.isMade()
   }
@@ -105,7 +105,7 @@ export class Account {
     this.#charge()
   }
 
-  /** As a gateway prices it: rounded up once a request. */
+  /** Priced as a gateway does it: rounded up once for each request. */
   #charge(): void {
     const exact = this.prompt * this.#price.input + this.completion * this.#price.output
     const cost = Math.ceil(Number(exact.toFixed(6)) * this.factor)

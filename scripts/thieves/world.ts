@@ -15,7 +15,7 @@ export interface World {
   readonly redis: RedisServer
   readonly truths: Truths
   readonly gateways: readonly [OwnProcess, OwnProcess]
-  /** A third one, to be killed. */
+  /** Starts a third gateway, which may be killed. */
   spawn(): Promise<OwnProcess>
 }
 

@@ -1,16 +1,16 @@
-// Opens files in a browser in every way there is, and tells which scripts ran: by what they wrote on the console of any
-// page, frame or worker, by the requests they made and by the cookies they left.
+// Opens files in a browser in every way there is, and reports which scripts ran: by what they wrote to the console of
+// any page, frame or worker, by the requests they made and by the cookies they left.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Chromium, Heard } from '../chromium.ts'
 import type { Site } from './sites.ts'
 
-/** For a page to load, frames and all; one whose frames become downloads never says so. */
+/** How long a page may take to load with its frames; a page whose frames become downloads never reports its load. */
 const loadMs = 3000
-/** For what a page has begun to come to its end. */
+/** How long the browser must be quiet before what a page has begun counts as ended. */
 const quietMs = 400
 
-/** `way, origin` of each script that ran; `cookie` where one was set. */
+/** Resolves with `way, origin` of each script that ran, and `cookie` if one was set. */
 export async function visit(
   chromium: Chromium,
   { site, stranger, path }: { readonly site: Site; readonly stranger: Site; readonly path: string },
@@ -36,7 +36,7 @@ export async function visit(
   return [...heard].sort()
 }
 
-/** Until what it began has had its time. */
+/** Opens the page, and waits until what it began has had its time. */
 async function open(chromium: Chromium, url: string, browserContextId: unknown): Promise<void> {
   const target = { url: 'about:blank', browserContextId }
   const { targetId } = await chromium.send('Target.createTarget', target)
@@ -56,7 +56,7 @@ async function open(chromium: Chromium, url: string, browserContextId: unknown):
   await chromium.send('Target.closeTarget', { targetId })
 }
 
-/** Frames and workers wait until they are watched too. */
+/** Frames and workers wait to run until they are watched, too. */
 async function watch(chromium: Chromium, session: string): Promise<void> {
   const attach = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true }
   await Promise.all([
@@ -71,7 +71,7 @@ function hear(chromium: Chromium, take: (text: string) => void): () => void {
       const session = String(params.sessionId)
       const watched = watch(chromium, session)
       const go = chromium.send('Runtime.runIfWaitingForDebugger', {}, session)
-      // One that has gone already needs no watching; some answer only when they go.
+      // A target that has gone already needs no watching; some answer only when they end.
       Promise.all([watched, go]).catch(() => {})
     }
     if (method === 'Runtime.consoleAPICalled') {

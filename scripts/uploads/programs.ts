@@ -1,5 +1,5 @@
-// Clients in other languages, as programs: made by each language's own tools, the first time from its package index, and
-// kept. What is asked of one, and what it saw, is JSON.
+// Client programs in other languages: built by each language's own tools, the first time from its package index, and
+// kept. Their input and output is JSON.
 
 import { execFile } from 'node:child_process'
 import { cp, readFile } from 'node:fs/promises'
@@ -18,10 +18,10 @@ export interface Program {
 const run = promisify(execFile)
 const here = import.meta.dirname
 const python = { requests: '2.34.2', httpx: '0.28.1' } as const
-/** One that hangs. */
+/** A program that takes longer than this hangs. */
 const boundMs = 60_000
 
-/** Each rejects where its language's tools are not here. */
+/** Each function rejects when its language's tools are not installed. */
 export const programs: Readonly<Record<string, () => Promise<Program>>> = {
   'requests for Python': () => ensurePythonClient('requests'),
   'httpx for Python': () => ensurePythonClient('httpx'),
@@ -64,7 +64,7 @@ async function ensureRust(): Promise<string> {
   return join(made, 'target/release/uploads')
 }
 
-/** Made in a copy, so that no tool writes beside the source. */
+/** Builds in a copy, so that no tool writes into the source folder. */
 async function ensureBuilt(
   name: string,
   files: readonly string[],

@@ -1,6 +1,6 @@
-// Origins for a browser to be at: the gateway behind a door that adds the key, which a browser can't send by itself when
-// it opens a URL; a plain server of the same files; and a stranger's pages. Each has a page that takes a file in every
-// way a page can, and hears of scripts that ran.
+// The origins that the browser visits: a proxy of the gateway that adds the key, since a browser can't send the key
+// when it opens a URL; a plain server of the same files; and a stranger's pages. Each has a page that loads a file in
+// every way a page can, and receives the reports of scripts that ran.
 
 import { request } from 'node:http'
 import type { RequestListener } from 'node:http'
@@ -9,13 +9,13 @@ import { openOrigin } from '../origin.ts'
 
 export interface Site {
   readonly origin: string
-  /** A page that takes the file at this URL; its ways are named after `from`. */
+  /** The address of a page that loads the file at this URL; the names of its ways begin with `from`. */
   pageOf(url: string, from: string): string
-  /** What scripts said of themselves so far: `way, origin`. */
+  /** Reports of scripts so far: `way, origin`. */
   readonly ran: readonly string[]
 }
 
-/** Answers of the gateway as they come, byte for byte. */
+/** Passes on the gateway's answers as they come, byte for byte. */
 export function openDoor(
   undo: AsyncDisposableStack,
   { url, key }: { readonly url: string; readonly key: string },
@@ -28,13 +28,13 @@ export function openDoor(
       answer.pipe(res)
     })
     asked.on('error', () => res.destroy())
-    // A browser that wants no download leaves.
+    // A browser that does not want a download closes the connection.
     res.on('close', () => asked.destroy())
     req.pipe(asked)
   })
 }
 
-/** The files as most web servers have them: typed by their names, and nothing said beyond that. */
+/** Serves the files as most web servers do: the type comes from the name, and there are no further headers. */
 export function openPlain(undo: AsyncDisposableStack): Promise<Site> {
   return openSite(undo, (req, res) => {
     const { pathname } = new URL(req.url ?? '', 'http://host')
@@ -44,7 +44,7 @@ export function openPlain(undo: AsyncDisposableStack): Promise<Site> {
   })
 }
 
-/** Pages alone. */
+/** Serves pages only. */
 export function openStranger(undo: AsyncDisposableStack): Promise<Site> {
   return openSite(undo, (_req, res) => res.writeHead(404).end())
 }

@@ -1,11 +1,12 @@
 // The text of an API key: `tg_live_<12 base62 ref>_<30 base62 secret><6 base62 CRC-32>`.
 // Made, checked and hashed here; pure, no Redis. A text with a bad checksum is refused without a call to Redis.
 
-import { createHmac, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Config } from '../config/config.ts'
 import { secret } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
+import { hmacKey } from './hmac-key.ts'
 
 export const accountSettings = settingsOf('auth', {
   pepper: secret()
@@ -78,9 +79,4 @@ function randomBase62(length: number): string {
     }
   }
   return text
-}
-
-/** HMAC-SHA-256 under the pepper, base64url: all that is stored of a key. */
-export function hmacKey(text: string, pepper: string): string {
-  return createHmac('sha256', pepper).update(text).digest('base64url')
 }

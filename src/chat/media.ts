@@ -141,7 +141,7 @@ function refuseLookalike(
   if (key.length > longestName) return
   const plain = key.toUpperCase().toLowerCase()
   if (plain === key || !known(plain)) return
-  const message = `The key "${at}" is too much like "${plain}". Spell it exactly.`
+  const message = `The key "${at}" is spelt almost like "${plain}". Write "${plain}", in small letters.`
   throw new GatewayError('invalid_json', { param: at, message })
 }
 

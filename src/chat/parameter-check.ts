@@ -84,7 +84,7 @@ function unlistedOf(fault: Fault, { name, why }: { name: string; why: string }):
 }
 
 function never(param: string, why: string): GatewayError {
-  const message = `"${param}" is not possible here. ${why}`
+  const message = `"${param}" is not allowed here. ${why}`
   return new GatewayError('unknown_parameter', { param, message })
 }
 
@@ -100,12 +100,12 @@ export function refusalFor(
   }
   const remote = addresses.find(({ host }) => !isListed(host, remoteMedia))
   if (!remote) return undefined
-  const what = `must be a data URL. This model takes nothing from "${remote.host}": only the operator can list that host, under the model's remote_media`
+  const what = `must be a data URL. The model may fetch nothing from "${remote.host}". To allow the host, the operator has to list it under the model's remote_media`
   return invalid(remote.param, what)
 }
 
 function notLetThrough({ name, param, why }: Unlisted): GatewayError {
-  const known = why === undefined ? 'is not known here' : 'is not let through to this model'
+  const known = why === undefined ? 'is not known here' : 'is not allowed for this model'
   const message = `"${param}" ${known}. Remove it, or ask the operator to list "${name}" under the model's extra_parameters.`
   return new GatewayError('unknown_parameter', { param, message })
 }

@@ -36,20 +36,20 @@ function row(way: Way, endpoints: readonly Endpoint[], names: string, rest: Rest
 }
 
 const gatewayRows: readonly ParameterRow[] = [
-  row('gateway', all, 'model', { why: "The target's name of the model goes out." }),
-  row('gateway', all, 'stream', { why: 'True on chat and completions alone.' }),
+  row('gateway', all, 'model', { why: "The backend gets the target's name of the model." }),
+  row('gateway', all, 'stream', { why: 'Only chat and completions may have true.' }),
   row('gateway', generating, 'stream_options', {
-    why: 'Written anew: `include_usage`, `include_obfuscation` and `continuous_usage_stats`, nothing else.',
+    why: 'May have `include_usage`, `include_obfuscation` and `continuous_usage_stats`, nothing else. The gateway writes it anew.',
     check: bounds.streamOptions,
   }),
   row('gateway', generating, 'max_tokens max_completion_tokens', {
-    why: "The smaller one, lowered to the model's limit and to what is paid for, goes out in the one field that the target obeys.",
+    why: "The backend gets the smaller one, at most the model's limit and what is paid for, in the one field that the target obeys.",
   }),
   row('gateway', generating, 'n best_of', {
     why: 'An integer of 1 or more. All choices together, over all prompts, are at most 1024.',
   }),
   row('gateway', chat, 'messages', {
-    why: 'Media are data URLs, or `https` from the hosts in `remote_media`. Keys must not stand twice.',
+    why: 'Media are data URLs, or `https` from the hosts in `remote_media`. No object may have a key twice.',
   }),
   row('gateway', completions, 'prompt', {
     why: 'Text, texts, or token ids.',
@@ -58,13 +58,13 @@ const gatewayRows: readonly ParameterRow[] = [
   row('gateway', ['embeddings', 'moderations'], 'input', { why: 'Media as in messages.' }),
   row('gateway', ['rerank'], 'query documents', { why: 'Media as in messages.' }),
   row('never', generating, 'n_predict n_cmpl', {
-    why: 'On llama.cpp it would outbid max_tokens and n. Use those.',
+    why: 'On llama.cpp it would override max_tokens or n. Use these.',
   }),
   row('never', all, 'response_fields', {
-    why: 'On llama.cpp it would take the usage out of the answer.',
+    why: 'On llama.cpp it would remove the usage from the answer.',
   }),
   row('never', all, 'cache_salt', {
-    why: "The gateway sets it, where the target's `cache_salt` is on.",
+    why: "The gateway sets it, if the target's `cache_salt` is on.",
   }),
 ]
 
@@ -74,7 +74,7 @@ const openaiRows: readonly ParameterRow[] = [
     why: 'Sampling.',
   }),
   row('passes', chat, 'reasoning_effort verbosity parallel_tool_calls tool_choice', {
-    why: 'Changes what is generated; its length stays bounded.',
+    why: 'Changes what is generated; the limit of the output stays.',
   }),
   row('passes', chat, 'functions function_call', {
     why: 'The old form of tools. Counted as prompt.',
@@ -88,7 +88,7 @@ const openaiRows: readonly ParameterRow[] = [
   }),
   row('passes', ['embeddings'], 'dimensions encoding_format', { why: 'The shape of the answer.' }),
   row('bounded', generating, 'stop', {
-    why: 'At most 16 texts of 1,024 characters: each is compared with each token.',
+    why: 'At most 16 texts of 1,024 characters: the backend compares each with each token.',
     check: bounds.texts(16, 1024),
   }),
   row('bounded', generating, 'logit_bias', {
@@ -100,7 +100,7 @@ const openaiRows: readonly ParameterRow[] = [
     check: bounds.probabilities,
   }),
   row('bounded', chat, 'tools', {
-    why: 'Of type `function` or `custom`. Others run at the backend (`web_search`, `mcp`, `googleSearch` …): list the type, or the key, in `extra_parameters`.',
+    why: 'Of type `function` or `custom`. Other tools run at the backend (`web_search`, `mcp`, `googleSearch` …): to allow one, list its type, or the key, in `extra_parameters`.',
     check: bounds.tools,
   }),
   row('bounded', generating, 'response_format', {
@@ -117,11 +117,11 @@ const openaiRows: readonly ParameterRow[] = [
   }),
   row('word', all, 'service_tier', { why: 'Another tier has another price.' }),
   row('word', chat, 'web_search_options moderation', {
-    why: 'Something else than the model is asked, at a price of its own.',
+    why: 'The backend asks something other than the model, at its own price.',
   }),
-  row('word', chat, 'prediction', { why: 'Rejected tokens are billed beyond the bound.' }),
+  row('word', chat, 'prediction', { why: 'Rejected tokens are billed above the output limit.' }),
   row('word', generating, 'prompt_cache_options prompt_cache_breakpoint cache_control', {
-    why: 'Some backends bill what is written to their cache. The last two stand in parts of messages.',
+    why: 'Some backends bill for writing to their cache. The last two are members of parts of messages.',
   }),
   row('word', all, 'store metadata background previous_response_id conversation', {
     why: 'Keeps something at the backend, under the credential that all accounts share.',
@@ -157,10 +157,10 @@ const samplerRows: readonly ParameterRow[] = [
     chat,
     `think thinking enable_thinking thinking_budget thinking_token_budget thinking_budget_tokens reasoning_budget
      reasoning_budget_tokens safe_prompt`,
-    { why: 'How much the model thinks; the bound of the output holds for thoughts, too.' },
+    { why: 'How much the model thinks; the output limit includes thoughts.' },
   ),
   row('passes', generating, 'guided_json guided_choice json_schema', {
-    why: 'The answer follows a JSON schema, or is one of a list. As `response_format`.',
+    why: 'The answer follows a JSON schema, or is one of a list, as with `response_format`.',
   }),
   row('passes', chat, 'documents', { why: 'Texts for a template. Counted as prompt.' }),
   row('bounded', generating, 'bad_words samplers dry_sequence_breakers', {
@@ -172,23 +172,23 @@ const samplerRows: readonly ParameterRow[] = [
     check: bounds.ids(8192),
   }),
   row('bounded', generating, 'include_reasoning stream_reasoning cache_prompt', {
-    why: 'True. False would hide from the gateway what is generated, or do work again that nobody pays for.',
+    why: 'Only true. False would hide generated text from the gateway, or repeat work that nobody pays for.',
     check: bounds.isTrue,
   }),
   row('bounded', generating, 'reasoning_format', {
-    why: '`none`, `auto`, `deepseek`, `deepseek-legacy`, `parsed` or `raw`. Hidden thoughts would not be counted.',
+    why: '`none`, `auto`, `deepseek`, `deepseek-legacy`, `parsed` or `raw`. Others could hide thoughts, which would then not be counted.',
     check: bounds.reasoningFormat,
   }),
   row('bounded', generating, 'reasoning', {
-    why: '`effort`, `max_tokens`, `enabled`, and `exclude` where it is false.',
+    why: '`effort`, `max_tokens`, `enabled`, and `exclude` if it is false.',
     check: bounds.reasoning,
   }),
   row('bounded', generating, 'chat_template_kwargs', {
-    why: '`enable_thinking`, `thinking` and the like, with short values. A template can do anything with others.',
+    why: '`enable_thinking`, `thinking` and similar names, with short values. A template could do anything with others.',
     check: bounds.templateKeywords,
   }),
   row('bounded', generating, 'structured_outputs', {
-    why: '`json`, `json_object` and `choice`. The rest as under `response_format`.',
+    why: '`json`, `json_object` and `choice`. Other members are refused for the same reason as in `response_format`.',
     check: bounds.structuredOutputs,
   }),
 ]
@@ -215,7 +215,7 @@ const poolingRows: readonly ParameterRow[] = [
     { why: 'Which results come back, and how long documents are cut.' },
   ),
   row('word', ['rerank'], 'max_chunks_per_doc overlap_tokens', {
-    why: 'Documents are cut into pieces, and with each the query is read again.',
+    why: 'The backend cuts documents into pieces, and reads the query again with each piece.',
   }),
 ]
 
@@ -224,14 +224,14 @@ const wordRows: readonly ParameterRow[] = [
     'word',
     generating,
     'chat_template generation_prompt chat_format chat_parser input_ids prompt_embeds',
-    { why: 'Makes a prompt that nobody has counted.' },
+    { why: 'Makes a prompt that the gateway cannot count.' },
   ),
   row(
     'word',
     generating,
     'prompt_logprobs return_prompt_token_ids return_hidden_states return_routed_experts',
     {
-      why: 'An answer of a size that nobody pays for, and memory at the backend.',
+      why: 'Makes answers larger than what is paid for, and takes memory at the backend.',
     },
   ),
   row(
@@ -239,7 +239,7 @@ const wordRows: readonly ParameterRow[] = [
     generating,
     'max_new_tokens min_tokens ignore_eos options keep_alive n_keep n_discard',
     {
-      why: 'Can outbid the bound of the output, or has more generated than the model would.',
+      why: 'Can override the output limit, or makes the model generate more than it would.',
     },
   ),
   row('word', generating, 'use_beam_search early_stopping', {
@@ -249,16 +249,16 @@ const wordRows: readonly ParameterRow[] = [
     why: 'Changes how the model runs.',
   }),
   row('word', all, 'models route provider plugins transforms preset', {
-    why: 'Leads to another, dearer model, or adds tools to it (OpenRouter).',
+    why: 'Selects another, more expensive model, or adds tools to it (OpenRouter).',
   }),
   row(
     'word',
     all,
     `api_base base_url api_key api_version fallbacks num_retries timeout mock_response extra_headers headers tags
      guardrails cache caching custom_llm_provider user_config`,
-    { why: 'Reaches elsewhere, or steers a proxy behind the target (LiteLLM).' },
+    { why: 'Reaches other systems, or controls a proxy behind the target (LiteLLM).' },
   ),
-  row('word', all, 'usage', { why: 'How usage is told is agreed between gateway and backend.' }),
+  row('word', all, 'usage', { why: 'The gateway and the backend agree on how usage is reported.' }),
   row(
     'word',
     all,
@@ -271,14 +271,14 @@ const wordRows: readonly ParameterRow[] = [
     all,
     `session_params session_id id_slot slot_id n_cache_reuse extra_key ngram_corpus_id rid request_id
      return_cached_tokens_details return_progress return_meta_info verbose`,
-    { why: "Touches or tells of what other accounts' requests left at the backend." },
+    { why: "Changes or shows what other accounts' requests left at the backend." },
   ),
-  row('word', all, 'lora lora_path priority', { why: 'Another model, or a place before others.' }),
+  row('word', all, 'lora lora_path priority', { why: 'Another model, or a higher priority.' }),
   row(
     'word',
     all,
     'mm_processor_kwargs media_io_kwargs images_config max_dynamic_patch min_dynamic_patch use_audio_in_video',
-    { why: 'Changes what an image, a film or sound costs.' },
+    { why: 'Changes how many tokens an image, a video or sound costs.' },
   ),
   row(
     'word',

@@ -141,7 +141,7 @@ function readChoices(scan: JsonScan): number {
   const best_of = readCount(scan, 'best_of')
   const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
   if (!Number.isSafeInteger(choices) || choices > 1024)
-    throw invalid('n', 'asks for too many choices')
+    throw invalid('n', 'asks for more than 1024 choices')
   return choices
 }
 
@@ -158,7 +158,8 @@ function readCount(scan: JsonScan, field: string): number | undefined {
 function readStream(scan: JsonScan, row: EndpointRow): boolean {
   const stream = scan.value('stream') ?? false
   if (typeof stream !== 'boolean') throw invalid('stream', 'must be true, false or null')
-  if (stream && !row.streams) throw invalid('stream', 'is not possible on this endpoint')
+  if (stream && !row.streams)
+    throw invalid('stream', 'must be false: this endpoint does not stream')
   return stream
 }
 

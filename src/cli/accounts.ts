@@ -10,7 +10,7 @@ import { card, formatTime, table } from './table.ts'
 import { parseCount, parsePairs } from './values.ts'
 
 const fields: Command['options'] = {
-  plan: { value: 'PLAN', help: 'a plan of gateway.yaml; default where not given' },
+  plan: { value: 'PLAN', help: 'a plan of gateway.yaml; if not given, default' },
   'external-id': { value: 'ID', help: 'what your own system calls it' },
   metadata: { value: 'NAME=VALUE', help: 'may be given several times', isList: true },
 }
@@ -33,7 +33,7 @@ const list: Command = {
   summary: 'all accounts, oldest first',
   options: {
     limit: { value: 'N', help: 'the newest N only' },
-    'external-id': { value: 'ID', help: 'the one that your own system calls so' },
+    'external-id': { value: 'ID', help: 'only the account with this external id' },
   },
   async run(call) {
     const externalId = call.text('external-id')
@@ -64,7 +64,7 @@ const showOne: Command = {
 const set: Command = {
   name: 'accounts set',
   words: ['ACCOUNT'],
-  summary: 'change what is given',
+  summary: 'change name, plan, external id or metadata',
   options: { name: { value: 'NAME', help: 'its new name' }, ...fields },
   async run(call) {
     const body = { ...fieldsOf(call), name: call.text('name') }
@@ -86,7 +86,7 @@ const suspend: Command = {
 const resume: Command = {
   name: 'accounts resume',
   words: ['ACCOUNT'],
-  summary: 'let a suspended account in again',
+  summary: 'accept requests of a suspended account again',
   options: {},
   run: (call) => change(call, { status: 'active' }),
 }

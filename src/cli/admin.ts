@@ -84,7 +84,7 @@ function explain(
   request: Request,
 ): CliError {
   const isUnclear = request.method === 'POST' && !wasNotSent && !wasRefused
-  const hint = `Whether it was done is not known. The same command with --idempotency-key ${request.idempotencyKey} does it at most once.`
+  const hint = `It is not known whether this was done. Repeat the command with --idempotency-key ${request.idempotencyKey}: then it is done only once.`
   return new CliError(exitCode, isUnclear ? `${message}\n${hint}` : message)
 }
 
@@ -100,8 +100,8 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
     const why = code || (error instanceof Error ? error.message : String(error))
     const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent
-      ? `No gateway answers at ${url.origin} (${why}). Is it running? --admin URL chooses another.`
-      : `The gateway at ${url.origin} broke off (${why}).`
+      ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
+      : `The gateway at ${url.origin} broke off the connection (${why}).`
     const mayHelpAgain = options.signal?.aborted !== true
     return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent, wasRefused: false }
   }
@@ -146,7 +146,7 @@ function judge(url: URL, status: number, text: string): CallOutcome {
   const value = parsed(text)
   if (status >= 200 && status < 300 && value !== undefined) return { value }
   if (!isRefusal(value)) {
-    const message = `${url.origin} answered ${status}, and not as a Tollgate admin listener does.`
+    const message = `${url.origin} answered ${status}, but not as a Tollgate admin listener does. Give the address of one with --admin URL.`
     return {
       exitCode: exit.unreachable,
       message,

@@ -9,8 +9,8 @@ import type { Call, Command } from './command.ts'
 const check: Command = {
   name: 'check',
   words: ['FILE?'],
-  summary: 'every problem of the configuration; exit code 78 if there is one',
-  options: { print: { help: 'the effective configuration, secrets masked' }, json },
+  summary: 'show every problem of the configuration; exit code 78 if there is one',
+  options: { print: { help: 'print the effective configuration, with secrets masked' }, json },
   isLocal: true,
   async run(call) {
     const { file, loaded } = await loadFile(call)

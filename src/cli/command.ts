@@ -93,23 +93,29 @@ export interface Command {
 
 /** The option of commands that create something. */
 export const repeatable: Command['options'] = {
-  'idempotency-key': { value: 'KEY', help: 'repeated with the same one, it is done once' },
+  'idempotency-key': {
+    value: 'KEY',
+    help: 'a command that is repeated with the same key is done once',
+  },
 }
 
 export const json: Option = { help: 'JSON, for programs' }
 
 const gatewayOptions: Command['options'] = {
-  admin: { value: 'URL', help: 'the admin listener; else as gateway.yaml says' },
-  token: { value: 'TOKEN', help: 'the admin token; others see it in `ps`: rather one of these' },
+  admin: { value: 'URL', help: 'the admin listener; if not given, the one in gateway.yaml' },
+  token: {
+    value: 'TOKEN',
+    help: 'the admin token; other users can see it in `ps`, so rather use the next option',
+  },
   'token-file': {
     value: 'FILE',
-    help: 'a file that has it; else $TOLLGATE_ADMIN_TOKEN, else gateway.yaml',
+    help: 'a file with the admin token; if not given, $TOLLGATE_ADMIN_TOKEN, then gateway.yaml',
   },
   json,
 }
 
 const commonOptions: Command['options'] = {
-  config: { value: 'FILE', help: 'the configuration; gateway.yaml where not given' },
+  config: { value: 'FILE', help: 'the configuration; if not given, gateway.yaml' },
   help: { help: 'this text' },
 }
 

@@ -12,8 +12,11 @@ import { parseSeconds } from './values.ts'
 const doctor: Command = {
   name: 'doctor',
   words: ['FILE?'],
-  summary: 'check, and try Redis, the store and each target, which costs a token there',
-  options: { timeout: { value: 'TIME', help: 'of each check; 10s where not given' }, json },
+  summary: 'check, then try Redis, the store and each target; this costs some tokens at each',
+  options: {
+    timeout: { value: 'TIME', help: 'time limit of each check; if not given, 10s' },
+    json,
+  },
   isLocal: true,
   async run(call) {
     const seconds = parseSeconds(call.text('timeout') ?? '10s')
@@ -60,7 +63,7 @@ async function examine(
     await examineTargets(config, examination)
   } catch (error) {
     if (!call.io.signal?.aborted) throw error
-    throw new CliError(exit.failed, 'Stopped before everything was looked at.')
+    throw new CliError(exit.failed, 'Stopped before every check was done.')
   }
 }
 

@@ -12,7 +12,7 @@ import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 const account = { value: 'ACCOUNT', help: 'its id or its name' }
 const accountOfKey = {
   value: 'ACCOUNT',
-  help: 'then KEY_ID may be what `keys list` shows as KEY, or its end',
+  help: 'with it, KEY_ID may be the KEY that `keys list` shows, or its last characters',
 }
 
 const create: Command = {
@@ -24,14 +24,14 @@ const create: Command = {
     name: { value: 'NAME', help: 'what it is for' },
     scopes: {
       value: 'A,B',
-      help: 'chat, sessions, files, billing; all where not given',
+      help: 'chat, sessions, files, billing; if not given, all',
       isList: true,
     },
-    models: { value: 'A,B', help: "all of the plan's where not given", isList: true },
-    expires: { value: 'WHEN', help: '90d, 12h or a day such as 2027-01-31' },
-    'requests-per-minute': { value: 'N', help: "narrower than the plan's" },
-    'tokens-per-minute': { value: 'N', help: "narrower than the plan's" },
-    concurrency: { value: 'N', help: 'requests at once' },
+    models: { value: 'A,B', help: 'if not given, all models of the plan', isList: true },
+    expires: { value: 'WHEN', help: '90d, 12h or a day such as 2027-01-31; if not given, never' },
+    'requests-per-minute': { value: 'N', help: "a limit below the plan's" },
+    'tokens-per-minute': { value: 'N', help: "a limit below the plan's" },
+    concurrency: { value: 'N', help: 'most generations at the same time' },
     ...repeatable,
   },
   async run(call) {
@@ -63,7 +63,7 @@ const list: Command = {
 const revoke: Command = {
   name: 'keys revoke',
   words: ['KEY_ID'],
-  summary: 'refuse a key from the next request on',
+  summary: 'refuse all further requests with a key',
   options: { account: accountOfKey },
   async run(call) {
     const admin = await call.admin()
@@ -75,10 +75,13 @@ const revoke: Command = {
 const rotate: Command = {
   name: 'keys rotate',
   words: ['KEY_ID'],
-  summary: 'make a key like it, and let the old one die',
+  summary: 'make a new key like this one; the old one stops working',
   options: {
     account: accountOfKey,
-    grace: { value: 'TIME', help: 'the old one works for so long: 1h; not at all where not given' },
+    grace: {
+      value: 'TIME',
+      help: 'how long the old key still works, such as 1h; if not given, it stops at once',
+    },
     ...repeatable,
   },
   async run(call) {
@@ -91,7 +94,8 @@ const rotate: Command = {
 const find: Command = {
   name: 'keys find',
   words: [],
-  summary: 'whose key it is: reads it from stdin, so that no shell keeps it',
+  summary:
+    'show whose key it is; reads the key from stdin, not from the command line, which shells record',
   options: {},
   async run(call) {
     const admin = await call.admin()
@@ -110,7 +114,7 @@ async function readInput({ io }: Call): Promise<string> {
   let text = ''
   for await (const chunk of io.stdin ?? []) {
     text += String(chunk)
-    if (text.length > longestInput) throw usageError('That is no key.')
+    if (text.length > longestInput) throw usageError('What came on stdin is too long to be a key.')
   }
   return text.trim()
 }
@@ -127,7 +131,7 @@ async function keyIdOf(call: Call, admin: Admin): Promise<string> {
   if (meant.length === 1 && meant[0]) return meant[0].id
   const many = meant.length > 1
   throw usageError(
-    `${many ? 'Several active keys end' : 'No active key ends'} like that. Give the id of the key.`,
+    `${many ? 'Several active keys end' : 'No active key ends'} with these characters. Give the id of the key.`,
   )
 }
 

@@ -14,12 +14,13 @@ const topup: Command = {
   words: ['ACCOUNT', 'AMOUNT'],
   summary: 'give an account tokens',
   options: {
-    note: { value: 'TEXT', help: 'stands on the transaction' },
+    note: { value: 'TEXT', help: 'a text that is kept with the transaction' },
     ...repeatable,
   },
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
-    if (amount <= 0) throw usageError('A top-up is more than 0. `tollgate adjust` takes away.')
+    if (amount <= 0)
+      throw usageError('A top-up must be more than 0. To take tokens away, use `tollgate adjust`.')
     return credit(call, 'topup', amount)
   },
 }
@@ -28,11 +29,11 @@ const adjust: Command = {
   name: 'adjust',
   words: ['ACCOUNT', 'AMOUNT'],
   summary: 'correct a balance up or down: +500, -500',
-  options: { note: { value: 'TEXT', help: 'why; needed' }, ...repeatable },
+  options: { note: { value: 'TEXT', help: 'the reason; required' }, ...repeatable },
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
-    if (amount === 0) throw usageError('An adjustment is not 0.')
-    if (!call.text('note')) throw usageError('Say why: --note TEXT.')
+    if (amount === 0) throw usageError('An adjustment must not be 0.')
+    if (!call.text('note')) throw usageError('Give the reason: --note TEXT.')
     return credit(call, 'adjust', amount)
   },
 }

@@ -19,8 +19,8 @@ const transactions: Command = {
   words: ['ACCOUNT'],
   summary: 'top-ups, charges, adjustments and repayments, newest last',
   options: {
-    limit: { value: 'N', help: `how many; ${shownByDefault} where not given` },
-    follow: { help: 'stay, and print new ones as they are made; with --json one a line' },
+    limit: { value: 'N', help: `how many; if not given, ${shownByDefault}` },
+    follow: { help: 'keep running and print each new one; with --json, one per line' },
   },
   async run(call) {
     const limit = parseCount('limit', call.text('limit')) ?? shownByDefault

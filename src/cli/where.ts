@@ -34,7 +34,7 @@ async function find({ io, text }: Call): Promise<Where> {
 }
 
 const visible =
-  'Others on this machine see --token in the list of processes: use --token-file, or TOLLGATE_ADMIN_TOKEN.\n'
+  'Other users of this machine can see --token in the list of processes: use --token-file or TOLLGATE_ADMIN_TOKEN instead.\n'
 
 async function givenToken({ io, text }: Pick<Call, 'io' | 'text'>): Promise<string | undefined> {
   const [token, file] = [text('token'), text('token-file')]

@@ -63,7 +63,7 @@ function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
     max_output_tokens: output,
   } = block(model)
   const tooMuch = typeof window === 'number' && typeof output === 'number' && output > window
-  const message = `${output} is more than context_window, ${window}`
+  const message = `${output} is more than context_window, ${window}; lower it or raise context_window`
   return [
     ...(String(path.at(-1)).includes('${') ? [keyFault(path, literalKey)] : []),
     ...(tooMuch ? [fault([...path, 'max_output_tokens'], message)] : []),
@@ -71,7 +71,7 @@ function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
   ]
 }
 
-const literalKey = 'is taken as it stands: ${…} is replaced in values only; write the name itself'
+const literalKey = 'is not replaced: ${…} works in values only; write the name itself'
 /** The paths that OpenAI's API has after its base URL. */
 const operation = /\/(chat\/completions|completions|embeddings|rerank|models)\/?$/
 
@@ -107,7 +107,8 @@ function checkHeaders(
   const seen = new Set<string>()
   return Object.keys(block(headers)).flatMap((name) => {
     const plain = name.toLowerCase()
-    if (plain === owned) return [keyFault([...path, name], 'carries the key already; remove one')]
+    if (plain === owned)
+      return [keyFault([...path, name], 'key already sets this header; remove one of the two')]
     if (seen.has(plain)) return [keyFault([...path, name], 'is there twice; remove one')]
     seen.add(plain)
     return []
@@ -134,11 +135,11 @@ function checkLimits(limits: Block): readonly SchemaFinding[] {
     limits[key] === undefined
       ? fault(
           ['limits', 'bodies'],
-          `is less than four times ${key}, ${defaultSizes[key]}, what one body may have`,
+          `is less than four times ${key}, ${defaultSizes[key]}, the largest single body; raise bodies or lower ${key}`,
         )
       : fault(
           ['limits', key],
-          'is more than a quarter of bodies, what all bodies together may have',
+          'is more than a quarter of bodies, the memory for all bodies together; lower it or raise bodies',
         ),
   )
 }
@@ -150,7 +151,7 @@ function checkStore(store: unknown): readonly SchemaFinding[] {
     return [fault(['store'], 'is both disk and s3; remove one')]
   }
   if (disk === undefined && s3 === undefined) {
-    return [{ ...fault(['store', 'disk'], 'is missing; write it, or s3'), or: 's3' }]
+    return [{ ...fault(['store', 'disk'], 'is missing; write disk or s3'), or: 's3' }]
   }
   return checkCredentials(block(s3))
 }

@@ -27,7 +27,7 @@ const listenBlock = withLater(
     trusted_proxies: z
       .array(cidr())
       .default([])
-      .describe('Proxies whose X-Forwarded-For is believed, as address ranges.'),
+      .describe('Address ranges of proxies whose X-Forwarded-For is believed.'),
   }),
   ['proxy_protocol'],
 )
@@ -41,18 +41,20 @@ const admin = z.strictObject({
   listen: z
     .union([port(), hostPort(), adminListen], { error: 'write a port, or host:port' })
     .prefault(`${defaultAdmin.host}:${defaultAdmin.port}`)
-    .describe('Where the admin API and the metrics are served; a port alone is on 127.0.0.1.'),
+    .describe('Where the admin API and the metrics are served; without a host, on 127.0.0.1.'),
   token: secret()
     .default('')
-    .describe('The admin token; made into `admin-token` in the data folder where none is given.'),
+    .describe('The admin token. By default one is made, in `admin-token` in the data folder.'),
   hosts: z
     .array(host())
     .default([])
-    .describe('Host names, besides loopback, by which the admin listener may be called.'),
+    .describe('Host names, besides loopback, that the Host header may have on the admin listener.'),
 })
 
 const redisTls = z.strictObject({
-  ca: pemFile('certificate file').optional().describe('PEM file of the authority that signed it.'),
+  ca: pemFile('certificate file')
+    .optional()
+    .describe("PEM file of the authority that signed Redis' certificate."),
   cert: pemFile('certificate file').optional().describe("PEM file: the gateway's certificate."),
   key: pemFile('private key file').optional().describe("PEM file: the gateway's private key."),
 })
@@ -77,24 +79,26 @@ const smallestPart = 5 * 2 ** 20
 const largestPart = 2 ** 30
 
 const s3 = z.strictObject({
-  bucket: bucket().describe('The bucket. It has to be there; nobody else may write to it.'),
+  bucket: bucket().describe('The bucket. It must exist, and nobody else may write to it.'),
   prefix: objectPrefix()
     .default('')
-    .describe('Put before the name of every object, such as `tollgate/`.'),
+    .describe('Begins the name of every object, such as `tollgate/`.'),
   region: z.string().min(1).default('us-east-1').describe("The bucket's region."),
-  endpoint: endpointUrl().optional().describe('The server, where it is not AWS.'),
+  endpoint: endpointUrl().optional().describe('URL of the server, if it is not AWS.'),
   path_style: z
     .boolean()
     .optional()
-    .describe('The bucket in the path, not in the host name; not given, with an endpoint only.'),
+    .describe(
+      'Whether the bucket is in the path, not in the host name; by default with an endpoint only.',
+    ),
   access_key_id: z
     .string()
     .optional()
-    .describe('Not given, credentials are looked for where AWS tools look for them.'),
+    .describe('By default, credentials are read from where AWS tools look for them.'),
   secret_access_key: secret().optional().describe('Best as `${NAME}`.'),
   part_size: bytes({ min: smallestPart, max: largestPart })
     .prefault('8MiB')
-    .describe('An upload goes out in parts of this size, 10,000 of them at most.'),
+    .describe('Size of the parts of an upload; an upload has at most 10,000 parts.'),
   concurrency: z
     .int()
     .min(1)
@@ -108,7 +112,7 @@ export const diskBlock = z.strictObject({
   path: path().describe('Folder for the files.'),
   reserve: bytes({ min: 0 })
     .prefault('1GiB')
-    .describe('No file is taken that would leave less free on its file system.'),
+    .describe('A file that would leave less free space on its file system is refused.'),
 })
 
 /** Exactly one of the two: check.ts checks that. */
@@ -129,59 +133,69 @@ const limits = z.strictObject({
   json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
   json_message: bytes()
     .prefault(defaultSizes.json_message)
-    .describe('Largest body of a message sent to a session, of which 1 MiB outside data URLs.'),
+    .describe(
+      'Largest body of a message sent to a session; without its data URLs at most `json_api`.',
+    ),
   json_v1: bytes().prefault(defaultSizes.json_v1).describe('Largest JSON body on /v1.'),
   sse_line: bytes({ min: 1024 }).prefault('8MiB').describe("Longest line of a backend's stream."),
-  heartbeat: duration().prefault('15s').describe('A silent stream gets a comment this often.'),
+  heartbeat: duration().prefault('15s').describe('How often a silent stream gets a comment.'),
   reader_stall: duration()
     .prefault('30s')
-    .describe('A client that takes nothing of its answer for so long is dropped.'),
-  json_body: duration().prefault('60s').describe('For the whole of a JSON body to arrive.'),
-  headers: duration().prefault('60s').describe('For the headers of a request to arrive.'),
-  keep_alive: duration().prefault('75s').describe('An idle connection is kept for so long.'),
+    .describe('A client that reads nothing of its answer for this long is disconnected.'),
+  json_body: duration().prefault('60s').describe('Time for a whole JSON body to arrive.'),
+  headers: duration().prefault('60s').describe('Time for the headers of a request to arrive.'),
+  keep_alive: duration().prefault('75s').describe('How long an idle connection is kept.'),
   first_byte: duration()
     .prefault('30s')
-    .describe('From the request sent, first content is waited for so long before a stream is 200.'),
+    .describe('If a backend has sent no content of a stream after this time, the client gets 200.'),
   session_first_event: duration()
     .prefault('5s')
-    .describe('The same for a message of a session: after it, errors come in the stream.'),
+    .describe(
+      'The same for a message of a session: from then on, errors are events of the stream.',
+    ),
   session: bytes()
     .prefault('32MiB')
-    .describe('All messages of one session together; a full session takes no more.'),
+    .describe('All messages of one session together; a full session refuses new ones.'),
   instructions: bytes({ min: 0 })
     .prefault('32KiB')
     .describe('Instructions of a session. Lists of sessions come without them.'),
   attachments: z.int().min(0).default(10).describe('Images and files in one message.'),
-  answer: bytes().prefault('64MiB').describe("Largest whole (not streamed) answer of a backend's."),
+  answer: bytes().prefault('64MiB').describe('Largest answer of a backend that is not streamed.'),
   bodies: bytes()
     .prefault(defaultSizes.bodies)
     .describe(
-      'All request bodies in memory together, with the texts that are read from them. One account alone has half.',
+      'All request bodies in memory together, with the texts that are read from them. One account gets at most half.',
     ),
   body_rate: bytes()
     .prefault('32KiB')
     .describe(
-      'A body of more than 64 KiB has to come as fast as this in a second, on average, after 5 s.',
+      'Bytes a second that a body of more than 64 KiB must reach on average, measured after 5 s.',
     ),
   uploads: bytes()
     .prefault('1GiB')
-    .describe('Memory of all uploads that run, together; each needs that of its parts.'),
+    .describe(
+      'Memory of all running uploads together. An upload to S3 takes `part_size` × `concurrency`.',
+    ),
   upload_idle: duration()
     .prefault('30s')
-    .describe('An upload of which nothing arrives for so long is given up.'),
+    .describe('An upload of which nothing arrives for this long is ended.'),
   upload_rate: bytes({ min: 0 })
     .prefault('1KiB')
-    .describe('Bytes a second that an upload keeps up over each `upload_idle`, or it is given up.'),
+    .describe(
+      'Bytes a second that an upload must reach over each `upload_idle`; a slower one is ended.',
+    ),
   unsent: bytes()
     .prefault('96MiB')
     .describe(
-      'What clients have not taken of their answers, together; who has too much is dropped.',
+      'Bytes of answers that clients have not read yet, together. A client with too many is disconnected.',
     ),
   readers: z
     .int()
     .min(2)
     .default(10_000)
-    .describe('Streams that are read again and downloads, together; an account gets half at most.'),
+    .describe(
+      'Streams that are read again, and downloads, together. One account gets at most half.',
+    ),
 })
 
 const log = z.strictObject({
@@ -192,7 +206,7 @@ const log = z.strictObject({
   format: z
     .enum(['json', 'pretty'])
     .optional()
-    .describe('`json` for machines, `pretty` for people; not given, `pretty` on a terminal only.'),
+    .describe('`json` for machines, `pretty` for people; by default `pretty` on a terminal only.'),
 })
 
 /** The schema of the whole file, with the blocks of these plugins. */
@@ -202,7 +216,7 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
       listen: z
         .union([port(), listenBlock], { error: 'write a port, or a block {host, port, tls}' })
         .prefault(defaultPort)
-        .describe('Where clients connect; a port alone is on every address.'),
+        .describe('Where clients connect; without a host, on every address.'),
       admin: admin
         .prefault({})
         .describe("The operator's own listener: admin API, metrics, health."),
@@ -211,25 +225,27 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
         .describe('Folder for what the gateway keeps: embedded Redis, files, settlements.'),
       redis: redis
         .prefault('embedded')
-        .describe('Where balances and keys live; `embedded` is a Redis of its own.'),
+        .describe('Where balances and keys are; `embedded` starts its own Redis.'),
       store: z
         .union([z.literal('disk'), storeBlock], {
           error: 'write disk, {disk: {path: ./files}} or {s3: {bucket: files}}',
         })
         .prefault('disk')
-        .describe('Where files live; `disk` is the folder `store` in the data folder.'),
+        .describe('Where files are; `disk` is the folder `store` in the data folder.'),
       models: models.describe('The models that clients can use, by the id they send.'),
       plans: plans
         .default({})
-        .describe('Limits of accounts by plan; `default` is there also when not described.'),
+        .describe('Limits of accounts by plan; the plan `default` always exists.'),
       plugins: pluginKeys(plugins)
         .prefault({})
-        .describe("Each plugin's own block; `false` switches one off, a path loads one of yours."),
+        .describe(
+          "Each plugin's own block; `false` switches a plugin off, a path loads your own plugin.",
+        ),
       limits: limits.prefault({}).describe('Sizes and times that protect the gateway.'),
       log: log.prefault({}).describe('What is written to stdout.'),
       drain: duration({ min: 0 })
         .prefault('30s')
-        .describe('On SIGTERM, streams get so long before they are ended.'),
+        .describe('After SIGTERM, streams may go on for this long before the gateway ends them.'),
     }),
     ['workers', 'reload'],
   )

@@ -28,7 +28,7 @@ const targetBlock = withLater(
       .describe('In place of `url`: the built-in model, which needs no key.'),
     model: modelId()
       .optional()
-      .describe("The backend's name of the model; the client's id where not given."),
+      .describe("The backend's name of the model; by default the id that clients send."),
     key: backendKey().optional().describe('Credential for the backend, best as `${NAME}`.'),
     key_header: headerName()
       .optional()
@@ -47,12 +47,14 @@ const targetBlock = withLater(
     priority: count()
       .max(1000)
       .default(1)
-      .describe('Targets of the lowest are used; there is no fail-over to higher ones yet.'),
+      .describe(
+        'Only targets with the lowest number are used; there is no fail-over to others yet.',
+      ),
     max_tokens_field: z
       .enum(['max_tokens', 'max_completion_tokens'])
       .optional()
       .describe(
-        'The one field in which the backend gets its output limit; `max_tokens` where not given.',
+        'The one field in which the backend gets its output limit; by default `max_tokens`.',
       ),
     include_usage: z
       .boolean()
@@ -62,7 +64,7 @@ const targetBlock = withLater(
       .boolean()
       .default(false)
       .describe(
-        'Ask for usage in every chunk of a stream, for a backend that can (vLLM, SGLang): who leaves is charged by it. Clients see it in the chunks.',
+        'Ask for usage in every chunk of a stream, if the backend supports it (vLLM, SGLang). A client that leaves is charged by the last report. Clients see the usage in the chunks.',
       ),
     cache_salt: z
       .boolean()
@@ -84,21 +86,21 @@ const price = z.strictObject({
   cached_input: decimal()
     .prefault(1)
     .describe(
-      'Balance tokens for a prompt token that the backend had cached; what `input` is where not given.',
+      'Balance tokens for a prompt token that the backend had cached; by default the price of `input`.',
     ),
   request: decimal().prefault(0).describe('Balance tokens for each request, besides its tokens.'),
 })
 
 const timeouts = z.strictObject({
-  connect: duration().prefault('10s').describe('Until the connection to the backend stands.'),
+  connect: duration().prefault('10s').describe('Until the connection to the backend is made.'),
   first_token: duration()
     .prefault('600s')
-    .describe('Until the first content of a stream has come. A role or an empty chunk is none.'),
+    .describe('Until the first content of a stream. A role or an empty chunk does not count.'),
   idle: duration().prefault('300s').describe('Between two chunks of content.'),
   total: duration()
     .prefault('1800s')
     .describe(
-      'For the whole generation; the one bound of what is not streamed. What takes longer is free.',
+      'For the whole generation; the only time limit of an answer that is not streamed. An answer that takes longer is free.',
     ),
 })
 
@@ -110,7 +112,7 @@ const model = withLater(
     aliases: z
       .array(modelId())
       .default([])
-      .describe('Other ids under which clients may ask for it.'),
+      .describe('Other ids by which clients may name the model.'),
     targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
     price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
     context_window: count()
@@ -120,61 +122,63 @@ const model = withLater(
     max_output_tokens: count()
       .max(1_000_000_000)
       .default(defaultMaxOutputTokens)
-      .describe('Most that a choice may generate, asked for or not; `context_window` where less.'),
+      .describe(
+        'The most that a choice may generate, also without a limit from the client; at most `context_window`.',
+      ),
     accepts: z
       .array(z.enum(['text', 'image', 'audio', 'file']))
       .min(1)
       .default(['text'])
-      .describe('Kinds of content that it takes, for listings; on /v1 the backend judges.'),
+      .describe('Kinds of content that the model takes in sessions; on /v1 the backend decides.'),
     endpoints: z
       .array(z.enum(endpointNames))
       .min(1)
       .default(['chat'])
-      .describe('What of /v1 it serves.'),
+      .describe('The endpoints of /v1 that the model serves.'),
     timeouts: timeouts.prefault({}).describe('How long the backend may take.'),
     complete_when: z
       .enum(['finish_reason', 'done'])
       .default('finish_reason')
-      .describe('What marks a stream as complete; `done` for a backend without finish reasons.'),
+      .describe(
+        'What marks a stream as complete; `done` for a backend that sends no finish_reason.',
+      ),
     forward_headers: z
       .array(forwardedHeader())
       .default([])
-      .describe("Headers of the client's that are let through to the backend."),
+      .describe("The client's headers that are passed on to the backend."),
     extra_parameters: z
       .array(parameterName())
       .default([])
       .describe(
-        'Parameters let through beyond those of docs/parameters.md, at your price and risk; `*` is all.',
+        'Parameters that pass in addition to those of docs/parameters.md, at your price and risk; `*` is all.',
       ),
     remote_media: z
       .array(mediaHost())
       .default([])
       .describe(
-        'Hosts from which the backend may be sent to fetch media, by https; `*.example.com` is all below one.',
+        'Hosts whose https addresses of media are passed to the backend; `*.example.com` is all hosts below it.',
       ),
     bytes_per_token: z
       .number()
       .min(0.1)
       .max(100)
       .default(2.5)
-      .describe('For the estimate of the prompt before it is served.'),
+      .describe('Bytes for each token, in the estimate of a prompt before it is sent.'),
     image_tokens: count()
       .max(1_000_000)
       .default(1500)
       .describe(
-        'Prompt tokens of an image of a megapixel or less; a larger one costs in proportion, up to 64 times as much.',
+        'Prompt tokens of an image of one megapixel or less; a larger image counts in proportion, up to 64 times as much.',
       ),
     hidden_reasoning: z
       .boolean()
       .default(false)
-      .describe(
-        'It generates tokens that nobody gets to see, and tells only in its usage how many.',
-      ),
+      .describe('The model generates tokens that it does not show; only its usage says how many.'),
     on_leave: z
       .enum(['abort', 'finish'])
       .optional()
       .describe(
-        'When the client leaves or cancels: `abort` stops the backend and charges what was seen, `finish` reads it to its usage. Not given: `finish` with `hidden_reasoning` and for answers that are not streamed, else `abort`.',
+        'When the client leaves or cancels: `abort` stops the backend and charges what was seen, `finish` reads the answer to its usage. By default `finish` with `hidden_reasoning` and for answers that are not streamed, otherwise `abort`.',
       ),
   }),
   ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
@@ -185,7 +189,7 @@ const plan = z.strictObject({
   tokens_per_minute: count()
     .default(400_000)
     .describe(
-      'Model tokens a minute of one account. An output that nobody bounded is bounded to fit.',
+      'Model tokens a minute of one account. Without `max_tokens`, the output is limited so that it fits.',
     ),
   concurrency: count().default(20).describe('Generations of one account at the same time.'),
   models: z
@@ -197,7 +201,7 @@ const plan = z.strictObject({
     .describe('All files and sessions of one account together.'),
   storage_unpaid: bytes({ min: 0 })
     .prefault('100MiB')
-    .describe('The same of an account whose balance is 0; at most what `storage` is.'),
+    .describe('The same for an account whose balance is 0; at most `storage`.'),
 })
 
 const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {

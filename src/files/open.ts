@@ -42,7 +42,11 @@ export async function openShelf(
   const sweeper = createSweeper({
     ...parts,
     onProblem({ what, ref, error }) {
-      if (!isOutage(error, redis)) log.warn({ err: error, what, ref }, 'not swept yet')
+      if (!isOutage(error, redis))
+        log.warn(
+          { err: error, what, ref },
+          'a file could not be cleaned up: the next round tries again',
+        )
     },
   })
   return { shelf: createShelf(createFileBook(parts), store), close: () => sweeper.close() }

@@ -104,7 +104,7 @@ export class Admission {
   readonly admit = async (request: AdmitRequest): Promise<Hold> => {
     const { gate, spool, onAdmitted, onUnclear } = this.#options
     gate.pass()
-    if (spool.isFull) throw unavailable(new Error('too much waits for the disk'))
+    if (spool.isFull) throw unavailable(new Error('too many ledger entries wait for the disk'))
     try {
       const hold = await this.#hold(request)
       onAdmitted(hold)
@@ -231,7 +231,7 @@ function tooMany({ limits, caller, which }: AdmitRefused): GatewayError {
 
 /** While the account owes something, nothing is available. */
 function shortage({ limits, caller, available, owed }: AdmitRefused, needed: number): GatewayError {
-  const message = `The account owes ${owed} tokens that it has used. Top it up by more than that.`
+  const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
   return new GatewayError('insufficient_balance', {
     limits,
     caller,

@@ -48,7 +48,8 @@ export function creditRefusal(reply: OrderReply): GatewayError {
   if (word === 'invalid_parameter') {
     return new GatewayError('invalid_parameter', {
       param: 'amount',
-      message: 'With this amount the account would have been given more than 2^53-1 tokens.',
+      message:
+        'The account would have been given more than 2^53-1 tokens in all. Lower the amount.',
     })
   }
   if (word === 'ok' || word === 'late') return unavailable(new Error(`A credit is ${word}`))

@@ -37,7 +37,7 @@ export function createGate(link: ScriptLink, { events, connected, recover }: Gat
         // Reported once for each reason. A connection that is lost meanwhile is reported elsewhere.
         if (link.up && String(error) !== said) {
           said = String(error)
-          events.problem?.('The ledger could not be taken up again', error)
+          events.problem?.('the ledger could not be opened: the gateway tries again', error)
         }
         await new Promise((resolve) => setTimeout(resolve, 100).unref())
       }

@@ -17,7 +17,7 @@ export const ledgerSettings = settingsOf('metering', {
   lease: duration()
     .prefault('30s')
     .describe(
-      'How long a hold outlives its gateway. What a killed gateway held comes back after it.',
+      'How long a hold outlives its gateway: after this time the holds of a killed gateway end.',
     ),
 })
 
@@ -49,7 +49,10 @@ export async function openLedger(config: Config, parts: LedgerParts): Promise<Op
       await ledger.close()
       const { unwritten: entries } = ledger.spool
       if (entries > 0)
-        log.error({ entries }, 'the disk refused what the next start is to send again')
+        log.error(
+          { entries },
+          'the disk refused entries of the spool: the next start cannot send them again',
+        )
     },
   }
 }
@@ -64,7 +67,8 @@ function eventsOf({ redis, metrics, log }: LedgerParts): LedgerEvents {
       log.warn(fields, 'a backend reported more than its request can have used')
     },
     late: () => metrics.lateSettlements.inc(),
-    spoolFailed: (err) => log.error({ err }, 'the spool cannot be written: it waits in memory'),
+    spoolFailed: (err) =>
+      log.error({ err }, 'the spool cannot be written: its entries wait in memory'),
     spoolWorks: (ms) => log.info({ ms: Math.round(ms) }, 'the spool is written again'),
     problem(message, cause) {
       // The outage log has already said why Redis takes no writes, and each new connection would meet that again.

@@ -22,10 +22,13 @@ const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
 /** As long as a path can be: an unknown id gets its resource's own 404 (such as `file_not_found`), however long the id is. */
 const maxParamLength = 16 * 1024
 
-/** Throws when two routes are the same. */
+/** Throws when two routes are the same, or when a route of an operator's plugin has no `begin`. */
 export function createRouter(routes: readonly Route[]): Router {
   const table = findMyWay({ caseSensitive: true, maxParamLength })
   for (const route of routes) {
+    if (typeof route.begin !== 'function') {
+      throw new Error(`The route ${route.method} ${route.path} has no function "begin".`)
+    }
     for (const path of mounts(route.path)) table.on(route.method, path, nobody, route)
   }
   const look = (method: string, path: string): RouteMatch | undefined => {

@@ -127,7 +127,7 @@ function handleRequests(
   server.on('clientError', (error, socket) => {
     const refusal = clientRefusal(error)
     if (!refusal) return void socket.destroy()
-    log.debug({ err: error, code: refusal.code }, 'refused what is no request')
+    log.debug({ err: error, code: refusal.code }, 'refused bytes that are not a valid HTTP request')
     unparsed(socket, refusal)
   })
 }
@@ -143,7 +143,7 @@ async function serve(handler: OnRequest, { req, res, log }: ServedRequest): Prom
     await handler(req, res)
   } catch (thrown) {
     const id = newId('req')
-    log.error({ err: thrown, id }, 'a request failed outside its life')
+    log.error({ err: thrown, id }, 'a request failed outside its lifecycle')
     sendError(res, { id, replyHeaders: {} }, asGatewayError(thrown))
   }
 }
@@ -156,7 +156,7 @@ function refused(res: ServerResponse, error: GatewayError): string {
   return id
 }
 
-const notSecure = 'This port speaks HTTPS alone. Write https:// in place of http://.'
+const notSecure = 'This port accepts HTTPS only. Write https:// in place of http://.'
 
 const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',

@@ -7,7 +7,8 @@ import { malformed } from '../http/refusals.ts'
 
 /** The refusal of a request whose head is invalid; undefined when the head is valid. */
 export function unsoundness(req: IncomingMessage): GatewayError | undefined {
-  if (req.httpVersionMajor !== 1) return malformed('Speak HTTP/1.1 to this server.')
+  if (req.httpVersionMajor !== 1)
+    return malformed('The HTTP version is not supported. Use HTTP/1.1.')
   const hosts = count(req.rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && req.httpVersionMinor > 0)) {
     return malformed('Send exactly one Host header.')
@@ -28,7 +29,7 @@ export function unknownExpectation(): GatewayError {
 
 /** The refusal of CONNECT, which asks for a tunnel. */
 export function notAProxy(): GatewayError {
-  return malformed('This server is no proxy.')
+  return malformed('This server is not a proxy and does not accept CONNECT.')
 }
 
 function isPlainChunked(req: IncomingMessage, coding: string): boolean {

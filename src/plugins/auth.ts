@@ -17,13 +17,15 @@ const schema = z.strictObject({
     .int()
     .min(1)
     .default(60)
-    .describe('Failed keys a minute from one address before further failures are answered 429.'),
+    .describe(
+      'How many wrong keys a minute one address may send before further ones are answered 429.',
+    ),
   refusals_per_minute: z
     .int()
     .min(1)
     .default(600)
     .describe(
-      'Refusals a minute of one known key (401, 402, 403, 429) before its requests are answered 429 unread.',
+      'How many refusals (401, 402, 403, 429) a minute a known key may get before its requests are answered 429 without being read.',
     ),
   ...accountSettings.shape,
 })
@@ -106,7 +108,7 @@ function counted(error: GatewayError, x: Exchange, parts: AuthParts): GatewayErr
   }
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
   const waitMs = parts.guard.fail(x.ip)
-  return waitMs > 0 ? tooOften(waitMs, 'Too many failed keys from this address.') : undefined
+  return waitMs > 0 ? tooOften(waitMs, 'Too many wrong keys from this address.') : undefined
 }
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])

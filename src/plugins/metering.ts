@@ -141,7 +141,7 @@ function outputGranted(
 function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   const { prompt, bound } = fields
   const most = Math.floor((limit - promptTokens) / Math.max(1, choices))
-  const refusal = `The request may take more than ${limit} tokens a minute, which is the limit.`
+  const refusal = `The request may use more tokens than the limit of ${limit} a minute.`
   if (bound !== undefined && most >= 1) {
     return { param: bound, message: `${refusal} Lower ${bound} to ${most} or less.` }
   }

@@ -55,7 +55,7 @@ function readiness({ redis, ledger, state }: Gateway): Answer {
 }
 
 function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
-  return isFailing ? `the disk takes nothing, ${unwritten} wait in memory` : 'ok'
+  return isFailing ? `the disk refuses writes; ${unwritten} entries wait in memory` : 'ok'
 }
 
 /** Echoes the client's request id; only visible ASCII, because it goes out as a header. */

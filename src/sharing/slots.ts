@@ -40,6 +40,6 @@ export function createSlots({ most = Infinity, pool }: SlotsOptions): Slots {
 /** An account that has no slot and gets none is refused because of the load of others, hence `overloaded`. */
 function refusal(others: number): GatewayError {
   if (others === 0) return new GatewayError('overloaded')
-  const message = `No more than the ${others} of these that run may run now. Wait for one to end.`
+  const message = `You have ${others} of these running, and no more may run now. Wait for one to end.`
   return new GatewayError('concurrency_limit_exceeded', { message, retryAfterMs: 1000 })
 }

@@ -3,7 +3,8 @@ import type { Test } from 'tap'
 import { Redis } from 'ioredis'
 import { newKeySeed } from '../../src/accounts/account-keys.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
-import { hmacKey, parseKey } from '../../src/accounts/api-key.ts'
+import { parseKey } from '../../src/accounts/api-key.ts'
+import { hmacKey } from '../../src/accounts/hmac-key.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { connectLink, openLedger } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -97,14 +98,14 @@ t.test('a revoked key stays listed; revoking again changes nothing', async (t) =
   await t.rejects(accounts.revokeKey('key_unknown'), { code: 'key_not_found' })
 })
 
-t.test('a key past its time is expired', async (t) => {
+t.test('a key past its expiry is expired', async (t) => {
   const { accounts, ref } = await start(t)
   const { status, id } = await accounts.createKey(ref, { expiresAt: nowS() - 10 })
   t.equal(status, 'expired')
   t.equal((await accounts.revokeKey(id)).status, 'revoked')
 })
 
-t.test('a rotated key passes its properties on, and dies after the grace', async (t) => {
+t.test('a rotated key passes its properties on, and expires after the grace', async (t) => {
   const { accounts, ref } = await start(t)
   const fields = {
     name: 'n',
@@ -173,7 +174,7 @@ t.test(
   },
 )
 
-t.test('a rotation that was cut short is finished by its repetition', async (t) => {
+t.test('a rotation that was cut short is finished when it is repeated', async (t) => {
   const { accounts, ref } = await start(t)
   const old = await accounts.createKey(ref, {})
   const seed = newKeySeed(ref)

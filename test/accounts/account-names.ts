@@ -17,7 +17,7 @@ async function start(t: Test) {
   return { redis, rows, ask, owner: () => nameOwner(redis, 'name', 'n') }
 }
 
-t.test('what is about to have a row is not taken, nor what has one', async (t) => {
+t.test('a name whose row is being written cannot be claimed, nor one that has a row', async (t) => {
   const { rows, ask, owner } = await start(t)
   const taken = await ask('one')
   t.equal(await ask('two'), undefined, 'its row is being written')

@@ -83,7 +83,7 @@ t.test(
   },
 )
 
-t.test('a name that was given up goes to one of those who ask at once', async (t) => {
+t.test('when several accounts ask at once for a name that was given up, one gets it', async (t) => {
   const { accounts } = await start(t)
   const names = { name: 'a', externalId: 'cus_1' }
   const { account } = await accounts.createAccount(names)
@@ -92,14 +92,14 @@ t.test('a name that was given up goes to one of those who ask at once', async (t
   const made = (await Promise.allSettled(asking)).filter(({ status }) => status === 'fulfilled')
   t.equal(made.length, 1)
   await accounts.setAccount(account.id, { name: 'c' })
-  // One that comes back for it is no exception.
+  // The account that had the name before has no priority.
   const back = accounts.setAccount(account.id, { name: 'b' })
   await Promise.allSettled([back, accounts.createAccount({ name: 'b' })])
   const { data } = await accounts.listAccounts({ ...upwards, limit: 100 })
   t.equal(data.filter(({ name }) => name === 'b').length, 1)
 })
 
-t.test('who is refused for one of its names leaves the other one free', async (t) => {
+t.test('an account that is refused for one of its names does not take the other', async (t) => {
   const { accounts } = await start(t)
   await accounts.createAccount({ name: 'a', externalId: 'cus_1' })
   const taken = { code: 'invalid_parameter', param: 'external_id' }
@@ -137,7 +137,7 @@ t.test('accounts are found by name and by external id, and by nothing else', asy
 })
 
 t.test(
-  'a renamed account answers to its new name alone, also after it was renamed back',
+  'a renamed account is found only by its new name, also when it is renamed back',
   async (t) => {
     const { accounts } = await start(t)
     const { account } = await accounts.createAccount({ name: 'a' })
@@ -217,7 +217,7 @@ t.test(
 
 t.test('a creation that was cut short leaves nothing that is found', async (t) => {
   const { accounts, redis } = await start(t)
-  // Of some time ago: one that is being made has its name already.
+  // Made some time ago: an account that is being made now already has its name.
   const seed = { ...newAccountSeed(), id: `acct_${uuidAt(Date.now() - 60_000)}` }
   const { ref, account } = await accounts.createAccount({ name: 'half' }, seed)
   await redis.zrem(keys.accounts, `${account.id}:${ref}`)
@@ -255,7 +255,7 @@ t.test('with Redis away every call is ledger_unavailable', async (t) => {
   await t.rejects(accounts.revokeKey('a'), refused)
 })
 
-/** A UUIDv7 in hex of that time, ms. */
+/** A UUIDv7 in hex with this time, in ms. */
 function uuidAt(ms: number): string {
   return `${ms.toString(16).padStart(12, '0')}7000${'8000000000000000'}`
 }

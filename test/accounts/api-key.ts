@@ -1,13 +1,7 @@
 import t from 'tap'
 import { crc32 } from 'node:zlib'
-import {
-  hmacKey,
-  keyHint,
-  keyReader,
-  newKey,
-  newRef,
-  parseKey,
-} from '../../src/accounts/api-key.ts'
+import { keyHint, keyReader, newKey, newRef, parseKey } from '../../src/accounts/api-key.ts'
+import { hmacKey } from '../../src/accounts/hmac-key.ts'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
@@ -26,7 +20,7 @@ t.test('the checksum is CRC-32 of what stands before it, base62, padded with 0',
     const sum = Array.from(text.slice(-6)).reduce((n, char) => n * 62 + alphabet.indexOf(char), 0)
     t.equal(sum, crc32(text.slice(0, -6)))
   }
-  // Computed apart from our code (Python's binascii.crc32).
+  // Computed by other code than ours (Python's binascii.crc32).
   const known = `tg_live_000000000000_${'0'.repeat(30)}2nmgHK`
   t.strictSame(parseKey(known), { ref: '000000000000' })
 })
@@ -39,7 +33,7 @@ t.test('one changed character makes it no key', async (t) => {
   }
 })
 
-t.test('what only looks like a key is none', async (t) => {
+t.test('a text that only looks like a key is refused', async (t) => {
   const text = key()
   for (const wrong of [
     '',
@@ -54,22 +48,6 @@ t.test('what only looks like a key is none', async (t) => {
   ]) {
     t.equal(parseKey(wrong), undefined)
   }
-})
-
-t.test('what is stored is HMAC-SHA-256, whatever the pepper and the text', async (t) => {
-  // Computed apart from our code (Python's hmac): what Redis has of keys must be found again.
-  const known = [
-    ['', '', 'thNnmggU2ex3L5XXeMNfxf8Wl8STcVZTxscSFEKSxa0'],
-    ['p', 'short', 'Q1XW8a9mcNqvpcBWliB9LZ_8Jao3UFMZjEdopzy5oD0'],
-    ['p'.repeat(65), 'x'.repeat(300), 'NU-Icq9m0wAQ-8qZum0l4IzODUCuhHd63bBSKK0wZWk'],
-    ['pépper', 'ключ', 'q7i9PDMfwmOul4WxYK_aGO5Lk04Kbr4PBjXlknIyJ9U'],
-    [
-      'pepper',
-      `tg_live_000000000000_${'0'.repeat(30)}2nmgHK`,
-      'mtJDzj3P6evw7nkVilIl89xXLQq15bl7A8JYCFMOKLw',
-    ],
-  ] as const
-  for (const [pepper, text, expected] of known) t.equal(hmacKey(text, pepper), expected)
 })
 
 t.test('refs and secrets use all 62 characters equally often', async (t) => {

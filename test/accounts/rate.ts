@@ -29,7 +29,7 @@ t.test('requests are counted by account, whichever gateway counts', async (t) =>
   t.match(refused.limits, { requests: { limit: 2, remaining: 0, resetMs: Number } })
 })
 
-t.test('the counter lies in the slot of its account and ends by itself', async (t) => {
+t.test('the counter is in the slot of its account and expires by itself', async (t) => {
   const redis = await startRedis(t)
   const { client } = await connectLink(t, redis.socket)
   await createRequestRate(client)('acct00000001', 2)
@@ -63,7 +63,7 @@ t.test('an allowance is used up, comes back evenly, and is never more than it wa
   t.equal(allowance.waitMs('a'), 2000)
 })
 
-t.test('whoever comes with new keys without end makes the oldest be forgotten', async (t) => {
+t.test('when new keys come without end, the oldest is forgotten', async (t) => {
   const allowance = createAllowance(1, () => 0)
   for (const key of ['old', 'kept']) allowance.use(key, 1)
   for (let i = 0; i < 9999; i++) {
@@ -75,7 +75,7 @@ t.test('whoever comes with new keys without end makes the oldest be forgotten', 
   t.ok(allowance.waitMs('new9998') > 0)
 })
 
-t.test('the guard lets so many failures pass, then says how long to wait', async (t) => {
+t.test('the guard lets a number of failures pass, then says how long to wait', async (t) => {
   const guard = createGuard(2)
   t.same([guard.fail('10.0.0.1'), guard.fail('10.0.0.1')], [0, 0])
   const waitMs = guard.fail('10.0.0.1')
@@ -83,7 +83,7 @@ t.test('the guard lets so many failures pass, then says how long to wait', async
   t.equal(guard.fail('10.0.0.2'), 0, 'another address')
 })
 
-t.test('of IPv6 addresses the network counts', async (t) => {
+t.test('IPv6 addresses count by their network', async (t) => {
   const guard = createGuard(2)
   for (const address of ['2001:db8:1:2::1', '2001:db8:1:2:ffff::']) t.equal(guard.fail(address), 0)
   t.ok(guard.fail('2001:db8:1:2:3:4:5:6') > 0)

@@ -9,7 +9,7 @@ import { until } from '../fixtures/until.ts'
 const countedBy = async (redis: Redis, ref: string) =>
   Number(await redis.hget(keys.storage(ref), 'sessions'))
 
-/** Three sessions, of which one has expired as Redis does it: without a word. */
+/** Three sessions, one of which Redis has expired without a notice. */
 async function expire(t: Test) {
   const opened = await openSessions(t, { retentionMs: 3_600_000 })
   const { book, ref, redis } = opened
@@ -22,7 +22,7 @@ async function expire(t: Test) {
   return { ...opened, ids, gone, counted }
 }
 
-t.test('what an expired session counted is given back, once', async (t) => {
+t.test('the bytes of an expired session are given back, once', async (t) => {
   const { room, ref, redis, ids, gone, counted } = await expire(t)
   t.equal(await countedBy(redis, ref), counted, 'nobody was told')
   t.equal(await room.forgetExpired(ref, ids), 1)
@@ -33,7 +33,7 @@ t.test('what an expired session counted is given back, once', async (t) => {
   t.equal(await countedBy(redis, ref), (counted / 3) * 2)
 })
 
-t.test('a list that meets one gives it back', async (t) => {
+t.test('a list that finds an expired session gives its bytes back', async (t) => {
   const { book, ref, redis, counted } = await expire(t)
   t.equal((await book.list(ref, { limit: 20, order: 'desc' })).data.length, 2)
   t.equal(await countedBy(redis, ref), (counted / 3) * 2)
@@ -45,7 +45,7 @@ t.test('before a session is refused for want of room, expired ones are looked fo
   await t.rejects(book.create(ref, {}, { quotaBytes: counted }), { code: 'storage_quota_exceeded' })
 })
 
-t.test('where none has expired, what was refused is not asked again', async (t) => {
+t.test('when no session has expired, the refused call is not repeated', async (t) => {
   const { room, ref } = await openSessions(t)
   let asked = 0
   const refused = await room.within(ref, async () => {
@@ -56,7 +56,7 @@ t.test('where none has expired, what was refused is not asked again', async (t) 
 })
 
 t.test(
-  'a session that is kept for ever from now on is given back when it is deleted',
+  'the bytes of a session that no longer expires are given back when it is deleted',
   async (t) => {
     const { book, options, room, ref, redis, ids } = await expire(t)
     const [, other = ''] = ids

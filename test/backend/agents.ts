@@ -1,4 +1,5 @@
-// Node's own agents in place of connections.ts, whose test runs with them, too. Here is what only they do.
+// Node's own agents in place of connections.ts, whose test also runs with them. This file tests only their own
+// behaviour.
 
 import { once } from 'node:events'
 import { ClientRequest, request } from 'node:http'
@@ -10,7 +11,7 @@ import { agentsFor } from '../../src/backend/agents.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('a second try closes all that is idle, and nothing that is in use', async (t) => {
+t.test('a second try closes all idle connections, and none that is in use', async (t) => {
   const backend = await startBackend(t)
   const kept = agentsFor({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   const ask = async (agent = kept.reusing) => {
@@ -38,7 +39,7 @@ t.test('a second try closes all that is idle, and nothing that is in use', async
   await until(() => kept.idle === 0)
 })
 
-t.test('what has come on an idle connection ends it when it is to be used', async (t) => {
+t.test('an idle connection on which bytes have come is closed when it is to be used', async (t) => {
   const spoken: Socket[] = []
   const server = createServer((socket) => void spoken.push(socket)).listen(0, '127.0.0.1')
   t.teardown(() => void server.close())

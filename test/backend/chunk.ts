@@ -1,4 +1,4 @@
-// Everything below `choices[]` is found, once; what the protocol says is not, and no data makes it throw.
+// Every text below `choices[]` is found, once; fields of the protocol are not counted, and no data makes it throw.
 
 import t from 'tap'
 import { readChunk, readInTurns } from '../../src/backend/chunk.ts'
@@ -33,7 +33,7 @@ t.test('strings are found whole, whatever is escaped in them', async (t) => {
   }
 })
 
-t.test('all that a model can say is found', async (t) => {
+t.test('all texts that a model can generate are found', async (t) => {
   const said = {
     content: 'a',
     parts: { content: [{ type: 'text', text: 'a' }] },
@@ -66,7 +66,7 @@ t.test('all that a model can say is found', async (t) => {
   )
 })
 
-t.test('what the protocol says is not', async (t) => {
+t.test('texts of the protocol are not found', async (t) => {
   t.strictSame(found({ id: 'x', model: 'm', object: 'o', obfuscation: 'abc', content: 'no' }), [])
   const delta = { role: 'assistant', id: 'x', type: 'y', content: null }
   const filters = { content_filter_results: { hate: { severity: 'safe' } } }
@@ -105,7 +105,7 @@ t.test(
   },
 )
 
-t.test('finishes and usage are told by their place', async (t) => {
+t.test('finishes and usage are recognised by their place', async (t) => {
   const usage = { prompt_tokens: 5, details: { a: {} } }
   const data = JSON.stringify({ ...choice({ delta: { usage }, finish_reason: 'stop' }), usage })
   const chunk = read(data)
@@ -117,7 +117,7 @@ t.test('finishes and usage are told by their place', async (t) => {
   t.equal(read('{"usage":[{}]}').usage, undefined)
 })
 
-t.test('what is broken is read as far as it goes', async (t) => {
+t.test('a broken chunk is read as far as possible', async (t) => {
   t.strictSame(found('{"choices":[{"delta":{"content":"abc'), ['abc'])
   t.strictSame(found('{"choices":[{"delta":{"content":"abc\\"'), ['abc\\"'])
   for (const data of [

@@ -1,4 +1,4 @@
-// The keeping of connections: what is idle, what is taken, what is dead, and how long connecting may take.
+// The pool of connections: which are idle, in use or dead, and how long connecting may take.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
@@ -115,7 +115,7 @@ test('the connect time-out covers TLS: a server that accepts and says nothing', 
   t.teardown(() => mock.timers.reset())
   const forwarding = forward(attempt(target, { model, onSent: () => sent++ }))
   const asking = forwarding.catch((error: unknown) => (refusal = error))
-  // Its first message has come: it is connected, and waits for TLS.
+  // The client's first TLS message has come, so the connection is open and waits for TLS.
   while (said === 0) await new Promise(setImmediate)
   mock.timers.tick(timeouts.connectMs)
   for (let turns = 0; turns < 100 && !refusal; turns++) await new Promise(setImmediate)
@@ -125,7 +125,7 @@ test('the connect time-out covers TLS: a server that accepts and says nothing', 
   t.equal(sent, 0, 'nothing was asked')
 })
 
-test('a slow answer is no connect time-out', async (t) => {
+test('a slow answer is not a connect time-out', async (t) => {
   const gate = new Gate()
   const backend = await startBackend(t, scripts.sse(['data: 1\n\n'], { gate }))
   const target = targetOf(backend.url)
@@ -138,7 +138,7 @@ test('a slow answer is no connect time-out', async (t) => {
   t.equal(await textOf(answer), 'data: 1\n\n')
 })
 
-test('a TLS backend with a certificate of its own is believed with `ca`, and only then', async (t) => {
+test('a TLS backend with its own certificate is trusted with `ca`, and only then', async (t) => {
   const { cert, key } = certificate
   const mode = { isRude: false }
   let connections = 0
@@ -222,7 +222,7 @@ test('connections closed while idle are never used', async (t) => {
   t.equal(backend.requests.length, 10)
 })
 
-test('what a backend says unasked is never the answer to the next request', async (t) => {
+test('bytes that a backend sends without a request are never the answer to the next one', async (t) => {
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
   const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
   const gate = new Gate()
@@ -247,7 +247,7 @@ test('what a backend says unasked is never the answer to the next request', asyn
   t.equal((await forward(attempt(fresh))).status, 200)
 })
 
-test('idle connections are looked at again and again, also after none was left', async (t) => {
+test('idle connections are checked regularly, also after a time without any', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood'
@@ -266,7 +266,7 @@ test('idle connections are looked at again and again, also after none was left',
     t.equal(await askVia(backend.url, kept.reusing), false)
     mock.timers.tick(5000)
     t.equal(kept.idle, 1, 'it has done nothing wrong')
-    // What it says unasked is the reason to close it.
+    // The unexpected byte is the reason for closing it.
     calls[time]?.socket.write('x')
     await until(() => (ours[time]?.bytesRead ?? 0) > answer.length)
     mock.timers.tick(5000)

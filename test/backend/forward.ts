@@ -10,7 +10,7 @@ import type { Backend } from '../fixtures/backend.ts'
 import * as scripts from '../fixtures/backend-scripts.ts'
 import { ask, attempt, targetOf, textOf } from '../fixtures/target.ts'
 
-/** The headers that arrived, lower-case names. */
+/** The headers that arrived, with lower-case names. */
 function sentHeaders(backend: Backend, index = 0): Record<string, string> {
   const raw = backend.requests[index]?.rawHeaders ?? []
   const out: Record<string, string> = {}
@@ -39,7 +39,7 @@ t.test('path, query, credential and body arrive as they were given', async (t) =
   })
 })
 
-t.test('a key of its own header goes there, and there alone', async (t) => {
+t.test('a key with a header of its own is sent in that header only', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url, {
     key: 'k',
@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-t.test('bodies of no byte, of every byte, of 5 MB and in pieces arrive whole', async (t) => {
+t.test('bodies arrive whole: empty ones, all byte values, 5 MB, and in pieces', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
   const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('a header that HTTP cannot carry is a refusal, and asks nobody', async (t) => {
+t.test('a header that HTTP cannot carry is refused before a connection is made', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url, { headers: { 'x-a': 'a\nb: c' } })
   await t.rejects(forward(attempt(target)), { name: 'GatewayError', code: 'upstream_error' })

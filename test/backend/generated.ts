@@ -1,9 +1,9 @@
-// What was generated is found whole, counted once, and kept within its bound.
+// All generated text is found, counted once, and kept within its limit.
 
 import t from 'tap'
 import { Generated } from '../../src/backend/generated.ts'
 
-t.test('the tokenizer gets what was said, decoded, in order', async (t) => {
+t.test('the tokenizer gets the generated text, decoded, in order', async (t) => {
   const texts: string[] = []
   const generated = new Generated(async (text) => texts.push(text))
   for (const said of ['Grüße, ', '"Welt"\n', '😀']) {
@@ -22,7 +22,7 @@ t.test('characters are code points, not bytes or escapes', async (t) => {
   t.equal(generated.roughTokens, 100, 'a token for four')
 })
 
-t.test('of a long answer no more than 64 KiB waits, and all of it is counted once', async (t) => {
+t.test('at most 64 KiB of a long answer wait, and all of it is counted once', async (t) => {
   let largest = 0
   const generated = new Generated(async (text) => {
     largest = Math.max(largest, text.length)
@@ -40,7 +40,7 @@ t.test('of a long answer no more than 64 KiB waits, and all of it is counted onc
   t.ok(largest <= 66 * 1024)
 })
 
-t.test('a tokenizer that fails or falls behind costs exactness, not the count', async (t) => {
+t.test('a tokenizer that fails or falls behind makes the count less exact', async (t) => {
   const failing = new Generated(async () => Promise.reject(new Error('broken')))
   failing.add('12345678')
   t.equal(await failing.tokens(), 2)
@@ -59,7 +59,7 @@ t.test('a tokenizer that fails or falls behind costs exactness, not the count', 
   t.equal(await tokens, (10 * 64 * 1024) / 4)
 })
 
-t.test('ids beside a text say it again, ids alone and sound say more', async (t) => {
+t.test('ids beside a text are not counted again, ids alone and sound are', async (t) => {
   const generated = new Generated(async (text) => text.length)
   generated.add('abc')
   generated.addOthers({ ids: 2, audioBytes: 0, texts: 1 })

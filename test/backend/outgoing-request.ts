@@ -1,4 +1,4 @@
-// A request on its way through real sockets: aborted, cut, answered with nonsense. Every end is told, and told once.
+// A request on its way through real sockets: aborted, cut, answered with nonsense. Every end is reported exactly once.
 
 import { once } from 'node:events'
 import t from 'tap'
@@ -60,7 +60,7 @@ t.test('200 requests leave no listener behind, on the signal or on a socket', as
   t.strictSame(warnings, [])
 })
 
-t.test('an abort closes the backend: before the answer, in it, and by the signal', async (t) => {
+t.test('an abort closes the connection: before the answer, in it, by the signal', async (t) => {
   const backend = await startBackend(t, scripts.silent)
   const target = targetOf(backend.url)
   const before = new AbortController()
@@ -85,7 +85,7 @@ t.test('an abort closes the backend: before the answer, in it, and by the signal
   await soon((await backend.request(2)).closed)
 })
 
-t.test('an abort before anything asks nobody', async (t) => {
+t.test('an abort before the start sends nothing', async (t) => {
   const backend = await startBackend(t)
   await t.rejects(forward(attempt(targetOf(backend.url), { signal: AbortSignal.abort() })), {
     code: 'message_cancelled',
@@ -130,7 +130,7 @@ t.test('a backend cut in mid-stream ends as cut, with nobody listening for error
   }
 })
 
-t.test('an answer that only the end of its connection delimits is whole', async (t) => {
+t.test('an answer that ends only with its connection is whole', async (t) => {
   const backend = await startBackend(t, scripts.raw('HTTP/1.0 200 OK\r\n\r\nhello'))
   const answer = await forward(attempt(targetOf(backend.url)))
   t.equal(await textOf(answer), 'hello')
@@ -165,7 +165,7 @@ t.test(
   },
 )
 
-t.test('informational answers are passed over', async (t) => {
+t.test('informational answers are ignored', async (t) => {
   const early = 'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n'
   const final = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
   const backend = await startBackend(t, scripts.raw(early + final))
@@ -174,7 +174,7 @@ t.test('informational answers are passed over', async (t) => {
   t.equal(await textOf(answer), 'ok')
 })
 
-t.test('a reader that takes nothing holds the backend back', async (t) => {
+t.test('a reader that takes nothing slows the backend down', async (t) => {
   let written = 0
   const backend = await startBackend(t, async (call) => {
     call.res.writeHead(200)
@@ -188,7 +188,7 @@ t.test('a reader that takes nothing holds the backend back', async (t) => {
   const { stream, abort } = await forward(attempt(targetOf(backend.url)))
   const isFull = () => stream.readableLength >= stream.readableHighWaterMark
   await until(() => isFull() || written > bound)
-  // What the kernel still takes between the two, it takes within these turns: nobody reads from it.
+  // Nobody reads, so the kernel's buffers fill up within these turns.
   for (let i = 0; i < 1000 && written < bound; i++) await new Promise(setImmediate)
   t.ok(written < bound, `${written} bytes`)
   abort()
@@ -217,12 +217,12 @@ t.test('a line of a gigabyte is refused when 8 MiB of it have come', async (t) =
   ).closed
 })
 
-t.test('an abort with a reason of ours is that reason', async (t) => {
+t.test('an abort with our own reason reports that reason', async (t) => {
   const reason = new GatewayError('server_draining')
   t.equal(abortError(AbortSignal.abort(reason)), reason)
 })
 
-t.test('an abort without one is the client, who left', async (t) => {
+t.test('an abort without a reason means that the client has left', async (t) => {
   for (const signal of [AbortSignal.abort(), AbortSignal.abort(new Error('x'))]) {
     t.match(abortError(signal), { code: 'message_cancelled', source: 'client' })
   }

@@ -1,4 +1,4 @@
-// A chunk is taken for one like the last only where nothing but its one text is another.
+// A chunk counts as similar to the last one only if nothing but its one text differs.
 
 import t from 'tap'
 import { readChunk } from '../../src/backend/chunk.ts'
@@ -20,14 +20,14 @@ function learnt(data: string): Pattern {
   return pattern
 }
 
-t.test('texts are told from a chunk of the same shape, whatever is in them', async (t) => {
+t.test('the text of a chunk with the known shape is found, whatever it contains', async (t) => {
   const pattern = learnt(chunk({ content: 'Hi' }))
   for (const said of ['', 'a', '"', '\\', '\\"', '"}', '","x":"', '\n', '"finish_reason":"stop"']) {
     t.equal(pattern.textOf(chunk({ content: said })), JSON.stringify(said).slice(1, -1))
   }
 })
 
-t.test('any other chunk is another', async (t) => {
+t.test('a chunk with any other difference is not similar', async (t) => {
   const pattern = learnt(chunk({ content: 'Hi' }))
   for (const other of [
     chunk({ content: 'a', more: 'b' }),
@@ -43,7 +43,7 @@ t.test('any other chunk is another', async (t) => {
   t.equal(new Pattern().textOf(chunk({ content: 'a' })), undefined)
 })
 
-t.test('what has more than a text is not learnt', async (t) => {
+t.test('a chunk with more than one text is not learnt', async (t) => {
   for (const data of [
     chunk({ content: '' }),
     chunk({ content: 'a' }, { finish_reason: 'stop' }),

@@ -3,7 +3,7 @@
 import t from 'tap'
 import { hasError, isError, readAnswer, readReport, usageIn } from '../../src/backend/report.ts'
 
-t.test('a count that cannot be is none', async (t) => {
+t.test('an impossible count is ignored', async (t) => {
   const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
   for (const count of [-1, 1.5, 1e10, 2 ** 60, '5', null, [5], true]) {
     t.match(said(count), { prompt: undefined, completion: 3 }, JSON.stringify(count))
@@ -13,7 +13,7 @@ t.test('a count that cannot be is none', async (t) => {
   t.equal(readReport('x'), undefined)
 })
 
-t.test('embeddings say a prompt alone, some only a total', async (t) => {
+t.test('embeddings report only a prompt, and some only a total', async (t) => {
   t.match(readReport({ total_tokens: 8 }), { prompt: 8, completion: undefined })
   t.match(readReport({ total_tokens: 8, completion_tokens: 3 }), { prompt: undefined })
 })

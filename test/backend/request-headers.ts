@@ -1,4 +1,4 @@
-// Which headers may go to a backend, by whom they were set.
+// Which headers may go to a backend, depending on who has set them.
 
 import t from 'tap'
 import { clientHeaders, ownHeaders, requestHeaders } from '../../src/backend/request-headers.ts'
@@ -6,7 +6,7 @@ import { modelOf, targetOf } from '../fixtures/target.ts'
 
 const none = modelOf([])
 
-t.test('of a client come four headers, and those that the model lists', async (t) => {
+t.test('four headers of a client are sent, and those that the model lists', async (t) => {
   const headers = {
     'content-type': 'application/json',
     accept: '*/*',
@@ -22,7 +22,7 @@ t.test('of a client come four headers, and those that the model lists', async (t
   t.strictSame(clientHeaders(model, headers), { ...four, 'x-listed': listed })
 })
 
-t.test('a credential is not forwarded though a model lists it', async (t) => {
+t.test('a credential is not forwarded even if a model lists it', async (t) => {
   const listed = ['authorization', 'Cookie', 'host', 'x-forwarded-for']
   const model = modelOf([], { forwardHeaders: listed })
   const headers = { authorization: 'Bearer x', cookie: 'a', host: 'b', 'x-forwarded-for': 'c' }
@@ -46,7 +46,7 @@ t.test('an operator may set any header but those of the framing', async (t) => {
   })
 })
 
-t.test('what a target sets wins over what a request says', async (t) => {
+t.test('the headers of a target replace those of a request', async (t) => {
   const request = {
     path: '/',
     headers: { 'X-A': 'theirs', 'x-b': 'kept' },

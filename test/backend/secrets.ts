@@ -1,4 +1,4 @@
-// No secret of a target is left in what its backend said, in any way in which it could be written there.
+// No secret of a target is left in what its backend sends, in any encoding in which it could be written there.
 
 import t from 'tap'
 import { mask } from '../../src/backend/secrets.ts'
@@ -13,7 +13,7 @@ const target = targetOf(
 )
 
 t.test(
-  'key, header values and address are gone, as they are and as they may be written',
+  'key, header values and address are removed, as they are and in every encoding that a text may have',
   async (t) => {
     const secrets = [
       'sk-se"cr/et€',
@@ -41,7 +41,7 @@ t.test(
   },
 )
 
-t.test('a bare host name is gone too', async (t) => {
+t.test('a bare host name is removed, too', async (t) => {
   const masked = mask('getaddrinfo ENOTFOUND backend.internal', target)
   t.equal(masked, 'getaddrinfo ENOTFOUND ***')
 })
@@ -50,7 +50,7 @@ t.test('short header values are no secrets', async (t) => {
   t.equal(mask('neutral euro', target), 'neutral euro')
 })
 
-t.test('what holds no secret is handed back as it is', async (t) => {
+t.test('bytes without a secret are returned unchanged', async (t) => {
   const bytes = Buffer.from([0xff, 0x00, 0xc3, 0x28])
   t.equal(mask(bytes, target), bytes)
 })
@@ -61,6 +61,6 @@ t.test('bytes around a secret stay as they are', async (t) => {
   t.strictSame([...masked], [0xff, 0xc3, 0x2a, 0x2a, 0x2a, 0xff, 0xc3])
 })
 
-t.test('the demo target has nothing to hide', async (t) => {
+t.test('the demo target has no secrets', async (t) => {
   t.equal(mask('demo model', targetOf('demo')), 'demo model')
 })

@@ -110,7 +110,7 @@ t.test('every captured stream: each data value byte for byte, wherever it is cut
   t.ok(names.length > 30)
 })
 
-t.test('an event may be as large as the bound, and no larger', async (t) => {
+t.test('an event may be as large as the limit, and no larger', async (t) => {
   const fits = `data: ${'x'.repeat(94)}\n\n`
   t.equal(read([fits], 100).length, 1)
   t.equal(read([...fits], 100).length, 1)
@@ -141,7 +141,7 @@ t.test('a line without end is refused at the bound and held no longer than that'
   t.notMatch(refusal?.message, /xxx/)
 })
 
-t.test('many short lines of one event are bounded together', async (t) => {
+t.test('many short lines of one event are limited together', async (t) => {
   const reader = new SseReader(10_000)
   t.throws(
     () => {

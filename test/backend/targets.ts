@@ -10,7 +10,7 @@ const target = (name: string, priority: number, weight: number): Target =>
 
 const names = (targets: readonly Target[]): string => targets.map(({ name }) => name).join('')
 
-/** Evenly over [0, 1). */
+/** Evenly spread over [0, 1). */
 const steps = Array.from({ length: 100 }, (_, i) => i / 100)
 
 t.test(
@@ -40,7 +40,7 @@ t.test('each target stands in the list once', async (t) => {
   }
 })
 
-t.test('a weight of 0 is a last resort', async (t) => {
+t.test('a target with weight 0 comes last', async (t) => {
   const model = modelOf([target('z', 0, 0), target('a', 0, 1)])
   for (const step of steps) t.equal(names(candidates(model, () => step)), 'az')
   t.equal(chooseTarget(modelOf([target('z', 0, 0)])).name, 'z')

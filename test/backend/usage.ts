@@ -1,4 +1,4 @@
-// The meter against what real servers sent, and against what a hostile one could.
+// The meter, against what real servers have sent and what a hostile one could send.
 
 import t from 'tap'
 import { Meter } from '../../src/backend/usage.ts'
@@ -6,7 +6,7 @@ import type { Reported } from '../../src/backend/report.ts'
 import type { MeterOptions } from '../../src/backend/usage.ts'
 import { bodyOf, eventsOf } from '../fixtures/sse-events.ts'
 
-/** A tokenizer whose counts can be told by looking: one token a character. */
+/** A tokenizer whose counts are easy to see: one token for each character. */
 const count = async (text: string): Promise<number> => [...text].length
 
 const meter = (options: Partial<MeterOptions> = {}): Meter =>
@@ -68,7 +68,7 @@ t.test('a 200 without one event is not complete, and has no content', async (t) 
   t.notOk(m.sawContent)
 })
 
-t.test('an error behind a role chunk: no content, an error, not complete', async (t) => {
+t.test('an error after a role chunk: no content, an error, not complete', async (t) => {
   const events = eventsOf('tf-stream-err-mt0.sse')
   const m = meter()
   t.strictSame(
@@ -134,7 +134,7 @@ t.test('text, reasoning, a refusal, a tool call, sound and a finish are content'
 })
 
 t.test(
-  'a finish reason is seen with spaces, in any place; null and absence are none',
+  'a finish reason is found with spaces and in any place; null and absence are not one',
   async (t) => {
     for (const written of [
       '"finish_reason":"stop"',
@@ -161,7 +161,7 @@ t.test('a usage chunk is told from a finish that carries usage, and both are rea
   t.strictSame(other.reported, { prompt: 3, completion: 4, cached: 0 })
 })
 
-t.test('usage that cannot be is not believed', async (t) => {
+t.test('impossible usage is ignored', async (t) => {
   const wrong = [-1, 1.5, 1e308, 1e15, '5', null, true, {}, [5]]
   for (const value of wrong) {
     const written = JSON.stringify(value)
@@ -188,7 +188,7 @@ t.test('usage that cannot be is not believed', async (t) => {
   }
 })
 
-t.test('usage inside what a model says, or in an object of its own, is not believed', async (t) => {
+t.test('usage inside generated text, or in another object, is ignored', async (t) => {
   const said = text('{"usage":{"prompt_tokens":0,"completion_tokens":0}}')
   t.equal(fed([said]).reported, undefined)
   const nested = chunk({
@@ -241,7 +241,7 @@ t.test(
 )
 
 t.test(
-  'a stream that was cut is charged what was counted, if its early report says less',
+  'a stream that was cut is charged the counted tokens if its early report has fewer',
   async (t) => {
     const early = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 1 } })
     const m = fed([early, text('abcdef')])
@@ -263,7 +263,7 @@ t.test('every whole answer of the real servers: complete, with its usage', async
   }
 })
 
-t.test('embeddings: the prompt alone, and nothing is missing', async (t) => {
+t.test('embeddings: usage is only the prompt, and nothing is missing', async (t) => {
   const m = meter({ choices: 0 })
   t.ok(await m.json(bodyOf('llama-embeddings-ok.http')))
   t.ok(m.complete)
@@ -275,7 +275,7 @@ t.test('embeddings: the prompt alone, and nothing is missing', async (t) => {
   t.match(await rerank.used({ promptTokens: 99 }), { prompt: 8, completion: 0, estimated: false })
 })
 
-t.test('a very large whole answer is not parsed, and its usage read all the same', async (t) => {
+t.test('a very large whole answer is not parsed, and its usage is still read', async (t) => {
   const numbers = `[${'0.1234567,'.repeat(200_000)}0]`
   const m = meter({ choices: 0 })
   const body = `{"data":[{"embedding":${numbers}}],"usage":{"prompt_tokens":5,"total_tokens":5,"details":{"a":{}}}}`
@@ -283,7 +283,7 @@ t.test('a very large whole answer is not parsed, and its usage read all the same
   t.equal(m.reported?.prompt, 5)
 })
 
-t.test('a 200 that is an error or no JSON object is no answer', async (t) => {
+t.test('an error with status 200, or no JSON object, is no answer', async (t) => {
   for (const body of ['{"error":{"message":"x"}}', '<html>', '', '[]', '"x"', '{"choices":[']) {
     const m = meter()
     t.notOk(await m.json(Buffer.from(body)), body)
@@ -291,7 +291,7 @@ t.test('a 200 that is an error or no JSON object is no answer', async (t) => {
   }
 })
 
-t.test('rough tokens: one an event or four characters one, whichever is more', async (t) => {
+t.test('a rough count: a token for each event or four characters, the larger one', async (t) => {
   t.equal(fed([text('a'), text('b'), text('c')]).roughTokens, 3)
   t.equal(fed([text('a'.repeat(40))]).roughTokens, 10)
 })
@@ -348,7 +348,7 @@ t.test('a server that sends each letter as an event is not taken for a runaway',
   t.notOk(m.overran)
 })
 
-t.test('an event is a token at least, unless a server sends letters', async (t) => {
+t.test('an event counts as at least one token, unless the server sends letters', async (t) => {
   const used = async (events: number, tokens: number) => {
     const m = meter({ count: async () => tokens })
     for (let i = 0; i < events; i++) m.event(text('x'))
@@ -359,7 +359,7 @@ t.test('an event is a token at least, unless a server sends letters', async (t) 
   t.equal(await used(300, 75), 75, 'letters')
 })
 
-t.test('where usage comes with every chunk, the last one is the bill of who leaves', async (t) => {
+t.test('with usage in every chunk, a client that leaves pays by the last one', async (t) => {
   const events = ['ab', 'cd', 'ef'].map((said, i) =>
     chunk({ delta: { content: said } }, { usage: { prompt_tokens: 7, completion_tokens: i + 1 } }),
   )
@@ -374,7 +374,7 @@ t.test('where usage comes with every chunk, the last one is the bill of who leav
   t.match(await used([text('gh')], true), { completion: 8, estimated: true }, 'one that is behind')
 })
 
-t.test('what was refused is charged by its report, or counted as far as it was read', async (t) => {
+t.test('a refused answer is charged by its report, or counted as far as it was read', async (t) => {
   const usage = '"usage":{"prompt_tokens":7,"completion_tokens":900}}'
   const head = JSON.stringify({ choices: [{ message: { content: 'abcd' } }] }).slice(0, -1)
   const refused = async (tail: string, bytes: number) => {
@@ -387,7 +387,7 @@ t.test('what was refused is charged by its report, or counted as far as it was r
   t.match(await refused('', head.length * 10), { prompt: 5, completion: 40 }, 'in proportion')
 })
 
-t.test('choices that have not ended are told, each once', async (t) => {
+t.test('choices that have not ended are reported, each once', async (t) => {
   const m = meter({ choices: 3 })
   t.strictSame(m.unfinished, [0, 1, 2])
   m.event(text('a', 1))

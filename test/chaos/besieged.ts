@@ -1,5 +1,5 @@
-// Attacks on others beside honest customers, shortly: each customer gets all that he asks for. How soon, and what it costs the
-// gateway, is measured by `npm run thieves`, for which a machine has to do nothing else.
+// Attacks on other customers, in short: each honest customer gets everything that it asks for. How soon, and what it
+// costs the gateway, is measured by `npm run thieves`, which needs a machine without other work.
 
 import t from 'tap'
 import { attacks } from '../../scripts/thieves/others/attacks.ts'
@@ -8,7 +8,7 @@ import type { Answers, Assault, Measure, Measured } from '../../scripts/thieves/
 import { measuredUntil, sceneOf, startBesieged } from '../../scripts/thieves/others/siege.ts'
 import { differencesOf } from '../fixtures/money.ts'
 
-/** On the same two gateways. */
+/** Attacks at the same time, on the same two gateways. */
 const atOnce = 2
 const duringMs = 1000
 

@@ -1,4 +1,4 @@
-// A data disk that is full: streams go on, what they cost waits in memory until there is room, and then nothing is missing.
+// A full data disk: streams go on, their charges wait in memory until there is room, and then nothing is missing.
 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { until } from '../fixtures/until.ts'
 const streams = 20
 const chunks = 60
 
-/** Streams that wait behind their first three tokens, on a Redis that keeps what it has acknowledged. */
+/** Streams that wait after their first three tokens, on a Redis that loses nothing that it has acknowledged. */
 async function midStreams(t: Test) {
   const gates = Array.from({ length: streams }, () => new Gate())
   const waiting = [...gates]
@@ -55,7 +55,7 @@ async function metric({ adminUrl }: TestGateway, name: string): Promise<number> 
 const linesWith = ({ log }: TestGateway, word: string) => log.filter((line) => line.includes(word))
 
 t.test(
-  'the disk is full while Redis is away: streams go on, and with room again all of it outlives the gateway',
+  'the disk is full while Redis is away: streams go on, and once there is room nothing is lost with the gateway',
   { skip: noFullDisk },
   async (t) => {
     const { open, backend, redis, yaml, gateway, account, readings } = await midStreams(t)
@@ -67,7 +67,7 @@ t.test(
     t.equal(backend.served.completion, streams * chunks)
     await until(async () => (await metric(gateway, 'spool_unwritten_entries')) === streams)
     t.match(await readiness(gateway), {
-      spool: `the disk takes nothing, ${streams} wait in memory`,
+      spool: `the disk refuses writes; ${streams} entries wait in memory`,
     })
 
     freeDisk(gateway.pid)

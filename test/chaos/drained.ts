@@ -1,4 +1,4 @@
-// SIGTERM under running streams: new work is refused, what runs ends well or is told why, and all of it is settled.
+// SIGTERM during streams: new work is refused, running work ends well or with a reason, and all of it is settled.
 
 import { once } from 'node:events'
 import t from 'tap'
@@ -20,7 +20,7 @@ import { until } from '../fixtures/until.ts'
 
 const chunks = 8
 
-/** Two gateways on one Redis; the first has a stream that waits behind its first three tokens, and was told to stop. */
+/** Two gateways on one Redis; the first has a stream that waits after its first three tokens, and was told to stop. */
 async function draining(t: Test, drain: string) {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ chunks, gate }))
@@ -65,7 +65,7 @@ t.test(
 )
 
 t.test(
-  'a stream that outlasts the drain is told so, charged what it brought, and the exit is clean',
+  'a stream that outlasts the drain ends with a reason and is charged for what came; the exit is clean',
   async (t) => {
     const { witness, account, backend, reading, exited } = await draining(t, '300ms')
     const text = await reading.end()
@@ -82,7 +82,7 @@ t.test(
   },
 )
 
-t.test('who asks twice does not wait for streams; the hold is back by its lease', async (t) => {
+t.test('a second signal does not wait for streams; the hold is back after its lease', async (t) => {
   const { leaving, witness, account, reading, exited } = await draining(t, '30s')
   await until(async () => (await fetch(`${leaving.adminUrl}/readyz`)).status === 503)
   leaving.child.kill('SIGTERM')

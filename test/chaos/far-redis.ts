@@ -1,5 +1,5 @@
-// A Redis that is far away: how many flights to it a request waits for. Counted in delays much longer than the work
-// itself takes, so that a busy machine does not change the count.
+// A Redis that is far away: how many round trips to it a request waits for. The delay of a round trip is much longer
+// than the work itself, so that a busy machine does not change the count.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -13,7 +13,7 @@ import { until } from '../fixtures/until.ts'
 
 const delayMs = 500
 
-/** A gateway whose replies from Redis come late once `far` was called. */
+/** A gateway whose replies from Redis are late after `far` was called. */
 async function farAway(t: Test) {
   const backend = await startBackend(t, chat())
   const redis = await startRedis(t)
@@ -24,7 +24,7 @@ async function farAway(t: Test) {
   const warm = await gateway.call('/v1/chat', account.key, ask(5, true))
   await warm.text()
   await until(async () => (await balanceOf(gateway, account)).reserved === 0)
-  /** When the backend was reached and when the answer was complete, in delays. */
+  /** When the backend was reached and when the answer was complete, in round trips. */
   const time = async (body: unknown) => {
     const startedAt = performance.now()
     const flights = () => Math.floor((performance.now() - startedAt) / delayMs)
@@ -33,7 +33,7 @@ async function farAway(t: Test) {
     await answer.text()
     return { status: answer.status, reached: await reached, answered: flights() }
   }
-  /** The best of five: what takes longer may do so because the machine is busy with something else. */
+  /** The best of five tries, because other work of the machine can only make it slower. */
   const best = async (body: unknown, flights: number) => {
     for (let count = 1; ; count++) {
       const seen = await time(body)
@@ -46,7 +46,7 @@ async function farAway(t: Test) {
 for (const isStream of [true, false]) {
   const what = isStream ? 'a stream' : 'a whole answer'
   t.test(
-    `${what} waits for one flight to Redis before the backend, and for none behind`,
+    `${what} waits for one round trip to Redis before the backend, and for none after it`,
     async (t) => {
       const { backend, gateway, account, proxy, best } = await farAway(t)
       proxy.setDelay(delayMs)
@@ -61,7 +61,7 @@ for (const isStream of [true, false]) {
   )
 }
 
-t.test('a body over 4 KiB waits for one flight more: its key is vouched for first', async (t) => {
+t.test('a body over 4 KiB waits for one round trip more: its key is checked first', async (t) => {
   const { gateway, proxy, best } = await farAway(t)
   proxy.setDelay(delayMs)
   const content = 'x'.repeat(5000)

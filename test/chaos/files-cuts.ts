@@ -1,5 +1,5 @@
-// Clients that leave within an upload, at any byte of it: nothing is left, without a sweeper; who leaves after the last byte
-// has a file. SEED=… repeats a run; `npm run test:long` makes more of it.
+// Clients that leave within an upload, at any byte of it: nothing is left, without a sweeper. A client that leaves
+// after the last byte has a file. SEED=… repeats a run; `npm run test:long` does more.
 
 import { connect } from 'node:net'
 import t from 'tap'
@@ -28,7 +28,7 @@ interface Cut {
   readonly headBytes: number
   readonly at: number
   readonly isReset: boolean
-  /** Is the last byte of what the gateway has to see. */
+  /** Whether the cut is at the last byte that the gateway needs. */
   readonly isWhole: boolean
 }
 
@@ -90,13 +90,13 @@ async function send(t: Test, url: string, { request, at, isReset, isWhole }: Cut
   socket.write(request.subarray(0, at), () => {
     if (isReset) socket.resetAndDestroy()
     else if (!isWhole) socket.destroy()
-    // Who leaves with the last byte may be gone before the gateway has read it.
+    // A client that closes at its last byte may be gone before the gateway has read that byte.
     else socket.once('data', () => socket.destroy())
   })
   await promise
 }
 
-/** Exchanges of uploads that have ended. */
+/** Number of uploads whose exchange has ended. */
 function endedIn({ log }: InProcess): number {
   return log.filter((line) => line.includes('/files/upload')).length
 }
@@ -114,7 +114,7 @@ async function leaveEverywhere(t: Test, setup: WorldSetup): Promise<void> {
   await Promise.all(Array.from({ length: atOnce }, next))
   const begun = all.filter(({ at, headBytes, isReset }) => at > headBytes && !isReset).length
   await until(() => endedIn(gateway) >= begun)
-  // Resets may have overtaken what was sent before.
+  // A reset may overtake bytes that were sent before.
   await gateway.close()
   await assertNothingLeft(t, world, 'after clients left')
   const objects = await world.store.list('files/')

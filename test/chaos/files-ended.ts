@@ -1,5 +1,5 @@
-// Uploads that are ended from the gateway's side: it is told to stop, or their session is deleted. Who is told that a file is
-// there has it; of all others nothing is left. SEED=… repeats a run; `npm run test:long` makes more of it.
+// Uploads that the gateway ends: because it is told to stop, or because their session is deleted. A file that a client
+// was told of is there; of all others nothing is left. SEED=… repeats a run; `npm run test:long` does more.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -40,7 +40,7 @@ async function endsOf(t: Test, uploads: readonly SentUpload[]): Promise<(Ended |
   return ends
 }
 
-/** By its end the gateway has taken all back itself: nothing is swept. */
+/** The gateway has cleaned up by its own end: no sweeper runs. */
 async function toldToStop(t: Test, setup: WorldSetup): Promise<void> {
   const scene = await start(t, { ...setup, more })
   const { world, own, random } = scene

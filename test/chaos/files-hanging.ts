@@ -1,5 +1,6 @@
-// A store that hangs: it takes connections and answers nothing. Uploads, downloads and deletions end in bounded time, and
-// nothing is left once it goes on. By the times of the gateway: `npm run test:long`; here by shorter ones.
+// A store that hangs: it accepts connections and answers nothing. Uploads, downloads and deletions end in limited time,
+// and nothing is left once it answers again. `npm run test:long` uses the gateway's own time-outs; here they are
+// shorter.
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -26,7 +27,7 @@ import { startS3 } from '../fixtures/s3-server.ts'
 import type { S3Access } from '../fixtures/s3-server.ts'
 import { until } from '../fixtures/until.ts'
 
-/** As a route of the gateway, on a store that loses its patience soon. */
+/** Works like a route of the gateway, on a store with short time-outs. */
 async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   const store = s3Store(s3Config(s3, world.prefix), { answerMs: 300, idleMs: 300, patienceMs: 100 })
   const readable = s3Store(s3Config(s3, world.prefix), { idleMs: 300 })
@@ -34,7 +35,7 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   const link = await connectLink(t, world.server.socket)
   const book = createFileBook({ ...partsOn(link), store })
   const shelf = createShelf(book, store)
-  /** For what is to succeed, however late it is. */
+  /** Used for what must succeed, however late. */
   const patient = createShelf(book, world.store)
   const open = createShelf(book, readable).open
   const ref = newRef()
@@ -53,7 +54,7 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   return { shelf, patient, open, ref, session, url: `http://127.0.0.1:${port}` }
 }
 
-t.test('a store that hangs ends what waits for it, and nothing is left', async (t) => {
+t.test('a store that hangs ends the work that waits for it, and nothing is left', async (t) => {
   const s3 = await startS3(t)
   const world = await startFilesWorld(t, { s3 })
   const { shelf, patient, open, ref, session, url } = await startImpatient(t, world, s3)
@@ -86,7 +87,7 @@ t.test('a store that hangs ends what waits for it, and nothing is left', async (
 })
 
 t.test(
-  'a store that hangs is given up within the times that the gateway has',
+  "a store that hangs is given up within the gateway's own time-outs",
   { skip: !process.env.LONG },
   async (t) => {
     const s3 = await startS3(t)
@@ -96,7 +97,7 @@ t.test(
     const content = Buffer.alloc(5 * partBytes, 'a file ')
     const { id } = await own.make({ content })
     const { id: other } = await own.make({ content: 'to be deleted' })
-    /** Figures for who reads them: it ends at all is what is promised. */
+    /** Prints the time for people; the test only asserts that the work ends. */
     const seconds = async <T>(what: string, work: Promise<T>): Promise<T> => {
       const from = performance.now()
       const end = await work

@@ -1,5 +1,5 @@
-// A gateway is killed in the midst of uploads: what was acknowledged is there, whole; what was not is swept up by another
-// gateway later, down to the last part of an upload. SEED=… repeats a run; `npm run test:long` makes more of it.
+// A gateway is killed during uploads: acknowledged files are there, whole; everything else is swept up later by another
+// gateway, down to the last part of an upload. SEED=… repeats a run; `npm run test:long` does more.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -24,7 +24,7 @@ interface Scene {
   readonly random: Random
 }
 
-/** Answers what was left before another gateway came. */
+/** Resolves with what was left before another gateway came. */
 async function round(t: Test, scene: Scene, number: number): Promise<readonly string[]> {
   const { world, caller, random } = scene
   const victim = await spawnGateway(t, { yaml: world.yaml, redis: world.server })
@@ -60,10 +60,10 @@ async function killAgainAndAgain(t: Test, setup: WorldSetup): Promise<void> {
   }
 }
 
-t.test(`on the disk: what killed gateways took is there, the rest is swept (SEED=${seed})`, (t) =>
+t.test(`on the disk: acknowledged files are there, the rest is swept (SEED=${seed})`, (t) =>
   killAgainAndAgain(t, {}),
 )
 
-t.test(`on S3: what killed gateways took is there, the rest is swept (SEED=${seed})`, async (t) =>
+t.test(`on S3: acknowledged files are there, the rest is swept (SEED=${seed})`, async (t) =>
   killAgainAndAgain(t, { s3: await startS3(t) }),
 )

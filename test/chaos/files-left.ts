@@ -1,4 +1,4 @@
-// The check that the chaos with files ends with: it finds nothing where nothing is, and each thing that is there.
+// The check with which the chaos tests of files end: it finds nothing when nothing is left, and each thing that is.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -16,7 +16,7 @@ import { startS3 } from '../fixtures/s3-server.ts'
 import { until } from '../fixtures/until.ts'
 
 interface Wrong {
-  /** All that is seen of it. */
+  /** The lines that the check must print for it. */
   readonly seen: readonly RegExp[]
   put(): Promise<unknown>
   undo(): Promise<unknown>
@@ -25,7 +25,7 @@ interface Wrong {
 interface Scene extends FilesWorld {
   readonly ref: string
   readonly session: string
-  /** One that expires, and one that does not. */
+  /** A file that expires, and one that does not. */
   readonly ids: readonly [string, string]
 }
 
@@ -170,6 +170,6 @@ async function seesAll(t: Test, setup: WorldSetup): Promise<void> {
   }
 }
 
-t.test('on the disk: the check sees what is there', (t) => seesAll(t, {}))
+t.test('on the disk: the check finds what is left', (t) => seesAll(t, {}))
 
-t.test('on S3: the check sees what is there', async (t) => seesAll(t, { s3: await startS3(t) }))
+t.test('on S3: the check finds what is left', async (t) => seesAll(t, { s3: await startS3(t) }))

@@ -1,5 +1,6 @@
-// What files count is what there is, whatever happens: parallel uploads of two gateways on one Redis, with connections cut while
-// replies are on the way, aborts, deaths, frozen uploads, deletions, expiries, sessions that go, a store that fails.
+// The counted bytes of files are those that exist, whatever happens: parallel uploads of two gateways on one Redis,
+// with connections cut while replies are on the way, aborts, deaths, frozen uploads, deletions, expiries, deleted
+// sessions, a store that fails.
 
 import { env } from 'node:process'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -65,7 +66,8 @@ async function startBoth(t: Test) {
         ...options,
         everyMs: 0,
         takenMs: 500,
-        // The second look comes in an hour, after all of this: it alone finds what a frozen upload puts, and fails to remove.
+        // The second look is an hour later, after this test. Only it can find what a frozen upload puts and fails to
+        // remove.
         onProblem: () => undefined,
       }),
     }
@@ -79,7 +81,7 @@ function count({ seen }: World, what: string): void {
   seen.set(what, (seen.get(what) ?? 0) + 1)
 }
 
-/** As the shelf does it; some stop without a word, as if killed, some freeze. */
+/** Uploads as the shelf does; some stop without notice, as if killed, some freeze. */
 async function upload(world: World, { book }: Gateway): Promise<void> {
   const { ref, store, random, sessions } = world
   const session = sessions[random(sessions.length)] ?? ''
@@ -129,13 +131,13 @@ async function giveUp({ ref, store }: World, book: FileBook, id: string): Promis
   }
 }
 
-/** Its lease ends some time. */
+/** Lets the upload's lease end at some time. */
 async function die(world: World, id: string): Promise<void> {
   count(world, 'killed')
   await endLeases(world, [`upload ${id}`])
 }
 
-/** For longer than its lease, while others go on. */
+/** Stops for longer than the lease, while others go on. */
 async function freeze(world: World, id: string): Promise<void> {
   await endLeases(world, [`upload ${id}`])
   count(world, 'frozen')
@@ -180,7 +182,7 @@ async function disturb(world: World, { proxy, sweeper, book }: Gateway): Promise
     const [gone = ''] = sessions.splice(random(sessions.length), 1, await addSession(redis, ref))
     await redis.del(keys.session(ref, gone))
     await endLeases(world, [`session ${gone}`])
-    // Else the sweeper does it.
+    // Otherwise the sweeper removes them.
     if (random(2) === 0) await book.removeSession(ref, gone).catch(() => undefined)
     count(world, 'session gone')
   }
@@ -189,7 +191,7 @@ async function disturb(world: World, { proxy, sweeper, book }: Gateway): Promise
   for (let one = 0; one < swept; one++) count(world, 'swept')
 }
 
-t.test(`what files count is what there is, whatever happens (SEED=${seed})`, async (t) => {
+t.test(`the counted bytes are those of the files that exist (SEED=${seed})`, async (t) => {
   const { world, gateways, last } = await startBoth(t)
   const { redis, ref, store, sessions } = world
   let left = uploads

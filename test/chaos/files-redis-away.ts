@@ -1,5 +1,5 @@
-// Redis is killed while files go up, and comes back: an upload is refused or whole, whether it waited for Redis or not, and
-// what nobody knew of meanwhile is swept up. SEED=… repeats a run; `npm run test:long` makes more of it.
+// Redis is killed during uploads, and comes back: an upload is refused or whole, whether it waited for Redis or not,
+// and what was lost track of meanwhile is swept up. SEED=… repeats a run; `npm run test:long` does more.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -29,7 +29,7 @@ async function redisAway(t: Test, setup: WorldSetup): Promise<void> {
     await moment(random, uploads)
     await world.server.kill()
     for (const upload of uploads) upload.goOn()
-    // Some wait for it, and go on when it is back soon; or it is away for longer than they wait.
+    // In every second round Redis is away for longer than the uploads wait; otherwise some wait and then go on.
     if (number % 2 === 0) await Promise.all(uploads.map(({ end }) => end))
     await world.server.restart()
     const ends = await Promise.all(uploads.map(({ end }) => end))

@@ -1,6 +1,6 @@
-// An S3 server that is killed and comes back while files go up, come down and are deleted: an upload is refused or whole, a
-// download never looks whole when it is not, a deletion is done in the end. SEED=… repeats a run; `npm run test:long` makes
-// more of it.
+// An S3 server that is killed and comes back while files go up, come down and are deleted: an upload is refused or
+// whole, a download never looks whole when it is not, a deletion is done in the end. SEED=… repeats a run; `npm run
+// test:long` makes more of it.
 
 import { createHash, hash } from 'node:crypto'
 import { once } from 'node:events'
@@ -99,7 +99,7 @@ t.test(
       t.equal(away.status, 503, 'while it is away')
       t.match(await away.json(), { error: { code: 'storage_unavailable' } })
       await s3.restart()
-      // It answers before it has its volumes.
+      // The server answers before it serves its objects.
       await until(async () => (await own.call(`GET /${id}`)).ok)
     }
     t.ok(cuts > 0, `${cuts} were cut`)

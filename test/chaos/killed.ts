@@ -1,4 +1,4 @@
-// A gateway that is killed or frozen in mid-stream, beside one that is well: promise 6.
+// A gateway that is killed or frozen in mid-stream, beside one that works: promise 6.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -26,7 +26,7 @@ const maxTokens = 100
 const chunks = 12
 const early = 5
 
-/** Two processes on one Redis, and a stream of the first that has brought `early` tokens and waits for the gate. */
+/** Two processes on one Redis, and a stream of the first that has sent `early` tokens and waits for the gate. */
 async function midStream(t: Test) {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ chunks, gate }))
@@ -45,13 +45,13 @@ async function midStream(t: Test) {
   return { gate, backend, redis, yaml, victim, witness, link, account, reading }
 }
 
-/** The role and the first tokens. */
+/** Lets the role and the first tokens pass. */
 function openedBy<T>(gate: Gate, answer: Promise<T>): Promise<T> {
   gate.next(1 + early)
   return answer
 }
 
-/** A checkpoint that was made from now on. */
+/** Waits for a checkpoint that is made after this call. */
 async function checkpoint(link: TestLink, account: Account) {
   const { deadline } = await openHold(link, account)
   await until(async () => (await openHold(link, account)).deadline > deadline)

@@ -1,4 +1,5 @@
-// Leaving buys nothing, elsewhere: at reranks, where several choices are stopped, where a backend lies, behind the end.
+// Leaving saves no money, in other places: at reranks, when several choices are stopped, when a backend lies, after the
+// end.
 
 import t from 'tap'
 import type { Exchange } from '../../src/exchange.ts'
@@ -14,7 +15,7 @@ import { until } from '../fixtures/until.ts'
 
 const words = (n: number) => 'word '.repeat(n)
 
-t.test('a rerank reads its query once a document, whoever counts', async (t) => {
+t.test('a rerank reads its query once for each document, whoever counts', async (t) => {
   const query = words(1000)
   const documents = Array.from({ length: 400 }, () => words(5))
   const truth = 400 * 1005
@@ -36,7 +37,7 @@ t.test('a rerank reads its query once a document, whoever counts', async (t) => 
   t.equal(refused.status, 402, 'and so does the hold')
 })
 
-/** Runs on though it was told where to stop. */
+/** Generates on, although the request sets a limit. */
 const endless =
   (path: string, choices: number): Script =>
   async ({ res }) => {
@@ -58,7 +59,7 @@ const lastChunks = (text: string) =>
     .map((frame) => JSON.parse(frame.slice(6)) as { object: string; choices: unknown[] })
 
 for (const price of ['input: 1, output: 1', 'input: 0, output: 0']) {
-  t.test(`a runaway is stopped by what was asked for, at ${price}`, async (t) => {
+  t.test(`a runaway is stopped by the limit of the request, at ${price}`, async (t) => {
     const { backend, gate, key } = await chatPath(t, {
       model: `price: { ${price} }, endpoints: [chat, completions], max_output_tokens: 1000`,
     })
@@ -85,20 +86,20 @@ for (const price of ['input: 1, output: 1', 'input: 0, output: 0']) {
   })
 }
 
-t.test('what no backend can have used is not charged', async (t) => {
+t.test('tokens that no backend can have used are not charged', async (t) => {
   const { backend, gate, id, key, ask, spent } = await chatPath(t, { tokens: 1_000_000_000 })
   const usage = { prompt_tokens: 900_000_000, completion_tokens: 900_000_000 }
   const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
   backend.on(json({ choices, usage }))
   t.equal((await ask({ ...hi, max_tokens: 100 })).status, 200)
   const charged = await spent()
-  // A token a byte and a template; twice what was asked for, and a little.
+  // One token for each byte plus a template, and twice the requested output plus some.
   t.ok(charged > 264 && charged <= 264 + 4096 + 200, `${charged}`)
   const [, charge] = await transactionsOf(gate, { id, key })
   t.match(charge?.usage, { completion_tokens: 264 })
 })
 
-t.test('a prompt is no longer than the context window that somebody named', async (t) => {
+t.test('a prompt is never longer than a configured context window', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { model: 'context_window: 300' })
   const usage = { prompt_tokens: 4000, completion_tokens: 1 }
   const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
@@ -107,7 +108,7 @@ t.test('a prompt is no longer than the context window that somebody named', asyn
   t.equal(await spent(), 301)
 })
 
-t.test('who leaves behind the finish pays what is reported, not what was counted', async (t) => {
+t.test('leaving after the finish costs what is reported, not what was counted', async (t) => {
   const left = Promise.withResolvers<void>()
   const watch = spy(({ route, signal }) => {
     if (route.metered) signal.addEventListener('abort', () => left.resolve())
@@ -137,7 +138,7 @@ t.test('who leaves behind the finish pays what is reported, not what was counted
   t.equal(await spent(), 5007)
 })
 
-t.test('a stream that the gateway ends for its size is charged', async (t) => {
+t.test('a stream that the gateway ends because of its size is charged', async (t) => {
   const { backend, stream, spent } = await chatPath(t, { yaml: 'limits: { sse_line: 1KiB }' })
   backend.on(
     sse([`data: ${JSON.stringify({ choices: [{ delta: { content: words(2000) } }] })}\n\n`]),
@@ -147,7 +148,7 @@ t.test('a stream that the gateway ends for its size is charged', async (t) => {
   t.ok(charged >= 2000 && charged < 2600, `${charged}`)
 })
 
-t.test('a model that says nothing of it is aborted, as before', async (t) => {
+t.test('a model without on_leave that is read to its end is charged what it served', async (t) => {
   const { backend, leaving, spent } = await chatPath(t)
   backend.on(chat({ chunks: 3 }))
   const { answer } = leaving({ ...hi, stream: true })
@@ -155,7 +156,7 @@ t.test('a model that says nothing of it is aborted, as before', async (t) => {
   t.equal(await spent(), backend.served.prompt + backend.served.completion)
 })
 
-/** Says nothing until it is told to. */
+/** Sends nothing until it is told to. */
 function thinking(goOn: Promise<void>): Script {
   return async ({ res }) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -171,7 +172,7 @@ function thinking(goOn: Promise<void>): Script {
 
 for (const stream of [true, false]) {
   t.test(
-    `who leaves before the first word, ${stream ? 'streamed' : 'whole'}: read to its end`,
+    `a client leaves before the first word, ${stream ? 'streamed' : 'whole'}: the answer is read to its end`,
     async (t) => {
       let asked: Exchange | undefined
       const watch = spy((x) => {
@@ -200,7 +201,7 @@ for (const stream of [true, false]) {
   )
 }
 
-t.test('a drain ends also what nobody waits for', async (t) => {
+t.test('a drain also ends answers that nobody waits for', async (t) => {
   const { backend, gate, leaving } = await chatPath(t, {
     yaml: 'drain: 100ms',
     model: 'on_leave: finish',

@@ -1,4 +1,4 @@
-// Leaving buys nothing in a session either: a message that is cancelled at its last word costs what it used.
+// Leaving saves no money in a session either: a message that is cancelled at its last word costs what it used.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -30,7 +30,7 @@ async function cancelled(t: Test, { body, generation = short, model = '', prompt
   const ending = path.at(`/${path.sessionId}/messages/${messageIdOf(live)}/cancel`, {
     method: 'POST',
   })
-  // A cancel that can't end the message yet is answered all the same.
+  // A cancel is answered even if it can't end the message yet.
   if (generation.hidden) await (await ending).end()
   else await path.backend.requests[0]?.closed
   backend.goOn()

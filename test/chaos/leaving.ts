@@ -1,5 +1,5 @@
-// Leaving buys nothing (issue 13, items 1, 5, 7): whoever goes at the last word, before the usage, pays the truth. And
-// whoever is honest and goes pays little more than it.
+// Leaving saves no money (issue 13, items 1, 5, 7): a client that leaves at the last word, before the usage, pays the
+// full cost. And an honest client that leaves pays little more than it used.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -13,15 +13,15 @@ import { seeded } from '../fixtures/random.ts'
 
 const words = (n: number) => 'word '.repeat(n)
 const hi = [{ role: 'user', content: 'Hi' }]
-/** One word of answer. */
+/** An answer of one word. */
 const short: Generation = { chunks: [{ delta: { content: 'yes' } }], tokens: 1 }
 
 interface Attack extends LeavingOptions {
   readonly body: object
   readonly generation?: Generation
-  /** What the backend processes of the body; its texts and keys where not given. */
+  /** The prompt tokens that the backend counts for the body; by default those of its texts and keys. */
   readonly prompt?: (body: Record<string, unknown>) => number | Promise<number>
-  /** Of the truth. */
+  /** The least that is charged, as a share of the truth. */
   readonly least?: number
   readonly most?: number
 }
@@ -122,7 +122,7 @@ plays(t, 'entries of logprobs without content', {
   },
 })
 
-/** Letters are dear and spaces cheap. 64 samples at places that can be computed saw the spaces alone. */
+/** Letters are dear and spaces cheap: 64 samples at predictable places would see only spaces. */
 const random = seeded(7)
 const letters = Array.from({ length: 64 * 8900 }, () => String.fromCharCode(97 + random(26))).join(
   '',

@@ -21,7 +21,7 @@ import {
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
-/** A gateway behind a proxy that can lose replies; what Redis has is seen past it. */
+/** A gateway behind a proxy that can lose replies; the test itself reads Redis without the proxy. */
 async function start(t: Test, gate?: Gate) {
   const backend = await startBackend(t, chat({ chunks: 6, ...(gate ? { gate } : {}) }))
   const redis = await startRedis(t)
@@ -34,7 +34,7 @@ async function start(t: Test, gate?: Gate) {
 }
 
 t.test(
-  'a hold whose reply was lost goes back: nothing was asked of the backend, nothing is charged',
+  'a hold whose reply was lost is given back: the backend gets no request, nothing is charged',
   async (t) => {
     const { backend, gateway, proxy, account, link } = await start(t)
     proxy.stall()

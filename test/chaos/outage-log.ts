@@ -1,4 +1,4 @@
-// What the log says of an outage: a line when it begins and one when it is over, however many requests it cost.
+// What the log says of an outage: one line when it begins and one when it is over, however many requests it affected.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { chmod } from 'node:fs/promises'
@@ -34,7 +34,7 @@ const readyz = async ({ adminUrl }: OwnProcess) => {
   return { status: answer.status, body: (await answer.json()) as object }
 }
 
-t.test('Redis is away: two lines, with how long it was and how many it cost', async (t) => {
+t.test('Redis is away: two lines, with the duration and the refused requests', async (t) => {
   const backend = await startBackend(t, chat())
   const redis = await startRedis(t, { args: durable })
   const gateway = await spawnGateway(t, { redis, yaml: outputOnly(backend.url) })
@@ -59,7 +59,7 @@ t.test('Redis is away: two lines, with how long it was and how many it cost', as
   t.notMatch(gateway.stdout.join('\n'), /"stack"/)
 })
 
-/** redis-server, which the signal of a file that grows too long does not end. */
+/** A redis-server that survives the signal for a file that grows too long. */
 async function hardyServer(dir: string): Promise<string> {
   const path = join(dir, 'redis-server')
   writeFileSync(path, `#!/bin/sh\ntrap '' XFSZ\nexec '${await redisServerPath()}' "$@"\n`)
@@ -68,7 +68,7 @@ async function hardyServer(dir: string): Promise<string> {
 }
 
 t.test(
-  "the embedded Redis' disk is full: 503, said once, not ready; with room again it goes on",
+  "the embedded Redis' disk is full: 503, logged once, not ready; with room again it works",
   { skip: noFullDisk },
   async (t) => {
     const backend = await startBackend(t, chat())

@@ -1,4 +1,4 @@
-// 200 requests at once on a balance that affords 7, through two processes that share one Redis: promises 1 to 3.
+// 200 requests at once on a balance that is enough for 7, through two processes that share one Redis: promises 1 to 3.
 
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
@@ -24,7 +24,7 @@ const seeds = 50
 const parallel = 200
 const affords = 7
 const hold = 4
-/** Of the event loop: each begins at another one. */
+/** In turns of the event loop: each request begins in another one. */
 const maxJitterTurns = 40
 
 async function race(gates: readonly TestGateway[], { key }: Account, seed: number) {
@@ -35,7 +35,7 @@ async function race(gates: readonly TestGateway[], { key }: Account, seed: numbe
     for (let turns = random(maxJitterTurns); turns > 0; turns--) await nextTurn()
     const call = async () => await gate?.call('/v1/chat', key, ask(hold, isStream))
     let answer = await call()
-    // A busy machine may keep Redis from answering in time. Clients are told to come back, and do.
+    // On a busy machine Redis may answer too late. Clients are told to try again, and this one does.
     while (answer?.status === 503) {
       await answer.body?.cancel()
       await wait(1000 * Number(answer.headers.get('retry-after')))
@@ -50,7 +50,7 @@ async function race(gates: readonly TestGateway[], { key }: Account, seed: numbe
   return Object.groupBy(await Promise.all(Array.from({ length: parallel }, one)), (how) => how)
 }
 
-/** The least that was ever available, seen in Redis itself until it is told to stop. */
+/** The lowest available balance, read in Redis itself until `stop` fires. */
 async function watchLeast({ client }: TestLink, account: Account, stop: AbortSignal) {
   let least = Infinity
   let samples = 0
@@ -65,7 +65,7 @@ async function watchLeast({ client }: TestLink, account: Account, stop: AbortSig
 }
 
 t.test(
-  'of 200 requests at once as many are served as the balance affords, at two gateways, for 50 seeds',
+  'of 200 requests at once exactly those are served that the balance affords, at two gateways, for 50 seeds',
   async (t) => {
     const redis = await startRedis(t)
     const backend = await startBackend(t, chat())

@@ -1,4 +1,4 @@
-// Redis killed under running streams, and Redis that forgot what it had acknowledged: promises 7 and 8, from outside.
+// Redis killed during streams, and a Redis that forgot what it had acknowledged: promises 7 and 8, from outside.
 
 import { cp, readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -25,13 +25,13 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { soon, until } from '../fixtures/until.ts'
 
-/** Of all files in a folder. */
+/** The texts of all files in a folder. */
 async function textsIn(dir: string): Promise<string> {
   const names = await readdir(dir)
   return (await Promise.all(names.map((name) => readFile(join(dir, name), 'utf8')))).join('')
 }
 
-/** A stream that waits behind its first three tokens, on a Redis that keeps what it has acknowledged. */
+/** A stream that waits after its first three tokens, on a Redis that loses nothing that it has acknowledged. */
 async function midStream(t: Test) {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ chunks: 8, gate }))
@@ -51,7 +51,7 @@ t.test(
     const { gate, backend, redis, gateway, account, reading } = await midStream(t)
 
     await redis.kill()
-    // Were each of them to wait until a command is given up, it would be minutes.
+    // If each request waited for the time-out of a command, this would take minutes.
     const refusing = async () => {
       for (let i = 0; i < 50; i++) {
         const refused = await gateway.call('/v1/chat', account.key, ask(100, true))
@@ -110,7 +110,7 @@ t.test(
 )
 
 t.test(
-  'Redis forgets its last 200 commands: two gateways bring back all that they acknowledged',
+  'Redis forgets its last 200 commands: two gateways restore everything that they acknowledged',
   async (t) => {
     const backend = await startBackend(t, chat())
     const redis = await startRedis(t, { args: durable })
@@ -136,7 +136,7 @@ t.test(
 
     await redis.kill()
     t.ok((await cutOff(redis.dir, 200)) >= 200)
-    // Seen on a copy, since the gateways send again as soon as the original answers.
+    // The check uses a copy, since the gateways send again as soon as the original answers.
     const copy = await tempDir(t)
     await cp(join(redis.dir, 'appendonlydir'), join(copy, 'appendonlydir'), { recursive: true })
     const looker = await connectLink(t, (await startRedis(t, { args: durable, dir: copy })).socket)

@@ -1,4 +1,4 @@
-// Keys that die, at two gateways that share a Redis: no cache lies in between.
+// Revoked keys at two gateways that share a Redis: no cache delays the effect.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -26,7 +26,7 @@ async function pair(t: Test, gate?: Gate) {
   return { backend, gateways, account, redis, keyId: row?.id ?? '' }
 }
 
-/** Status of chat and balance, at both gateways; the codes where they refuse. */
+/** The statuses of a chat and a balance, at both gateways; the codes when they refuse. */
 async function answersTo(gateways: readonly OwnProcess[], key: string) {
   const answers: (string | number)[] = []
   for (const gateway of gateways) {
@@ -43,7 +43,7 @@ async function answersTo(gateways: readonly OwnProcess[], key: string) {
 const good = [200, 200, 200, 200]
 const all = (code: string) => [code, code, code, code]
 
-t.test('a revoked key is refused at once everywhere; what it had running ends well', async (t) => {
+t.test('a revoked key is refused at once everywhere; its running streams end well', async (t) => {
   const gate = new Gate()
   const { backend, gateways, account, keyId } = await pair(t, gate)
   gate.next(3)
@@ -56,7 +56,7 @@ t.test('a revoked key is refused at once everywhere; what it had running ends we
   t.match(await running.end(), /data: \[DONE\]\n\n$/)
 })
 
-t.test('a key that was rotated without grace is dead at once, and its heir is good', async (t) => {
+t.test('a key rotated without grace is refused at once, the new key works', async (t) => {
   const { gateways, account, keyId } = await pair(t)
   t.same(await answersTo(gateways, account.key), good)
   const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, {})
@@ -67,7 +67,7 @@ t.test('a key that was rotated without grace is dead at once, and its heir is go
   t.same(await answersTo(gateways, key), good)
 })
 
-t.test('a key that was rotated with grace lives on beside its heir for so long', async (t) => {
+t.test('a key rotated with grace works beside the new one until the grace ends', async (t) => {
   const { gateways, account, keyId, redis } = await pair(t)
   const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, { grace: 3600 })
   const { key } = (await made.json()) as { key: string }
@@ -80,7 +80,7 @@ t.test('a key that was rotated with grace lives on beside its heir for so long',
   )
   const endsAt = Number(await client.hget(old, 'expires_at'))
   t.ok(Math.abs(endsAt - 3600 - Date.now() / 1000) < 60)
-  await client.hset(old, 'expires_at', endsAt - 3660) // as if it had passed
+  await client.hset(old, 'expires_at', endsAt - 3660) // Pretends that the grace has ended.
   t.same(await answersTo(gateways, account.key), all('api_key_expired'))
   t.same(await answersTo(gateways, key), good)
 })
@@ -95,7 +95,7 @@ t.test('a suspended account is refused everywhere, and let in again', async (t) 
 })
 
 t.test(
-  'a stream of a suspended account ends at a checkpoint, is told so and charged',
+  'a stream of a suspended account ends at a checkpoint, with a reason, and is charged',
   async (t) => {
     const backend = await startBackend(t, endless({ gapMs: 5 }))
     const redis = await startRedis(t)

@@ -1,4 +1,4 @@
-// What a request held is free, and what it cost is charged, when its client has read the last byte: at any gateway.
+// When its client has read the last byte, the hold of a request is released and its cost charged: at any gateway.
 
 import { Agent, request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -14,7 +14,7 @@ import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const rounds = process.env.LONG ? 20_000 : 2000
-/** Customers at a time, each with one request after the other: a gateway that is busy is late sooner. */
+/** Customers at the same time, each with one request after the other: a busy gateway is late more easily. */
 const customers = 4
 const tokens = 2
 
@@ -39,7 +39,7 @@ async function twoGateways(t: Test, concurrency: number) {
   ] as const
   const agent = new Agent({ keepAlive: true })
   t.teardown(() => agent.destroy())
-  /** Sooner than fetch: what is late by a little would be in time for a slow client. */
+  /** Faster than fetch: with a slow client, a small delay would not be noticed. */
   const call = async (gate: TestGateway, { key }: Account, path: string, body?: object) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const method = body ? 'POST' : 'GET'
@@ -79,7 +79,7 @@ t.test(
 )
 
 t.test(
-  `of ${rounds} balances read at one gateway behind an answer of another, none is stale`,
+  `of ${rounds} balances read at one gateway after an answer of another, none is stale`,
   async (t) => {
     const { call, each } = await twoGateways(t, 10)
     const stale = await each(async ({ account, i, gate, other, isStream }) => {

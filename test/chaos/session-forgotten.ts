@@ -1,4 +1,5 @@
-// Redis forgets a message while it is generated: its readers get an end all the same, and what is known of it is written.
+// Redis forgets a message during its generation: its readers still get an end, and what is known of it is written
+// again.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -14,7 +15,7 @@ const chunks = 8
 const early = 4
 const whole = Array.from({ length: chunks }, (_, i) => `w${i} `).join('')
 
-/** A message that waits behind its first words, which Redis has. */
+/** A message that waits after its first words, which Redis has. */
 async function midMessage(t: Test) {
   const gate = new Gate()
   const it = await startChat(t, { script: chat({ chunks, gate }) })
@@ -49,7 +50,7 @@ async function isWhole(t: Test, { live, id, sessionId, ...it }: Mid): Promise<vo
   t.same(await differencesOf(it.gateway), [])
 }
 
-t.test('the stream is forgotten: it is written anew, and is whole', async (t) => {
+t.test('the stream is forgotten: it is written again, and is whole', async (t) => {
   const it = await midMessage(t)
   await it.client.del(it.names.stream, it.names.frames)
   await it.isStored()
@@ -78,7 +79,7 @@ t.test('all of them are forgotten at the very end', async (t) => {
 })
 
 t.test(
-  'the session is forgotten, too: its reader gets an end that says so, and no row comes back',
+  'the session is forgotten, too: its reader gets an end with a reason, and no row comes back',
   async (t) => {
     const it = await midMessage(t)
     const { stream, frames, messages, ids } = it.names
@@ -93,7 +94,7 @@ t.test(
 t.test('Redis forgets everything: its reader gets an end', async (t) => {
   const it = await midMessage(t)
   await it.client.flushall()
-  // Money and key are gone, too: the checkpoint may stop it before its row is missed.
+  // Balance and key are gone, too: the checkpoint may stop it before the missing row does.
   const text = (await it.live.end()).toString()
   t.match(text, /"code":"session_not_found".*\n\n$|"finish_reason":"length".*data: \[DONE\]\n\n$/s)
 })

@@ -1,6 +1,6 @@
-// A gateway that generates messages is killed, or frozen past its lease, at random moments: each message has an honest end
-// that its reader gets from another gateway, it is charged for what was generated, and the session goes on.
-// SEED=… repeats a run; `npm run test:long` makes more of it.
+// A gateway that generates messages is killed, or frozen past its lease, at random moments: the reader of each message
+// gets an honest end from another gateway, the message is charged for what was generated, and the session goes on.
+// SEED=… repeats a run; `npm run test:long` does more.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -32,7 +32,7 @@ const rounds = process.env.LONG ? 25 : 3
 const sessionsARound = 8
 const sessionsFrozen = 4
 
-/** One gateway with several messages in all states, killed. Resolves with how many it was generating. */
+/** Kills a gateway that has messages in all states. Resolves with how many it was generating. */
 async function round(t: Test, world: World, number: number): Promise<number> {
   const { redis, yaml, witness, backend } = world
   const random = seeded(seed + number)
@@ -77,12 +77,12 @@ async function round(t: Test, world: World, number: number): Promise<number> {
 interface Signs {
   requests(): number
   bytes(): number
-  /** Bytes that are sure to come. */
+  /** The number of bytes that are sure to come. */
   readonly most: number
   isCheckpointed(): Promise<boolean>
 }
 
-/** Before anything has come, in the middle, when all has come that will, or when the ledger knows of it. */
+/** Waits for one of: before anything has come; in the middle; when everything has come; when the ledger knows of it. */
 async function moment(random: Random, signs: Signs): Promise<void> {
   const kind = random(4)
   const requests = random(sessionsARound + 1)
@@ -96,7 +96,7 @@ function heldOf(link: TestLink, talks: readonly Talk[]): Promise<readonly OpenHo
   return Promise.all(talks.map(({ account }) => openHold(link, account)))
 }
 
-/** Who sends on may be the first to find that the owner is gone. */
+/** A client that sends the next message may be the first to find that the owner is gone. */
 async function sendFirst(t: Test, { name, chat, session }: Talk): Promise<boolean> {
   const body = { content: `${name}, again`, stream: false }
   const answer = await eventually(async () => {
@@ -146,7 +146,7 @@ t.test(`frozen past its lease (SEED=${seed})`, async (t) => {
   victim.child.kill('SIGSTOP')
   await Promise.all(elsewhere.map((one) => readOn(one, witness)))
   for (const one of elsewhere) compare(t, one.reader.frames, one.answer)
-  // What it slept through is there when it wakes, to some of its messages all that was missing.
+  // When it wakes, the backend's data of that time is there; for some messages it is all that was missing.
   for (const [i, { holds }] of talks.entries()) if (i % 2 === 0) holds[0]?.gate.open()
   victim.child.kill('SIGCONT')
 
@@ -163,14 +163,14 @@ t.test(`frozen past its lease (SEED=${seed})`, async (t) => {
 })
 
 interface Behind {
-  /** Has frames that only the frozen one knew. */
+  /** A reader with frames that only the frozen gateway had. */
   readonly one: Talk
-  /** Has the terminal. */
+  /** A reader that has the terminal. */
   readonly other: Talk
   readonly witness: OwnProcess
 }
 
-/** One whose last frame has the very number of the terminal is taken for one who has it: 204 says so, and the message why. */
+/** A reader whose last frame has the number of the terminal counts as one that has it: it gets 204, and the message says why. */
 async function readBehind(t: Test, { one, other, witness }: Behind): Promise<void> {
   const { reader, answer } = one
   if (reader.frames.length !== other.reader.frames.length) {

@@ -1,5 +1,5 @@
-// Redis away, or forgetful, while messages are generated: readers at the owning gateway notice nothing, and afterwards the
-// message is complete in Redis, or honestly incomplete, and charged once. SEED=… repeats a run.
+// Redis is away, or forgets, while messages are generated: readers at the owning gateway notice nothing, and afterwards
+// the message is complete in Redis, or honestly incomplete, and charged once. SEED=… repeats a run.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -33,14 +33,14 @@ interface Scene {
   readonly world: World
   readonly owner: OwnProcess
   readonly one: Talk
-  /** The owner's answer, with all that the backend said before its first hold. */
+  /** The owner's answer, with everything that the backend sent before its first hold. */
   readonly live: Live
   readonly reading: Promise<HowItWent>
 }
 
 type Lengths = Pick<Telling, 'events' | 'mostWords'>
 
-/** No more than its owner keeps in memory of what is stored. */
+/** Fewer events than its owner keeps in memory after they are stored. */
 const few: Lengths = { events: 50, mostWords: 10 }
 
 /** A message that waits at the first of its holds. */
@@ -57,13 +57,13 @@ async function midAnswer(t: Test, parts: readonly number[], lengths: Lengths = {
   return scene
 }
 
-/** The reader has all frames before a hold. */
+/** Waits until the reader has all frames before this hold. */
 async function upTo({ one, live }: Scene, hold: number): Promise<void> {
   const last = (one.holds[hold]?.before ?? 0) - 1
   await live.until(`\nid: ${messageIdOf(live)}:${last}\n`)
 }
 
-/** Who reads it elsewhere, from its beginning. */
+/** A reader at another gateway, from the start of the stream. */
 function another(t: Test, { one, live }: Scene): Talk {
   const { account, session } = one
   const reader = new ResumingReader(t, { key: account.key, session, content: '' })
@@ -76,7 +76,7 @@ async function isBack({ one, live }: Scene): Promise<void> {
   await until(async () => (await one.chat.at(path)).status === 200)
 }
 
-/** Its readers got all of it, the message is complete, and the session goes on. */
+/** All readers got the whole answer, the message is complete, and the session goes on. */
 async function isWhole(t: Test, { world, one }: Scene, talks: readonly Talk[]): Promise<void> {
   for (const { reader } of talks) {
     compare(t, reader.frames, one.answer)

@@ -1,5 +1,5 @@
-// A customer who locks the balance with holds that come to little, and beside them runs what costs more than its hold:
-// what was used is owed, over two gateways of which one is killed. Promise 4.
+// A customer who locks the balance with holds that are charged little, and meanwhile runs requests that cost more than
+// their hold: what was used is owed, over two gateways of which one is killed. Promise 4.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -15,10 +15,10 @@ import { until } from '../fixtures/until.ts'
 
 const granted = 20_000
 const leaseMs = 2000
-/** What a dense prompt comes to: a token a byte, where the estimate has one for 2.5. */
+/** Prompt tokens of a dense text: one for each byte, while the estimate has one for 2.5. */
 const dense = 2000
 
-/** `lock`: one token, then nothing until its reader leaves. Else a whole answer that reports all of the prompt. */
+/** `lock`: one token, then nothing until its reader leaves. Otherwise a whole answer that reports the full prompt. */
 function model(gate: Gate): Script {
   return async (call) => {
     const text = JSON.stringify(call.json['messages'])
@@ -65,7 +65,7 @@ log: { level: error }`
   return { gate, backend, redis, yaml, victim, witness, account }
 }
 
-/** Sends so many at once by turns to the gateways; resolves with their answers when the backend has let them go. */
+/** Sends this many requests at once, in turn to the gateways; resolves with their answers when the backend has released them. */
 async function run(
   { gate, backend }: { gate: Gate; backend: { readonly requests: readonly unknown[] } },
   { gates, account, count }: { gates: readonly TestGateway[]; account: Account; count: number },
@@ -103,7 +103,7 @@ const sums = async (gate: TestGateway, account: Account) => {
 t.test('behind a shield of holds, what was used is charged in full', async (t) => {
   const world = await arrange(t)
   const { victim, witness, account, backend } = world
-  // Locks at both gateways leave room for the holds of six, not for what they cost.
+  // The locks at both gateways leave room for six holds, but not for what those requests cost.
   const half = (granted - 6 * 900) / 2
   const locks = [
     new Reading(await victim.call('/v1/chat', account.key, lock(half))),
@@ -140,7 +140,7 @@ t.test('behind a shield of holds, what was used is charged in full', async (t) =
   t.same(await differencesOf(witness), [])
 })
 
-t.test('who owes more than comes back is refused, and pays first', async (t) => {
+t.test('an account that owes too much is refused until it has paid', async (t) => {
   const world = await arrange(t)
   const { gate, victim, witness, account, backend } = world
   const gates = [victim, witness]

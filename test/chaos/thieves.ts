@@ -7,7 +7,7 @@ import { startWorld } from '../../scripts/thieves/world.ts'
 
 const seed = 20_261_122
 const sequence = 300
-/** Of the shield, a debt and a killed gateway. */
+/** Results of the shield, a debt and a killed gateway. */
 const more = 9
 
 t.test('what thieves use is paid or owed, and honest clients pay no more than that', async (t) => {

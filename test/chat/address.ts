@@ -1,7 +1,7 @@
 import t from 'tap'
 import { hostOf, isBase64, isDataUrl, isListed } from '../../src/chat/address.ts'
 
-t.test('a data URL is one by its head', async (t) => {
+t.test('a data URL is recognised by its beginning', async (t) => {
   for (const text of [
     'data:image/png;base64,AAAA',
     'data:;base64,AA',
@@ -24,7 +24,7 @@ t.test('a data URL is one by its head', async (t) => {
   for (const text of none) t.notOk(isDataUrl(text), text)
 })
 
-t.test('an https address has one reading', async (t) => {
+t.test('an https address can be read in only one way', async (t) => {
   t.equal(hostOf('https://example.com/a.png?x=1#y'), 'example.com')
   t.equal(hostOf('https://example.com'), 'example.com')
   t.equal(hostOf('https://example.com:443/a'), 'example.com')
@@ -66,7 +66,7 @@ t.test('an https address has one reading', async (t) => {
   for (const text of none) t.equal(hostOf(text), undefined, text.slice(0, 60))
 })
 
-t.test('hosts are listed one by one, or all below one', async (t) => {
+t.test('hosts are listed one by one, or with all their subdomains', async (t) => {
   const listed = ['example.com', '*.cdn.example', 'img.example:8443', '10.0.0.1']
   for (const host of [
     'example.com',
@@ -91,7 +91,7 @@ t.test('hosts are listed one by one, or all below one', async (t) => {
   }
 })
 
-t.test('bytes are no address', async (t) => {
+t.test('plain base64 is no address', async (t) => {
   t.ok(isBase64(`//uQZ${'A'.repeat(60)}=`))
   t.ok(isBase64('UklGRg=='))
   t.ok(isBase64('A'.repeat(10_000)))

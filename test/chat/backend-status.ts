@@ -49,7 +49,7 @@ t.test('every other status is one of our errors', async (t) => {
   t.equal(await spent(), 0)
 })
 
-t.test('a backend can ask for an hour of waiting at most, and for a second at least', async (t) => {
+t.test('a backend can make clients wait an hour at most, and a second at least', async (t) => {
   const { backend, ask } = await chatPath(t)
   const rows = [
     ['3600', '3600'],

@@ -1,5 +1,5 @@
-// A backend that lets a stream wait before it says a word: a client hears 200 and heartbeats in time, and what comes then is
-// told in the stream, at the same price as ever.
+// A backend that lets a stream wait before its first content: the client gets 200 and heartbeats in time, and later
+// errors come in the stream, at the same price.
 
 import t from 'tap'
 import type { Script } from '../fixtures/backend.ts'
@@ -14,7 +14,7 @@ const path = {
   model: 'timeouts: { first_token: 2s }',
 }
 
-/** Answers only once the gate is open. */
+/** Answers only when the gate is open. */
 function behind(gate: Gate, script: Script): Script {
   return async (call) => {
     await gate.wait()
@@ -22,7 +22,7 @@ function behind(gate: Gate, script: Script): Script {
   }
 }
 
-/** Reads until a heartbeat is there; answers the rest. */
+/** Reads until a heartbeat comes; returns a function that reads the rest. */
 async function beaten(answer: Response): Promise<() => Promise<string>> {
   const reader = answer.body?.getReader()
   let text = ''
@@ -38,7 +38,7 @@ async function beaten(answer: Response): Promise<() => Promise<string>> {
   }
 }
 
-t.test('while a backend queues, a stream is 200 and beats; then all is as ever', async (t) => {
+t.test('while a backend queues, a stream is 200 with heartbeats', async (t) => {
   const { backend, stream, spent } = await chatPath(t, path)
   const gate = new Gate()
   backend.on(behind(gate, chat({ chunks: 2 })))
@@ -70,7 +70,7 @@ const failures: Readonly<Record<string, readonly [Script, string]>> = {
 }
 
 for (const [name, [script, code]] of Object.entries(failures)) {
-  t.test(`behind 200, ${name} is the stream's last event, and free`, async (t) => {
+  t.test(`after 200, ${name} is the stream's last event, and costs nothing`, async (t) => {
     const { backend, stream, spent } = await chatPath(t, path)
     const gate = new Gate()
     backend.on(behind(gate, script))
@@ -87,7 +87,7 @@ for (const [name, [script, code]] of Object.entries(failures)) {
   })
 }
 
-t.test('an error body that drips does not keep the client waiting either', async (t) => {
+t.test('an error body that comes slowly does not keep the client waiting either', async (t) => {
   const { backend, stream } = await chatPath(t, path)
   const gate = new Gate()
   backend.on(async ({ res }) => {
@@ -103,7 +103,7 @@ t.test('an error body that drips does not keep the client waiting either', async
   t.match(await rest(), /"code":"upstream_error"/)
 })
 
-t.test('no first token behind 200 is a time-out in the stream', async (t) => {
+t.test('no first token after 200 is a time-out in the stream', async (t) => {
   const { backend, stream, spent } = await chatPath(t, {
     ...path,
     model: 'timeouts: { first_token: 200ms }',
@@ -115,7 +115,7 @@ t.test('no first token behind 200 is a time-out in the stream', async (t) => {
   t.equal(await spent(), 0)
 })
 
-t.test('who leaves behind 200 stops the backend and pays the prompt', async (t) => {
+t.test('a client that leaves after 200 stops the backend and pays the prompt', async (t) => {
   const { backend, leaving, spent } = await chatPath(t, path)
   backend.on(silent)
   const { answer, leave } = leaving({ ...hi, stream: true })
@@ -126,7 +126,7 @@ t.test('who leaves behind 200 stops the backend and pays the prompt', async (t) 
   t.ok((await spent()) > 0)
 })
 
-t.test('a drain behind 200 ends the stream, and it is free', async (t) => {
+t.test('a drain after 200 ends the stream, and it costs nothing', async (t) => {
   const { backend, gate, stream } = await chatPath(t, {
     yaml: `${path.yaml}\ndrain: 50ms`,
     model: 'timeouts: { first_token: 60s }',
@@ -140,7 +140,7 @@ t.test('a drain behind 200 ends the stream, and it is free', async (t) => {
   t.match(JSON.parse(line ?? '{}'), { status: 200, cost: 0 })
 })
 
-t.test('a status stays one where it comes in time', async (t) => {
+t.test('an error that comes in time is still a status', async (t) => {
   const { backend, stream } = await chatPath(t)
   backend.once(sse([word], { end: 'cut' }))
   t.match(await (await stream()).text(), /upstream_incomplete/)

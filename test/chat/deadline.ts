@@ -1,4 +1,4 @@
-// The clocks of a backend request, seen from the client: each ends a request that would never end.
+// The time limits of a backend request, seen from the client: each ends a request that would never end.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -38,12 +38,12 @@ t.test(
   },
 )
 
-t.test('a role and empty chunks, however many, are no first token', async (t) => {
+t.test('a role and empty chunks, however many, are not a first token', async (t) => {
   const { backend, stream, spent } = await chatPath(t, {
     model: 'timeouts: { first_token: 150ms, idle: 5s }',
   })
   const empty = word.replace('"a"', '""')
-  // Two seconds of them, then an answer.
+  // Two seconds of empty chunks, then an answer.
   backend.on(async ({ res }) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     for (let i = 0; i < 100 && !res.destroyed; i++) {
@@ -58,7 +58,7 @@ t.test('a role and empty chunks, however many, are no first token', async (t) =>
   t.equal(await spent(), 0)
 })
 
-t.test('a time-out says whether to try again: not where it generates', async (t) => {
+t.test('a time-out says whether to try again: not for routes that generate', async (t) => {
   const { backend, ask } = await chatPath(t, {
     model:
       'timeouts: { first_token: 100ms, total: 200ms }, endpoints: [chat, completions, embeddings]',
@@ -76,7 +76,7 @@ t.test('a time-out says whether to try again: not where it generates', async (t)
   t.equal(await retry('/v1/embeddings', { input: 'Hi' }), null)
 })
 
-t.test('silence between chunks ends a stream with an error, comments or not', async (t) => {
+t.test('a pause between chunks ends a stream with an error, despite comments', async (t) => {
   const { backend, stream } = await chatPath(t, { model: 'timeouts: { idle: 200ms }' })
   backend.on(({ res }) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -91,7 +91,7 @@ t.test('silence between chunks ends a stream with an error, comments or not', as
   t.notMatch(text, /\[DONE\]|ping/)
 })
 
-t.test('the whole has its bound too, however busy the backend', async (t) => {
+t.test('the whole generation has a time limit too, however busy the backend is', async (t) => {
   const { backend, stream } = await chatPath(t, { model: 'timeouts: { total: 300ms }' })
   backend.on(({ res }) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -102,7 +102,7 @@ t.test('the whole has its bound too, however busy the backend', async (t) => {
 })
 
 t.test(
-  '200 is committed when first content is long in coming; then errors stand in the stream',
+  '200 is sent when first content is late, and an error after that comes in the stream',
   async (t) => {
     const { backend, stream } = await chatPath(t, {
       yaml: 'limits: { first_byte: 50ms, heartbeat: 30ms }',
@@ -120,7 +120,7 @@ t.test(
   },
 )
 
-/** Of a stream. */
+/** The deadline of a stream. */
 function started(t: Test) {
   const parent = new AbortController()
   const { timeouts } = modelOf([])
@@ -130,7 +130,7 @@ function started(t: Test) {
   return { parent, deadline }
 }
 
-t.test('who departs is told of where somebody still reads; an end is an end', async (t) => {
+t.test('a departure only notifies where somebody listens; an end still ends it', async (t) => {
   const alone = started(t)
   alone.parent.abort(new ClientLeft())
   t.ok(alone.deadline.signal.aborted)
@@ -145,7 +145,7 @@ t.test('who departs is told of where somebody still reads; an end is an end', as
   t.match(read.deadline.signal.reason, { code: 'server_draining' })
 })
 
-t.test('once all is generated nobody who leaves ends it, and the clocks still do', async (t) => {
+t.test('after the last content a departure ends nothing, a time limit still does', async (t) => {
   const { parent, deadline } = started(t)
   const told: unknown[] = []
   deadline.onDepart((reason) => told.push(reason))

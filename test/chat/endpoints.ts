@@ -1,4 +1,4 @@
-// Each endpoint of the table, from outside: where it goes, what it costs, who may not know of it.
+// Each endpoint of the table, from outside: where it goes, what it costs, and who gets 404.
 
 import t from 'tap'
 import { json } from '../fixtures/backend-scripts.ts'
@@ -32,7 +32,7 @@ t.test('each endpoint goes to its own path and is charged what was reported', as
   }
 })
 
-t.test('a model that is not there, or not there for this endpoint, is 404', async (t) => {
+t.test('a model that does not exist, or not for this endpoint, is 404', async (t) => {
   const { gate, ask } = await chatPath(t)
   t.equal(await codeOf(await ask({ ...hi, model: 'nope' })), 'model_not_found')
   t.equal(await codeOf(await ask({ model: 'm', input: 'x' }, '/v1/embeddings')), 'model_not_found')

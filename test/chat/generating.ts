@@ -24,7 +24,7 @@ t.test('one that did not go out cost nothing', async (t) => {
 })
 
 t.test(
-  'a backend is read to its usage where the model says so, or where nothing else tells',
+  'the backend is read to its usage if the model says so, or if nothing else reports',
   async (t) => {
     const alone = (onLeave: 'abort' | 'finish' | undefined, stream: boolean, generates = true) =>
       finishesAlone({ model: { onLeave }, row: { generates }, stream } as unknown as ChatRequest)

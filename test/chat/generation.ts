@@ -1,4 +1,4 @@
-// One generation and its money: headers both ways, whole answers, clients that leave, balances that end.
+// One generation and its money: headers both ways, whole answers, clients that leave, balances that are used up.
 
 import t from 'tap'
 import { chat, endless } from '../fixtures/backend-model.ts'
@@ -61,7 +61,7 @@ t.test('whole answers of four servers arrive byte for byte', async (t) => {
   }
 })
 
-t.test('a whole answer that is cut or no JSON is 502 and free', async (t) => {
+t.test('a whole answer that is cut off, or no JSON, is 502 and costs nothing', async (t) => {
   const { backend, ask, spent } = await chatPath(t)
   backend.once(bytes('<html>'))
   t.equal(await codeOf(await ask()), 'upstream_error')
@@ -87,7 +87,7 @@ t.test('where a backend reports one of several choices, all of them are paid', a
   t.equal(await spent(), 1 + 4 * 30)
 })
 
-t.test('a whole answer that is an error has the status that it names, and is free', async (t) => {
+t.test('a whole answer that is an error has the status it names, and costs nothing', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { target: 'key: sk-secret-1' })
   const errors = [
     [{ message: 'sk-secret-1 is too long', code: 400 }, 400],
@@ -133,7 +133,7 @@ t.test('a client that leaves in the middle pays what was generated', async (t) =
   t.ok(cost >= 40 && cost < 1000, `${cost}`)
 })
 
-t.test('a balance bounds the output; below the least it is 402', async (t) => {
+t.test('a balance limits the output; below the minimum it is 402', async (t) => {
   const { backend, ask, gate } = await chatPath(t, { tokens: 90 })
   const answer = await ask({ ...hi, max_tokens: 1000 })
   t.equal(answer.status, 200)
@@ -147,7 +147,7 @@ t.test('a balance bounds the output; below the least it is 402', async (t) => {
   t.equal(backend.requests.length, 1)
 })
 
-t.test('an answer as long as its money ends with length', async (t) => {
+t.test('an answer that uses up its money ends with length', async (t) => {
   const { backend, ask, balance } = await chatPath(t, { tokens: 90 })
   backend.on(chat({ chunks: 1000 }))
   t.match(await (await ask({ ...hi, stream: true })).text(), /"finish_reason":"length"/)

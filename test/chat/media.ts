@@ -20,7 +20,7 @@ function read(name: string, value: unknown) {
 const said = (...content: unknown[]) => [{ role: 'user', content }]
 const refused = { code: 'invalid_parameter' }
 
-/** Each way in which a message names media, with an address in it. */
+/** Each way in which a message can name media, with an address in it. */
 const ways: readonly ((url: string) => unknown)[] = [
   (url) => said({ type: 'image_url', image_url: { url } }),
   (url) => said({ type: 'image_url', image_url: url }),
@@ -65,7 +65,7 @@ t.test(
   },
 )
 
-t.test('bytes without a head are taken where they have their place', async (t) => {
+t.test('bytes without a data URL are accepted where they belong', async (t) => {
   const bytes = `//uQZ${'A'.repeat(60)}`
   read('messages', said({ type: 'input_audio', input_audio: { data: bytes, format: 'mp3' } }))
   read('messages', said({ type: 'file', file: { file_data: bytes, filename: 'a.pdf' } }))
@@ -73,7 +73,7 @@ t.test('bytes without a head are taken where they have their place', async (t) =
   t.throws(() => read('messages', said({ type: 'image_url', image_url: { url: bytes } })), refused)
 })
 
-t.test('what honest clients say is let through as it is', async (t) => {
+t.test('messages of honest clients pass unchanged', async (t) => {
   const messages = [
     { role: 'system', content: 'You are http://kind' },
     { role: 'user', content: 'https://example.com and file:///etc', name: 'a' },
@@ -97,7 +97,7 @@ t.test('what honest clients say is let through as it is', async (t) => {
 })
 
 t.test(
-  'what may hold another customer’s media, or a price, takes the operator’s word',
+  "media that may be another customer's, or have a price, need the operator's permission",
   async (t) => {
     const names = (part: object) => read('messages', said(part)).unlisted.map(({ name }) => name)
     t.strictSame(names({ type: 'image_url', image_url: { url: png }, uuid: 'x' }), ['uuid'])
@@ -115,7 +115,7 @@ t.test(
   },
 )
 
-t.test('what was judged is what a backend reads', async (t) => {
+t.test('the backend reads exactly what was checked', async (t) => {
   const twice = [
     `[{"content":[{"type":"image_url","image_url":{"url":"${png}","url":"${png}"}}]}]`,
     `[{"content":[{"type":"text","type":"image_url","text":"x"}]}]`,
@@ -158,7 +158,7 @@ t.test('documents and inputs may have keys of their own, but no other addresses'
   }
 })
 
-t.test('what a body names without end is refused before it costs much', async (t) => {
+t.test('a body with endless names is refused before it costs much', async (t) => {
   const many = (count: number, one: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => one(i)).join(',')
   const texts: readonly [string, { code: string }][] = [
@@ -172,7 +172,7 @@ t.test('what a body names without end is refused before it costs much', async (t
   )
 })
 
-t.test('a part of no known type is named only where its name is a word', async (t) => {
+t.test('a part of an unknown type is named only if its name is a word', async (t) => {
   t.equal(read('messages', said({ type: 'video2' })).unlisted[0]?.name, 'video2')
   for (const type of ['x'.repeat(65), 7, null, ['a'], {}]) {
     t.throws(() => read('messages', said({ type })), refused, JSON.stringify(type))

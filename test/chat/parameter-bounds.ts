@@ -36,7 +36,7 @@ t.test('probabilities of the whole vocabulary are not asked for', async (t) => {
   table(t, bounds.probabilities, { fine: [true, false, 0, 20], must: [-1, 21, 1.5, '5', [], 1e9] })
 })
 
-t.test('nothing is switched off that is counted', async (t) => {
+t.test('nothing that is counted can be switched off', async (t) => {
   table(t, bounds.isTrue, { fine: [true], word: [false], must: [0, 'true'] })
   table(t, bounds.reasoningFormat, { fine: ['none', 'parsed'], word: ['hidden', 1, {}] })
   table(t, bounds.reasoning, {
@@ -46,7 +46,7 @@ t.test('nothing is switched off that is counted', async (t) => {
   })
 })
 
-t.test('tools run at the client', async (t) => {
+t.test('only tools that run at the client pass', async (t) => {
   const type = (name: unknown) => [{ type: name }]
   table(t, bounds.tools, {
     fine: [[], type('function'), type('custom'), [{ function: { name: 'type' } }]],
@@ -74,7 +74,7 @@ t.test('schemas pass, grammars do not', async (t) => {
   })
 })
 
-t.test('templates get short words by known names', async (t) => {
+t.test('templates get short words by known names only', async (t) => {
   table(t, bounds.templateKeywords, {
     fine: [{}, { enable_thinking: false }, { thinking: true, reasoning_effort: 'high' }],
     word: [
@@ -111,7 +111,7 @@ t.test('a prompt is text or tokens', async (t) => {
   })
 })
 
-t.test('options of a stream are written anew', async (t) => {
+t.test('stream_options is written anew', async (t) => {
   table(t, bounds.streamOptions, {
     fine: [{}, { include_usage: null, include_obfuscation: false, continuous_usage_stats: true }],
     must: [[], 'a', { include_usage: 1 }],

@@ -2,7 +2,7 @@ import t from 'tap'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { refusal, startChat } from '../fixtures/session-chat.ts'
 
-/** Of the issue: each costs, or reaches elsewhere. */
+/** The parameters of the issue: each costs something, or reaches elsewhere. */
 const named: Readonly<Record<string, unknown>> = {
   chat_template: '{{ "x" * 100000 }}',
   chat_template_kwargs: { documents: 'x' },
@@ -41,7 +41,7 @@ const named: Readonly<Record<string, unknown>> = {
   'Temperature ': 1,
 }
 
-t.test('what costs or reaches elsewhere takes the operator’s word, on /v1', async (t) => {
+t.test("what costs or reaches elsewhere needs the operator's permission, on /v1", async (t) => {
   const { backend, ask } = await chatPath(t)
   for (const [name, value] of Object.entries(named)) {
     const answer = await ask({ ...hi, [name]: value })
@@ -65,7 +65,7 @@ t.test('the same in a session', async (t) => {
 
 const sent = (body: Buffer | undefined): Record<string, unknown> => JSON.parse(String(body))
 
-t.test('with the operator’s word, by name or for all, it goes on', async (t) => {
+t.test("with the operator's permission, by name or for all, they pass", async (t) => {
   const names = Object.keys(named).filter((name) => /^\w+$/.test(name))
   for (const model of [`extra_parameters: [${names.join()}]`, "extra_parameters: ['*']"]) {
     const { backend, ask } = await chatPath(t, { model })
@@ -84,7 +84,7 @@ t.test('with the operator’s word, by name or for all, it goes on', async (t) =
   }
 })
 
-t.test('bounds hold even where everything is let through', async (t) => {
+t.test('limits hold even if everything is allowed', async (t) => {
   const { backend, ask } = await chatPath(t, { model: "extra_parameters: ['*', logprobs]" })
   const bodies = [
     { logprobs: -1 },

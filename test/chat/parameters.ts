@@ -10,7 +10,7 @@ const namesOn = (endpoint: string): ReadonlySet<string> =>
       .flatMap(({ names }) => names),
   )
 
-/** Of an interface in the official package's types. */
+/** The fields of an interface in the official package's types. */
 function fieldsOf(module: string, name: string): readonly string[] {
   const file = new URL(
     `${module.split('/').at(-1)}.d.ts`,
@@ -20,7 +20,7 @@ function fieldsOf(module: string, name: string): readonly string[] {
   return [...body.matchAll(/^ {4}(\w+)\??:/gm)].flatMap(([, field]) => field ?? [])
 }
 
-t.test('every field of the openai package is decided on', async (t) => {
+t.test('the table has every field of the openai package', async (t) => {
   for (const [endpoint, module, name, least] of [
     ['chat', 'chat/completions/completions', 'ChatCompletionCreateParamsBase', 35],
     ['completions', 'completions', 'CompletionCreateParamsBase', 17],
@@ -51,7 +51,7 @@ t.test('a name has one row on each endpoint', async (t) => {
   }
 })
 
-t.test('every row says why, in sentences; what is bounded has a check', async (t) => {
+t.test('every row has a reason, in sentences; a row with a limit has a check', async (t) => {
   for (const { names, why, way, check } of parameterRows) {
     t.match(why, /\.$/, names.join())
     if (way === 'bounded') t.ok(check, names.join())

@@ -1,4 +1,4 @@
-// The wait for what a socket still has ends with silence, with the end, and in any case.
+// The wait for the rest in a socket ends with silence, with the end, and after a limit.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
@@ -31,7 +31,7 @@ t.test('it ends at once where it is over', async (t) => {
   t.ok(asked <= 1)
 })
 
-t.test('what never falls silent is not waited for', async (t) => {
+t.test('a socket that never falls silent is not waited for', async (t) => {
   let reads = 0
   const before = performance.now()
   await untilQuiet(

@@ -40,7 +40,7 @@ t.test('data values of four servers arrive byte for byte, [DONE] only after succ
   }
 })
 
-t.test('a usage chunk nobody asked for is swallowed, and nothing else', async (t) => {
+t.test('a usage chunk that nobody asked for is removed, and nothing else', async (t) => {
   const { backend, stream } = await chatPath(t)
   const all = eventsOf('llama-stream-usage-on.sse')
   backend.once(replay('llama-stream-usage-on.sse'))
@@ -52,7 +52,7 @@ t.test('a usage chunk nobody asked for is swallowed, and nothing else', async (t
   t.equal(got.length, all.length - 1)
 })
 
-t.test('an error event is the terminal, as it was, masked; [DONE] behind it is not', async (t) => {
+t.test('an error event is passed on as the terminal, masked; [DONE] after it is not', async (t) => {
   const { backend, stream } = await chatPath(t, { target: 'key: sk-secret-1' })
   const error = 'data: {"error": {"message":"bad sk-secret-1", "n":1.0}}\n\n'
   backend.once(sse([word, error, 'data: [DONE]\n\n']))
@@ -113,7 +113,7 @@ t.test('an empty finish_reason is none', async (t) => {
   t.equal(whole.at(-1), '[DONE]')
 })
 
-t.test('a cut before content is 502; after content it is told in the stream', async (t) => {
+t.test('a cut before content is 502; after content the stream says so', async (t) => {
   const { backend, stream, spent } = await chatPath(t)
   backend.once(sse([word.replace('"content":"a"', '"role":"assistant"')], { end: 'cut' }))
   const early = await stream()
@@ -142,7 +142,7 @@ t.test('all choices have to finish', async (t) => {
   t.match(half.at(-1), /upstream_incomplete/)
 })
 
-t.test('a backend that runs past its bound is stopped as if at its length', async (t) => {
+t.test('a backend that runs past its bound is stopped, as at its length', async (t) => {
   const { backend, ask } = await chatPath(t)
   backend.on(endless({ gapMs: 1 }))
   const got = await valuesOf(await ask({ ...hi, max_tokens: 4, stream: true }))
@@ -164,7 +164,7 @@ t.test('an account suspended meanwhile ends the stream at its next checkpoint', 
   t.ok(await backend.requests[0]?.closed)
 })
 
-t.test('what is held before any content is bounded: then it is given on', async (t) => {
+t.test('what is held back before any content has a limit: then it is passed on', async (t) => {
   const { backend, stream } = await chatPath(t, {
     yaml: 'limits: { first_byte: 5m }',
     model: 'timeouts: { first_token: 10s }',
@@ -177,7 +177,7 @@ t.test('what is held before any content is bounded: then it is given on', async 
   await answer.body?.cancel()
 })
 
-t.test('while a client is slow no silence counts, and afterwards it does again', async (t) => {
+t.test('while a client is slow, silence does not count; afterwards it does', async (t) => {
   const { backend, gate, key } = await chatPath(t, { model: 'timeouts: { idle: 5s }' })
   const piece = word.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)
   const last = word.replace('"a"', '"the last"')
@@ -185,7 +185,7 @@ t.test('while a client is slow no silence counts, and afterwards it does again',
   backend.on((call) => {
     calls.push(call)
     call.res.writeHead(200, { 'content-type': 'text/event-stream' })
-    // More than all sockets between here and the client hold.
+    // More than all sockets between here and the client can hold.
     for (let i = 0; i < 512; i++) call.res.write(piece)
     call.res.write(last)
   })
@@ -218,7 +218,7 @@ t.test('while a client is slow no silence counts, and afterwards it does again',
   t.equal(call.res.destroyed, true)
 })
 
-/** Resolves when this has not changed for many turns of the event loop, on which all of the test runs. */
+/** Resolves when the value has not changed for many turns of the event loop, on which the whole test runs. */
 async function untilSame(look: () => unknown): Promise<void> {
   let seen = look()
   for (let turns = 0; turns < 500; turns++) {

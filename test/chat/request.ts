@@ -1,4 +1,4 @@
-// What of a request a backend gets, byte for byte, and which are refused before anything is held.
+// What a backend gets of a request, byte for byte, and which requests are refused before anything is held.
 
 import t from 'tap'
 import { bothWays } from '../fixtures/both-ways.ts'
@@ -11,7 +11,7 @@ import { parseChatRequest } from '../../src/chat/request.ts'
 
 const target = targetOf('http://127.0.0.1:1')
 
-/** As it is parsed, without a gateway. */
+/** Parses a body without a gateway. */
 function chatOf(body: Buffer) {
   const request = parseChatRequest(body, chatRow, () => modelOf([target]))
   if (!request) throw new TypeError('no request')
@@ -20,7 +20,7 @@ function chatOf(body: Buffer) {
 
 const bodyOf = (body: Buffer | undefined) => body?.toString() ?? ''
 
-t.test('a body goes on byte for byte but for the gateway’s own fields', async (t) => {
+t.test("a body is passed on byte for byte, apart from the gateway's own fields", async (t) => {
   const { backend, ask } = await chatPath(t, {
     target: 'model: real',
     model: "max_output_tokens: 50, extra_parameters: ['*']",
@@ -35,8 +35,8 @@ t.test('a body goes on byte for byte but for the gateway’s own fields', async 
   )
 })
 
-t.test('what a target takes is what it gets', async (t) => {
-  await t.test('usage is asked for in streams, beside the client’s options', async (t) => {
+t.test('a target gets what it accepts', async (t) => {
+  await t.test("streams ask for usage, beside the client's options", async (t) => {
     const { backend, ask } = await chatPath(t, { model: 'max_output_tokens: 5' })
     const stream_options = { include_obfuscation: false, include_usage: null }
     await (await ask({ ...hi, stream: true, stream_options })).text()
@@ -47,7 +47,7 @@ t.test('what a target takes is what it gets', async (t) => {
       max_tokens: 5,
     })
   })
-  await t.test('nor is it where the target refuses that; one field bears the limit', async (t) => {
+  await t.test('a target that refuses usage is not asked; one field has the limit', async (t) => {
     const { backend, ask } = await chatPath(t, {
       target: 'include_usage: false, max_tokens_field: max_completion_tokens',
     })
@@ -60,7 +60,7 @@ t.test('what a target takes is what it gets', async (t) => {
   })
 })
 
-t.test('counts that are none are refused, null is as good as absent', async (t) => {
+t.test('invalid counts are refused, null counts as absent', async (t) => {
   const { backend, ask } = await chatPath(t)
   for (const field of ['max_tokens', 'max_completion_tokens', 'n', 'best_of']) {
     for (const value of [0, -1, 1.5, '5', true, []]) {
@@ -88,7 +88,7 @@ t.test('a prompt whose backend reports nothing is charged by the tokenizer', asy
 
 t.test('usage can not be switched off, however the options are spelt', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { model: "extra_parameters: ['*']" })
-  // A Go server: keys match without case, the last one wins.
+  // A Go server ignores the case of keys, and the last one wins.
   backend.on(async (call) => {
     const sent = String(backend.requests.at(-1)?.body)
     const said = [...sent.matchAll(/"([^"]+)" *: *(true|false)/g)].filter(
@@ -128,7 +128,7 @@ t.test('usage can not be switched off, however the options are spelt', async (t)
   t.equal(await spent(), 8, 'each was charged what the backend reported')
 })
 
-t.test('each account has a salt of its own, where the target takes one', async (t) => {
+t.test('each account has its own salt, if the target takes one', async (t) => {
   const { backend, gate, ask } = await chatPath(t, { target: 'cache_salt: true, key: backend-key' })
   const { key } = await gate.account(1000)
   for (const _ of [1, 2]) await (await ask()).text()
@@ -184,7 +184,7 @@ t.test(
   },
 )
 
-t.test('what stands at an address counts, whatever its part calls it', async (t) => {
+t.test('content at an address counts, whatever type its part claims', async (t) => {
   const parts = [
     '{"type":"image_url","image_url":{"url":"https://x.test/a"}}',
     '{"type":"video_url","video_url":{"url":"https://x.test/a"}}',

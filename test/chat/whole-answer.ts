@@ -1,4 +1,4 @@
-// An answer that is given to nobody was generated all the same: too large, no JSON, or left just before its end.
+// An answer that the client does not get was still generated: too large, no JSON, or left just before its end.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -30,7 +30,7 @@ async function chargeFor(t: Test, script: Script, options: ChatPathOptions) {
   return { code, retry, charges: all.filter(({ type }) => type === 'charge') }
 }
 
-t.test('too large for us, it is charged as reported', async (t) => {
+t.test('too large for the gateway: charged as reported', async (t) => {
   const script = bytes(answer({ content: words(4000) }))
   const { code, retry, charges } = await chargeFor(t, script, large)
   t.equal(code, 'upstream_error')
@@ -38,14 +38,14 @@ t.test('too large for us, it is charged as reported', async (t) => {
   t.match(charges, [{ amount: -4002, estimated: false }])
 })
 
-t.test('too large and without a report, it is charged as counted', async (t) => {
+t.test('too large and without a report: charged as counted', async (t) => {
   const script = bytes(answer({ content: words(4000) }, { usage: undefined }))
   const { charges } = await chargeFor(t, script, large)
   const amount = -(charges[0]?.amount ?? 0)
   t.ok(amount >= 4000 && amount < 4800, `${amount}`)
 })
 
-t.test('too large by far, it is not read to its end', async (t) => {
+t.test('far too large: not read to its end', async (t) => {
   const endless: Script = async ({ res }) => {
     res.write(answer({ content: words(100) }).slice(0, 500))
     while (!res.destroyed) {
@@ -58,7 +58,7 @@ t.test('too large by far, it is not read to its end', async (t) => {
   t.ok((charges[0]?.amount ?? 0) < -4000)
 })
 
-t.test('what is no JSON is charged for what it says, or is free', async (t) => {
+t.test('an answer that is no JSON is charged for its usage, or costs nothing', async (t) => {
   const broken = answer({ content: words(4000) }).replace('"id"', 'NaN,"id"')
   t.match(await chargeFor(t, bytes(broken), {}), { retry: 'false', charges: [{ amount: -4002 }] })
   const silent = broken.slice(0, broken.indexOf('"usage"'))
@@ -89,7 +89,7 @@ for (const leaves of [false, true]) {
   })
 }
 
-t.test('an answer that never comes is 504 after the whole time, and free', async (t) => {
+t.test('an answer that never comes is 504 after the total time, and costs nothing', async (t) => {
   const path = await chatPath(t, { model: 'timeouts: { total: 100ms }' })
   path.backend.on(silent)
   const late = await path.ask()
@@ -100,7 +100,7 @@ t.test('an answer that never comes is 504 after the whole time, and free', async
   t.ok(await path.backend.requests[0]?.closed)
 })
 
-/** Sends half of it, waits, and then the rest. */
+/** Sends half of the text, waits, and then sends the rest. */
 function inTwo(text: string, half: PromiseWithResolvers<Call>, rest: Promise<void>): Script {
   return async (call) => {
     call.res.writeHead(200, { 'content-type': 'application/json' })

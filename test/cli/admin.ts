@@ -15,7 +15,7 @@ interface Seen {
 
 type Reply = RequestListener
 
-/** A listener that answers each request with the next reply; the last one stays. */
+/** A listener that answers each request with the next reply, and further ones with the last. */
 async function scripted(t: Test, ...replies: readonly Reply[]) {
   const seen: Seen[] = []
   const server = createServer((req, res) => {
@@ -70,7 +70,7 @@ t.test('a call carries the token, and a POST one Idempotency-Key', async (t) => 
   t.equal(seen[1]?.headers['idempotency-key'], undefined)
 })
 
-t.test('names in a path cannot leave their place', async (t) => {
+t.test('a name in a path cannot leave its segment', async (t) => {
   t.equal(path`accounts/${'../a b/ü?#'}/keys`, 'accounts/..%2Fa%20b%2F%C3%BC%3F%23/keys')
 })
 
@@ -81,7 +81,7 @@ t.test('a top-up whose answer was lost is repeated under the same key', async (t
   t.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
 })
 
-t.test('a top-up that stays unclear says how it can be repeated safely', async (t) => {
+t.test('an unclear top-up says how to repeat it safely', async (t) => {
   const { url } = await scripted(t, reset)
   const admin = createAdmin({ url, token: 'secret', idempotencyKey: 'my-key' })
   const failed = admin.post('accounts/a/topup', { amount: 1 })
@@ -112,14 +112,14 @@ t.test('exit codes: 77 for a refused token, 69 for a gateway that cannot, 1 else
   t.equal(await codeOf((_req, res) => res.end('<html>')), 69)
 })
 
-t.test('nobody listening is told at once, with the address', async (t) => {
+t.test('an absent gateway is reported at once, with its address', async (t) => {
   const { admin, server, url } = await scripted(t, ok)
   server.close()
   await t.rejects(admin.post('accounts', {}), { exitCode: 69, message: new RegExp(url.host) })
   await t.rejects(admin.post('accounts', {}), { message: /^(?!.*not known)/s })
 })
 
-t.test('what takes more than a second says so, once', async (t) => {
+t.test('a call that takes more than a second says so, once', async (t) => {
   const waiting = Promise.withResolvers<() => void>()
   const { admin, written } = await scripted(t, (_req, res) => waiting.resolve(() => res.end('{}')))
   const answer = admin.get('accounts')

@@ -36,7 +36,7 @@ t.test('a file without problems ends with 0; --print shows it without its secret
   t.equal((await runCli(['check', file])).code, 78, 'without its variable')
 })
 
-t.test('what --print shows is a configuration again', async (t) => {
+t.test('--print shows a valid configuration', async (t) => {
   const plugins = async () => (await import('../../src/gateway.ts')).plugins
   const given = join(t.testdir({ given: good, shown: '' }), 'given')
   const env = { KEY: 'sk-hidden' }
@@ -48,7 +48,7 @@ t.test('what --print shows is a configuration again', async (t) => {
   t.equal((await runCli(['check', shown, '--print'], { plugins })).out, out)
 })
 
-t.test('a file that is not there is one problem', async (t) => {
+t.test('a missing file is one problem', async (t) => {
   t.match(await runCli(['check', '/nowhere/gateway.yaml']), { code: 78, out: /\n1 problem\n$/ })
   t.match(await runCli(['check', 'a', '--config', 'b']), { code: 2 })
 })
@@ -64,7 +64,7 @@ t.test("the plugins' blocks are judged where they are known", async (t) => {
 
 const narrow = `${good}plans: {small: {tokens_per_minute: 2000}}\n`
 
-t.test('what may not be meant is a warning, and no problem', async (t) => {
+t.test('a doubtful value is a warning, not a problem', async (t) => {
   const file = join(t.testdir({ 'gateway.yaml': narrow }), 'gateway.yaml')
   const env = { KEY: 'x' }
   const { code, out } = await runCli(['check', file], { env })
@@ -78,7 +78,7 @@ t.test('what may not be meant is a warning, and no problem', async (t) => {
   t.match(told, { problems: [], warnings: [{ line: 2, column: 36 }] })
 })
 
-t.test('colours where they are shown, and never in JSON', async (t) => {
+t.test('colours only where they can be shown, and never in JSON', async (t) => {
   const style = (colour: string, text: string) => `<${colour}>${text}</>`
   const dir = t.testdir({ file: good, poor: narrow, broken: bad })
   const [file, poor, broken] = [join(dir, 'file'), join(dir, 'poor'), join(dir, 'broken')]

@@ -1,4 +1,4 @@
-// tollgate doctor as a person runs it: lines, count, exit code; a file with problems; Ctrl-C; a process that ends.
+// tollgate doctor as a person runs it: lines, count, exit code; a file with problems; Ctrl-C; the end of the process.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ import { startRedis } from '../fixtures/redis-server.ts'
 
 const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
 
-/** As many lines of gateway.yaml as one target needs, and Redis and store besides. */
+/** Lines of gateway.yaml for one target, Redis and the store. */
 function folderWith(t: Test, url: string, more = `redis: "unix://${redis.socket}"`): string {
   const target = `{url: "${url}", model: gpt, key: "\${KEY}"}`
   return t.testdir({ 'gateway.yaml': `${more}\nmodels: {m: {targets: [${target}]}}\n` })
@@ -29,7 +29,7 @@ const env = { KEY: 'sk-very-secret' }
 const good: Script = (call) =>
   (call.req.method === 'GET' ? json({ data: [{ id: 'gpt' }] }) : chat())(call)
 
-t.test('all is well: a line a check as they come, the count, 0', async (t) => {
+t.test('all is well: a line for each check as it ends, the count, 0', async (t) => {
   const backend = await startBackend(t, good)
   const dir = folderWith(t, backend.url)
   const file = join(dir, 'gateway.yaml')
@@ -44,7 +44,7 @@ t.test('all is well: a line a check as they come, the count, 0', async (t) => {
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })
 
-t.test('--json is one object with the same', async (t) => {
+t.test('--json prints one object with the same findings', async (t) => {
   const backend = await startBackend(t, failing(401))
   const file = join(folderWith(t, backend.url), 'gateway.yaml')
   const { code, out } = await runCli(['doctor', '--config', file, '--json'], { env })
@@ -61,7 +61,7 @@ t.test('--json is one object with the same', async (t) => {
   t.notMatch(out, 'sk-very-secret')
 })
 
-t.test('colours where they are shown; warnings of the file among the checks', async (t) => {
+t.test('colours where they can be shown; warnings of the file are among the checks', async (t) => {
   const backend = await startBackend(t, failing(401))
   const more = `redis: "unix://${redis.socket}"\nplans: {small: {tokens_per_minute: 9}}`
   const file = join(folderWith(t, backend.url, more), 'gateway.yaml')
@@ -75,7 +75,7 @@ t.test('colours where they are shown; warnings of the file among the checks', as
   t.notMatch(json.out, /<red>/)
 })
 
-t.test('what is not reached ends with 69, after all the other checks', async (t) => {
+t.test('a server that is not reached ends with 69, after all other checks', async (t) => {
   const backend = await startBackend(t, good)
   const away = 'redis: "unix:///nowhere/redis.sock"'
   const file = join(folderWith(t, backend.url, away), 'gateway.yaml')
@@ -111,7 +111,7 @@ function spawnDoctor(t: Test, ...args: readonly string[]) {
   return { child, said: Promise.all([text(child.stdout), text(child.stderr)]) }
 }
 
-t.test('Ctrl-C in the middle: says so, 1, nothing is left', async (t) => {
+t.test('Ctrl-C in the middle: a message, 1, and nothing is left', async (t) => {
   const backend = await startBackend(t, silent)
   const dir = folderWith(t, backend.url)
   const { child, said } = spawnDoctor(t, join(dir, 'gateway.yaml'), '--timeout', '60s')
@@ -120,12 +120,12 @@ t.test('Ctrl-C in the middle: says so, 1, nothing is left', async (t) => {
   const [code] = (await once(child, 'close')) as [number]
   t.equal(code, 1)
   const [out, err] = await said
-  t.match(err, /^tollgate: Stopped before everything was looked at\.\n$/)
+  t.match(err, /^tollgate: Stopped before every check was done\.\n$/)
   t.match(out, /^ok {4}store upload cut short/m)
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })
 
-t.test('a store that never answers does not keep the process', async (t) => {
+t.test('a store that never answers does not keep the process running', async (t) => {
   const sockets = new Set<Socket>()
   const deaf = createServer((socket) => void sockets.add(socket.resume()))
   t.teardown(() => {
@@ -143,7 +143,7 @@ t.test('a store that never answers does not keep the process', async (t) => {
   const [code] = (await once(child, 'close')) as [number]
   const [out, err] = await said
   t.equal(code, 69, out + err)
-  // Three checks of a second each; a call to S3 may take 30 s by itself.
+  // Three checks of a second each; a single call to S3 may take 30 s.
   t.ok(performance.now() - begun < 20_000)
   t.match(out, /^fail {2}store write: no answer within 1 s$/m)
   t.match(out, /^fail {2}store clean-up of doctor\/\S+: no answer within 1 s$/m)

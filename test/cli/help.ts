@@ -10,7 +10,7 @@ const command: Command = {
   run: async () => 0,
 }
 
-t.test('the overview has a line a command', async (t) => {
+t.test('the overview has a line for each command', async (t) => {
   t.match(overview([command]), /\n {2}things make NAME \[SIZE\] {2}make a thing\n/)
 })
 

@@ -5,7 +5,7 @@ import { startAdmin } from '../fixtures/admin-listener.ts'
 import { cliFor, runCli } from '../fixtures/cli.ts'
 import { adminToken } from '../fixtures/gateway.ts'
 
-t.test('a new key stands alone on stdout, so that a shell can take it', async (t) => {
+t.test('a new key is all that stdout has, so that a shell can take it', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   const { ref } = await accounts.createAccount({ name: 'a' })
@@ -19,7 +19,7 @@ t.test('a new key stands alone on stdout, so that a shell can take it', async (t
   t.equal((await cli('keys', 'list', '--account', 'a')).out, list.out)
 })
 
-t.test('a key is narrowed as asked', async (t) => {
+t.test('a key gets the limits that are asked for', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   await accounts.createAccount({ name: 'a' })
@@ -49,7 +49,7 @@ t.test('a key is revoked, and rotated with a grace', async (t) => {
   t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
 })
 
-t.test("a key's text is not taken for its id, and an account has to be named", async (t) => {
+t.test("a key's text is not accepted as its id, and an account must be named", async (t) => {
   const { url } = await startAdmin(t)
   const cli = cliFor(url)
   const secret = await cli('keys', 'revoke', 'tg_live_secret')
@@ -60,7 +60,7 @@ t.test("a key's text is not taken for its id, and an account has to be named", a
   t.match(await cli('keys', 'revoke', 'key_none'), { code: 1, err: /key_not_found/ })
 })
 
-t.test('two keys of an account can be told apart, and named by their end', async (t) => {
+t.test('two keys of an account can be told apart and named by their last letters', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   const { ref } = await accounts.createAccount({ name: 'a' })
@@ -75,7 +75,7 @@ t.test('two keys of an account can be told apart, and named by their end', async
   })
   t.match(await cli('keys', 'revoke', two.hint, '--account', 'a'), {
     code: 2,
-    err: /No active key ends like that/,
+    err: /No active key ends with these characters/,
   })
   t.strictSame(
     (await accounts.listKeys(ref)).map(({ status }) => status),
@@ -86,7 +86,7 @@ t.test('two keys of an account can be told apart, and named by their end', async
   t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
 })
 
-t.test('whose key it is: the key comes by stdin and is in no answer', async (t) => {
+t.test('keys find: the key comes by stdin and is in no answer', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const { ref, account } = await accounts.createAccount({ name: 'owner' })
   const { key, id: keyId } = await accounts.createKey(ref, { name: 'laptop' })
@@ -101,5 +101,5 @@ t.test('whose key it is: the key comes by stdin and is in no answer', async (t) 
   t.match(out, new RegExp(`${keyId} +laptop`))
   t.notOk(out.includes(key.slice(-36)))
   t.match(await find(`${key.slice(0, -1)}~`), { code: 1, err: /key_not_found/ })
-  t.match(await find('x'.repeat(2000)), { code: 2, err: /no key/ })
+  t.match(await find('x'.repeat(2000)), { code: 2, err: /too long to be a key/ })
 })

@@ -28,7 +28,7 @@ t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
   t.match(tooMuch, { code: 1, out: '', err: /insufficient_balance/ })
 })
 
-t.test('amounts that make no sense move nothing', async (t) => {
+t.test('invalid amounts change nothing', async (t) => {
   const { url, accounts, ledger } = await startAdmin(t)
   const cli = cliFor(url)
   const { ref } = await accounts.createAccount({ name: 'a' })
@@ -57,7 +57,7 @@ t.test('the same --idempotency-key moves money once', async (t) => {
 })
 
 t.test(
-  'an audit ends with 0 where all adds up, with 1 and the differences where not',
+  'an audit ends with 0 if everything agrees, and with 1 and the differences if not',
   async (t) => {
     const { url, accounts, link } = await startAdmin(t)
     const cli = cliFor(url)

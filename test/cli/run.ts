@@ -16,7 +16,7 @@ t.test('help, version and usage errors need no gateway', async (t) => {
   t.match(await runCli(['help', 'keys']), { code: 0, out: /keys create.*keys rotate/s })
 })
 
-t.test('wrong use ends with 2 and says what would be right', async (t) => {
+t.test('wrong use ends with 2 and suggests the right words', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['acounts', 'list'], /did you mean "accounts"\? See/],
     [['keys'], /keys create, keys list/],
@@ -49,12 +49,12 @@ t.test('a wrong token ends with 77, an absent gateway with 69', async (t) => {
   })
 })
 
-t.test('commands that are not there yet are not offered', async (t) => {
+t.test('commands of later versions are not offered', async (t) => {
   const { out } = await runCli(['help'])
   t.notMatch(out, /^ +(portal|reload|top) /m)
 })
 
-t.test('a command loads nothing of the gateway and no package', async (t) => {
+t.test('a command loads nothing of the gateway, and no package', async (t) => {
   const seen = new Set<string>()
   const visit = (file: URL) => {
     if (seen.has(file.href)) return
@@ -72,7 +72,7 @@ t.test('a command loads nothing of the gateway and no package', async (t) => {
   t.strictSame(others.toSorted(), ['errors.ts', 'http/json/field.ts'])
 })
 
-t.test('a command of a group that is not there: the one that was meant, or all', async (t) => {
+t.test('an unknown command of a group: the one that was meant, or all of the group', async (t) => {
   t.match(await runCli(['accounts', 'lst']), { code: 2, err: /Did you mean "accounts list"\?/ })
   t.match(await runCli(['keys', 'xyzzyxyzzy']), { code: 2, err: /keys create, keys list/ })
   t.match(await runCli(['accounts']), { code: 2, err: /accounts create, accounts list/ })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { runCli } from '../fixtures/cli.ts'
 
-t.test('what `start` does not take is wrong use: 2', async (t) => {
+t.test('an unknown option of `start` is wrong use: 2', async (t) => {
   for (const words of [['--foo'], ['extra'], ['--config'], ['--json']]) {
     const { code, out, err } = await runCli(['start', ...words])
     t.equal(code, 2, words.join(' '))

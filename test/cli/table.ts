@@ -11,7 +11,7 @@ const columns = [
   { title: 'AMOUNT', isNumber: true, cell: ({ amount }: Row) => formatAmount(amount) },
 ]
 
-t.test('columns line up, numbers at their last digit', async (t) => {
+t.test('columns are aligned, numbers by their last digit', async (t) => {
   const rows = [
     { name: 'a', amount: 5 },
     { name: 'longer', amount: 1_234_567 },
@@ -29,7 +29,7 @@ t.test('wide characters take two columns, accents none', async (t) => {
   t.equal(table(columns, rows), 'NAME  AMOUNT\n日本       1\ne\u0301          2\nabcd       3\n')
 })
 
-t.test('no name or note can steer the terminal', async (t) => {
+t.test('no name or note can send control codes to the terminal', async (t) => {
   const hostile = 'a\u001b[2J\r\n\u0007\u009b\u202e'
   for (const text of [table(columns, [{ name: hostile, amount: 1 }]), card({ name: hostile })]) {
     t.notMatch(text, /[^\n\P{Cc}]|\u202e/u)
@@ -37,7 +37,7 @@ t.test('no name or note can steer the terminal', async (t) => {
   }
 })
 
-t.test('a card has one line a field', async (t) => {
+t.test('a card has a line for each field', async (t) => {
   t.equal(card({ id: 'x', 'external id': 'y', note: '' }), 'id           x\nexternal id  y\nnote\n')
 })
 
@@ -49,7 +49,7 @@ t.test('amounts are grouped and exact, changes signed, times UTC', async (t) => 
   t.equal(formatTime(null), '-')
 })
 
-t.test('a table of 200,000 rows is written like any other', async (t) => {
+t.test('a table of 200,000 rows can be printed, too', async (t) => {
   const rows = Array.from({ length: 200_000 }, (_, i) => i)
   const text = table([{ title: 'N', cell: String }], rows)
   t.equal(

@@ -3,7 +3,7 @@ import { startAdmin } from '../fixtures/admin-listener.ts'
 import { adminToken } from '../fixtures/gateway.ts'
 import { cliFor, runCli } from '../fixtures/cli.ts'
 
-t.test('the newest transactions, newest last', async (t) => {
+t.test('the newest transactions are shown, the newest last', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   await accounts.createAccount({ name: 'a' })
@@ -16,7 +16,7 @@ t.test('the newest transactions, newest last', async (t) => {
   t.match(data, [{ amount: 1 }, { amount: 2 }, { amount: 3 }])
 })
 
-t.test('--follow prints what comes, each once, until it is interrupted', async (t) => {
+t.test('--follow prints each new transaction once, until it is interrupted', async (t) => {
   const { url, accounts } = await startAdmin(t)
   const cli = cliFor(url)
   await accounts.createAccount({ name: 'a' })

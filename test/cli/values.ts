@@ -39,7 +39,7 @@ t.test('a time has a unit', async (t) => {
     t.throws(() => parseSeconds(wrong), usage, wrong)
 })
 
-t.test('a moment is a time from now or a day', async (t) => {
+t.test('a moment is a time from now, or a day', async (t) => {
   t.equal(parseMoment('1h', 1_000_000), 1000 + 3600)
   t.equal(parseMoment('2027-01-31'), Date.UTC(2027, 0, 31) / 1000)
   t.equal(parseMoment('2027-01-31T12:00:00Z'), Date.UTC(2027, 0, 31, 12) / 1000)

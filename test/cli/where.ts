@@ -28,7 +28,7 @@ const found = async (
   return `${url.origin} ${token}`
 }
 
-t.test('what is given on the command line needs no file', async (t) => {
+t.test('with all options on the command line, no file is needed', async (t) => {
   const given = { admin: 'http://10.0.0.1:9090', token: 'x', config: '/nowhere' }
   t.equal(await found(given), 'http://10.0.0.1:9090 x')
   t.equal(await found({ admin: 'localhost:1', token: 'x' }), 'http://localhost:1 x')
@@ -43,9 +43,9 @@ t.test('what is given on the command line needs no file', async (t) => {
   }
 })
 
-t.test('a token that no header can carry is said to be at fault, not the gateway', async (t) => {
+t.test('for an invalid token the message blames the token, not the gateway', async (t) => {
   const admin = 'http://10.0.0.1:9090'
-  // As a mounted secret has it.
+  // Mounted secrets end with a line break.
   t.equal(await found({ admin }, { TOLLGATE_ADMIN_TOKEN: 'e\n' }), `${admin} e`)
   const empty = join(t.testdir({ token: '\n' }), 'token')
   const faulty = { exitCode: 77, message: /The admin token/ }
@@ -58,7 +58,7 @@ t.test('a token that no header can carry is said to be at fault, not the gateway
   }
 })
 
-t.test('else the file says it, in each of its notations', async (t) => {
+t.test('otherwise the file is used, in each of its notations', async (t) => {
   const listens: readonly (readonly [string, string])[] = [
     ['9191', 'http://127.0.0.1:9191'],
     ['10.1.2.3:9191', 'http://10.1.2.3:9191'],
@@ -77,7 +77,7 @@ t.test('else the file says it, in each of its notations', async (t) => {
   }
 })
 
-t.test('without a token in the file, the one in the data folder is taken', async (t) => {
+t.test('without a token in the file, the one in the data folder is used', async (t) => {
   const folder = t.testdir({ 'gateway.yaml': 'data: ./state\nadmin: {token: "${T:-}"}\n' })
   const config = join(folder, 'gateway.yaml')
   await t.rejects(findGateway(call({ config })), { exitCode: 77, message: /TOLLGATE_ADMIN_TOKEN/ })
@@ -87,7 +87,7 @@ t.test('without a token in the file, the one in the data folder is taken', async
   t.equal(await found({ config }, { T: 'set' }), 'http://127.0.0.1:9090 set')
 })
 
-t.test("variables of the file's other parts need not be there", async (t) => {
+t.test("unset variables in the file's other parts do no harm", async (t) => {
   const text =
     'models: {m: {targets: [{url: http://a/v1, key: "${NOT_HERE}"}]}}\nadmin: {token: x}\n'
   const config = join(t.testdir({ 'gateway.yaml': text }), 'gateway.yaml')
@@ -104,7 +104,7 @@ t.test('a file that cannot be used is a configuration error, with its line', asy
   }
 })
 
-t.test('a token in argv is warned of; one in a file is not', async (t) => {
+t.test('a token in argv causes a warning; one in a file does not', async (t) => {
   const file = `${t.testdir({ token: 'kept\n' })}/token`
   const said: string[] = []
   const out = { write: (text: string) => void said.push(text) }

@@ -14,14 +14,14 @@ t.test('cached input costs what input costs, unless it has a price', async (t) =
   })
 })
 
-t.test('the default output fits the context window', async (t) => {
+t.test('the default output fits into the context window', async (t) => {
   const models = { a: { context_window: 2000 }, b: { context_window: 8000 }, c: {} }
   t.match(derive({ models }).models, { a: { max_output_tokens: 2000 } })
   t.same(Object.keys(derive({ models: { b: models.b } }).models as object), ['b'])
   t.same((derive({ models }).models as typeof models).b, { context_window: 8000 })
 })
 
-t.test('there is always a default plan, and a described one stays', async (t) => {
+t.test('the plan `default` always exists, and a configured one stays', async (t) => {
   t.same(derive({}).plans, { default: {} })
   t.same(derive({ plans: { default: { concurrency: 1 }, x: {} } }).plans, {
     default: { concurrency: 1 },

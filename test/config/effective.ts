@@ -25,13 +25,13 @@ t.test('defaults are filled in, in the notation of the file', async (t) => {
   })
 })
 
-t.test('secrets are masked wherever they stand', async (t) => {
+t.test('secrets are masked wherever they are', async (t) => {
   const value = { key: 's1', keys: { x: 's2' }, list: [{ token: 's3' }], block: { inner: 's4' } }
   t.notMatch(JSON.stringify(effectiveOf(schema, value)), /s\d/)
   t.match(effectiveOf(schema, { block: false }), { block: false })
 })
 
-t.test('URLs show no password and no query but the API version', async (t) => {
+t.test('URLs show no password, and of the query only the API version', async (t) => {
   t.equal(effectiveOf(redisUrl(), 'redis://u:secret@h/1'), `redis://u:${mask}@h/1`)
   t.equal(effectiveOf(redisUrl(), 'embedded'), 'embedded')
   const shown = effectiveOf(backendUrl(), 'https://x/v1?api-version=1&code=secret')

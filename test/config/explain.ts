@@ -10,7 +10,7 @@ const told = (schema: z.ZodType, value: unknown, hidden: readonly unknown[] = []
   )
 }
 
-t.test('says what is there and what would be right', async (t) => {
+t.test('a problem says what is there and what would be right', async (t) => {
   t.same(told(z.object({ a: z.string() }), {}), ['a: is missing; write text'])
   t.same(told(z.object({ a: z.int() }), { a: '8' }), [
     'a: expected a number, got "8"; remove the quotes',
@@ -29,19 +29,19 @@ t.test('says what is there and what would be right', async (t) => {
   ])
 })
 
-t.test('of a union it tells the alternative that the value looks like', async (t) => {
+t.test('for a union, the problem is that of the most similar alternative', async (t) => {
   const schema = z.object({ a: z.union([z.boolean(), z.object({ b: z.int(), c: z.int() })]) })
   t.same(told(schema, { a: { b: 'x', c: 1 } }), ['a.b: expected a number, got "x"'])
   t.same(told(schema, { a: 'x' }), ['a: is not acceptable, got "x"'])
 })
 
-t.test('keys are at fault themselves', async (t) => {
+t.test('for a wrong key, the place is the key itself', async (t) => {
   const schema = z.record(z.string().regex(/^a/, { error: 'begins with a' }), z.int())
   t.same(told(schema, { b: 1 }), ['b: begins with a'])
   t.same(told(z.strictObject({}), { b: 1 }), ['b: unknown key'])
 })
 
-t.test('never shows a secret, nor what came from outside', async (t) => {
+t.test('secrets and replaced values are never shown', async (t) => {
   t.same(told(z.object({ a: secret() }), { a: 42 }), ['a: expected text; put it in quotes'])
   t.same(told(z.object({ a: z.int() }), { a: 'x' }, ['x']), ['a: expected a number'])
   t.same(told(z.object({ a: z.enum(['on']) }), { a: 'no' }, ['no']), [
@@ -49,7 +49,7 @@ t.test('never shows a secret, nor what came from outside', async (t) => {
   ])
 })
 
-t.test('long values are cut', async (t) => {
+t.test('long values are shortened', async (t) => {
   t.ok((show('x'.repeat(1000)) ?? '').length <= 60)
   t.equal(show([1]), 'a list')
   t.equal(show({}), 'a block of keys')

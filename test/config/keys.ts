@@ -13,7 +13,7 @@ const text = await readFile(full, 'utf8')
 /** Names that the operator chooses. */
 const names = new Set(['assistant', 'default', 'x-team'])
 
-t.test('gateway.yaml and every example are good as they are', async (t) => {
+t.test('gateway.yaml and every example are valid', async (t) => {
   for (const file of await exampleFiles()) {
     const loaded = await loadExample(file)
     t.ok('config' in loaded, file)
@@ -22,7 +22,7 @@ t.test('gateway.yaml and every example are good as they are', async (t) => {
 })
 
 t.test(
-  'every key of full.yaml, misspelt, is named with its place and the right word',
+  'every misspelt key of full.yaml is reported with its place and the right word',
   async (t) => {
     const keys = text.split('\n').flatMap((line, i) => {
       const [, indent = '', key = ''] = /^([ -]*)([a-z_0-9]+):( |$)/.exec(line) ?? []
@@ -51,12 +51,12 @@ t.test(
   },
 )
 
-t.test('full.yaml has every key that there is', async (t) => {
+t.test('full.yaml has every key', async (t) => {
   const present = new Set([...text.matchAll(/([a-z_0-9]+):(?= |$)/gm)].map((match) => match[1]))
   for (const { path, key } of keysOf(gatewayKeys(builtIn), '')) t.ok(present.has(key), path)
 })
 
-t.test('every key has a sentence', async (t) => {
+t.test('every key has a description', async (t) => {
   for (const { path, schema } of keysOf(gatewayKeys(builtIn), '')) {
     const described = z.globalRegistry.get(schema)?.description ?? ''
     t.ok(
@@ -66,7 +66,7 @@ t.test('every key has a sentence', async (t) => {
   }
 })
 
-t.test('every default is a value that the key accepts', async (t) => {
+t.test('every default is a valid value of its key', async (t) => {
   const all = gatewayKeys([]).parse({ models: { demo: { targets: ['demo'] } } })
   t.equal(all.drain, 30_000)
   t.equal(all.limits.bodies, 2 ** 27)

@@ -14,7 +14,7 @@ const filesIn = async (name: string) =>
     .filter((file) => file.endsWith('.yaml'))
     .map((file) => join(folder, name, file))
 
-/** REWRITE=1 writes what is found in place of what was expected: for a change of keys, to be read in the diff. */
+/** REWRITE=1 replaces the expected results by the found ones: after a change of keys. Read the diff. */
 const isRewriting = process.env.REWRITE === '1'
 
 async function expectedOf(file: string, found: string): Promise<string> {
@@ -55,7 +55,7 @@ t.test('every good file has the effective configuration beside it, secrets maske
   }
 })
 
-t.test('what is printed is a configuration again, and the same one', async (t) => {
+t.test('the printed configuration can be loaded again, and is the same', async (t) => {
   for (const name of ['smallest', 'anchors', 'redis-socket']) {
     const first = await load(join(folder, 'good', `${name}.yaml`))
     if ('problems' in first) return t.fail(name)
@@ -121,7 +121,7 @@ t.test('a missing, binary or unreadable file is one problem', async (t) => {
   t.match(binary, { problems: [{ line: 1, message: /not UTF-8/ }] })
 })
 
-t.test("a plugin of one's own cannot bring the loader down", async (t) => {
+t.test("a plugin of one's own cannot crash the loader", async (t) => {
   const throwing = z.unknown().transform(() => {
     throw new Error('broken schema')
   })
@@ -135,7 +135,7 @@ t.test("a plugin of one's own cannot bring the loader down", async (t) => {
   t.match(without, { problems: [{ line: 2, column: 11, message: /cannot be loaded here/ }] })
 })
 
-t.test('whatever bytes the file has, the loader answers and never throws', async (t) => {
+t.test('for any bytes in the file, the loader returns and never throws', async (t) => {
   const random = seeded(20_261_121)
   const seedText = await readFile(join(folder, 'good', 'blocks.yaml'))
   const pieces = [

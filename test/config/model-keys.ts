@@ -1,17 +1,17 @@
-// The keys of a model, a target and a plan: what they are when left out, and what no model can be.
+// The keys of a model, a target and a plan: their defaults, and what is refused.
 
 import t from 'tap'
 import { defaultMaxOutputTokens, models, plans } from '../../src/config/model-keys.ts'
 
 const target = { url: 'http://127.0.0.1:8000/v1' }
 
-t.test('a model of one target needs nothing else', async (t) => {
+t.test('a model needs only one target', async (t) => {
   const { m } = models.parse({ m: { targets: [target] } })
   t.match(m, { targets: [{ url: target.url, weight: 1, priority: 1 }] })
   t.ok(defaultMaxOutputTokens > 0)
 })
 
-t.test('what no model can be is refused', async (t) => {
+t.test('impossible values of a model are refused', async (t) => {
   const bad: readonly object[] = [
     { targets: [] },
     {},
@@ -26,7 +26,7 @@ t.test('what no model can be is refused', async (t) => {
   t.notOk(models.safeParse({ 'a b': { targets: [target] } }).success, 'a name with a blank')
 })
 
-t.test('a plan is complete without a word, and limits nothing to zero by accident', async (t) => {
+t.test('an empty plan is complete, and no limit is zero by accident', async (t) => {
   const { free } = plans.parse({ free: {} })
   t.match(free, { requests_per_minute: Number, tokens_per_minute: Number, concurrency: Number })
   t.notOk(plans.safeParse({ free: { concurrency: -1 } }).success)

@@ -1,4 +1,4 @@
-// An operator's module is taken for what it exports.
+// An operator's module is used by what it exports.
 
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

@@ -18,14 +18,14 @@ t.test('a certificate and its key are read', async (t) => {
   t.match(texts.get(join(folder, 'tls/cert.pem')), /^-----BEGIN CERTIFICATE/)
 })
 
-t.test("another certificate's key is refused, in the same block only", async (t) => {
+t.test("another certificate's key is refused, but only in the same block", async (t) => {
   t.match(await messages(at('cert.pem', 'cert'), at('other-key.pem', 'key')), [
     /^tls\.key: is not the key/,
   ])
   t.same(await messages(at('cert.pem', 'cert'), at('other-key.pem', 'key', 'redis')), [])
 })
 
-t.test('a file that is missing, or is something else, is told', async (t) => {
+t.test('a file that is missing, or has other content, is reported', async (t) => {
   t.match(await messages(at('none.pem', 'cert')), [/there is no such file/])
   t.match(await messages(at('key.pem', 'cert')), [/no PEM certificate/])
   t.match(await messages(at('cert.pem', 'key')), [/no PEM private key/])

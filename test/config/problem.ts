@@ -14,13 +14,13 @@ t.test('a problem is one line that an editor can jump to', async (t) => {
   t.equal(formatProblem({ ...problem, path: [], message: 'x' }), 'gateway.yaml:12:7: x')
 })
 
-t.test('a path shows odd names in quotes', async (t) => {
+t.test('a path shows unusual names in quotes', async (t) => {
   t.equal(formatPath(['models', 'gpt-4.1', 'targets', 0, 'url']), 'models.gpt-4.1.targets[0].url')
   t.equal(formatPath(['plugins', './x.ts', 'a b']), 'plugins["./x.ts"]["a b"]')
   t.equal(formatPath(['models', 'line\nbreak']), String.raw`models["line\nbreak"]`)
 })
 
-t.test('the nearest word is suggested, and a far one is not', async (t) => {
+t.test('a similar word is suggested, a very different one is not', async (t) => {
   const words = ['price', 'plugins', 'plans', 'max_output_tokens', 'ca', 'key']
   const meant = {
     prise: 'price',

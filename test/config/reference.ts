@@ -11,7 +11,7 @@ import { folder, plugins } from '../fixtures/config/load.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** As an editor reads it: no environment, no positions. */
+/** The values as an editor reads them: without environment and positions. */
 function plain(tree: Tree): unknown {
   if (tree.kind === 'scalar') return tree.value
   if (tree.kind === 'list') return tree.items.map(plain)
@@ -51,7 +51,7 @@ t.test('editors underline unknown keys and wrong types', async (t) => {
   }
 })
 
-t.test('editors complete: the sentences and defaults are there', async (t) => {
+t.test('editors can complete: descriptions and defaults are there', async (t) => {
   t.match(jsonSchema(plugins), {
     properties: {
       drain: { description: /SIGTERM/, default: '30s' },
@@ -69,7 +69,7 @@ t.test('the reference has a line for every key, with type, default and sentence'
   t.match(text, '| `limits.sse_line` | size | `8MiB` |')
 })
 
-t.test('the generated files are what the schemas say now', async (t) => {
+t.test('the generated files match the schemas', async (t) => {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/generate.ts', '--check'], {
     cwd: root,
     encoding: 'utf8',

@@ -20,7 +20,7 @@ const resolved = (file: object) => {
   })
 }
 
-t.test('what is not given is the default, in units of the gateway', async (t) => {
+t.test('missing keys have their defaults, in the units of the gateway', async (t) => {
   t.match(resolved({}), {
     listen: { host: '0.0.0.0', port: 8080, trustedProxies: [] },
     admin: { listen: { host: '127.0.0.1', port: 9090 }, token: '', hosts: [] },
@@ -31,7 +31,7 @@ t.test('what is not given is the default, in units of the gateway', async (t) =>
   })
 })
 
-t.test('listeners: shorthands and blocks mean the same', async (t) => {
+t.test('listeners: short forms and blocks mean the same', async (t) => {
   t.same(resolved({ listen: 1 }).listen, resolved({ listen: { port: 1 } }).listen)
   const tls = { cert: '/c', key: '/k' }
   t.match(resolved({ listen: { tls } }).listen, { tls: { cert: 'CERT', key: 'KEY' } })
@@ -43,7 +43,7 @@ t.test('listeners: shorthands and blocks mean the same', async (t) => {
   })
 })
 
-t.test('Redis: TLS by its scheme or by its files, a log-in from the block', async (t) => {
+t.test('Redis: TLS by its scheme or by its files, user and password from the block', async (t) => {
   t.match(resolved({ redis: 'redis://h' }).redis, { kind: 'single', host: 'h', tls: undefined })
   t.match(resolved({ redis: 'rediss://h' }).redis, { tls: {} })
   const redis = { url: 'redis://h', password: 'p', tls: { ca: '/c' } }
@@ -81,13 +81,13 @@ t.test('targets: named by position, headers in lower case, an empty key is none'
   t.match(fourth, { key: 'k', keyHeader: 'x-key', ca: 'CERT', maxTokensField: 'max_tokens' })
 })
 
-t.test('plans name models by id, also where the file says an alias', async (t) => {
+t.test('plans name models by id, also if the file has an alias', async (t) => {
   const models = { m: { targets: ['demo'], aliases: ['alias'] } }
   const { plans } = resolved({ models, plans: { p: { models: ['alias', '*'] } } })
   t.same(plans.get('p')?.models, ['m', '*'])
 })
 
-t.test('plugins stand under their own name, switched off ones nowhere', async (t) => {
+t.test('plugins are found under their own name; switched off ones are absent', async (t) => {
   t.same(resolved({ plugins: { './words.ts': { list: ['a'] } } }).plugins.get('words'), {
     list: ['a'],
   })
@@ -95,7 +95,7 @@ t.test('plugins stand under their own name, switched off ones nowhere', async (t
 })
 
 t.test(
-  'S3: what is not given, and how the bucket is named without and with an endpoint',
+  'S3: defaults, and whether the bucket is in the path, without an endpoint and with one',
   async (t) => {
     const s3 = { bucket: 'files' }
     const bare = { bucket: 'files', prefix: '', region: 'us-east-1', pathStyle: false }

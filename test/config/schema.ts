@@ -43,7 +43,7 @@ t.test('a size is bytes, or a whole number with its unit', async (t) => {
   }
 })
 
-t.test('decimal text becomes integer micro-units without passing through a double', async (t) => {
+t.test('decimal text becomes integer micro-units without a double in between', async (t) => {
   t.equal(decimal().parse('0.07'), 70_000n)
   t.equal(decimal().parse('123456789.123456'), 123_456_789_123_456n)
   t.equal(decimal().parse('00012.5000000000'), 12_500_000n)
@@ -66,7 +66,7 @@ t.test('decimal text becomes integer micro-units without passing through a doubl
   t.notOk(decimal().safeParse(1e-7).success)
 })
 
-t.test('10,000 prices come out digit for digit', async (t) => {
+t.test('10,000 prices are exact to the digit', async (t) => {
   for (let i = 0; i < 10_000; i++) {
     const micros = BigInt((i * 7_919_993) % 999_999_999)
     const text = `${micros / 1_000_000n}.${String(micros % 1_000_000n).padStart(6, '0')}`
@@ -74,7 +74,7 @@ t.test('10,000 prices come out digit for digit', async (t) => {
   }
 })
 
-t.test('what a schema is made into keeps its kind', async (t) => {
+t.test('a schema that is made from another keeps its kind', async (t) => {
   t.equal(kinds.get(secret().describe('A key.'))?.kind, 'secret')
   t.equal(kinds.get(pemFile('certificate file').describe('A file.'))?.kind, 'certificate file')
 })

@@ -38,7 +38,7 @@ t.test('text from outside becomes what the schema takes, text in the file does n
   t.match(await value('off: "${TRUE}"'), { off: true })
 })
 
-t.test('unknown keys are found also where zod would let them pass', async (t) => {
+t.test('unknown keys are found even if zod would let them pass', async (t) => {
   const schema = z.object({ inner: z.object({ word: z.string().optional() }) })
   const { problems, value } = await fitted(schema, 'inner: {wrod: a}\nother: 1')
   t.match(problems, [
@@ -48,21 +48,21 @@ t.test('unknown keys are found also where zod would let them pass', async (t) =>
   t.same(JSON.stringify(value), '{"inner":{}}')
 })
 
-t.test('a block that takes any key takes any key', async (t) => {
+t.test('a block for any keys accepts any key', async (t) => {
   const loose = await fitted(z.looseObject({ a: z.number() }), 'a: 1\nb: {c: 2}')
   t.same(loose.problems, [])
   t.match(loose.value, { a: 1, b: { c: 2 } })
   t.same((await fitted(z.record(z.string(), z.unknown()), 'x: [1]\ny: ')).problems, [])
 })
 
-t.test('keys of a later version say so', async (t) => {
+t.test('keys of a later version are reported as that', async (t) => {
   const schema = withLater(z.strictObject({ a: z.number().optional() }), ['breaker'])
   t.match((await fitted(schema.optional(), 'breaker: {}')).problems, [
     { message: /not supported yet/ },
   ])
 })
 
-t.test('paths become absolute, also in defaults; PEM files are found', async (t) => {
+t.test('paths become absolute, defaults too; PEM files are found', async (t) => {
   const schema = z.object({
     data: path().prefault('data'),
     block: z
@@ -83,7 +83,7 @@ t.test('a price keeps its text, a secret is marked', async (t) => {
   t.ok(secrets.has('["keys",0]'))
 })
 
-t.test('schemas behind transforms, lazies and wrappers are seen', async (t) => {
+t.test('schemas inside transforms, lazies and wrappers are found', async (t) => {
   const block = z.object({ a: z.int() })
   for (const schema of [
     block.transform((x) => x.a),

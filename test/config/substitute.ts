@@ -31,11 +31,11 @@ t.test('names, defaults and files are replaced inside values', async (t) => {
     t.equal((await replace(value, folder)).text, text, value)
 })
 
-t.test('replaced text is not looked at again', async (t) => {
+t.test('replaced text is not replaced again', async (t) => {
   t.equal((await replace('${NESTED}')).text, '${NAME}')
 })
 
-t.test('what cannot be replaced is a problem, without a value', async (t) => {
+t.test('a failed replacement is a problem, and shows no value', async (t) => {
   const folder = t.testdir({ sub: {}, binary: Buffer.from([0xff, 0xfe]) })
   const cases = {
     '${UNSET}': /no UNSET/,
@@ -54,7 +54,7 @@ t.test('what cannot be replaced is a problem, without a value', async (t) => {
   }
 })
 
-t.test('keys, numbers and comments are left alone', async (t) => {
+t.test('keys, numbers and comments are not replaced', async (t) => {
   const { tree } = parseTree('${NAME}: 1 # ${UNSET}\nlist: ["${NAME}", 2]')
   const result = await substitute(tree, { env, folder: '.' })
   t.same(result.problems, [])

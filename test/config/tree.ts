@@ -11,7 +11,7 @@ list:
   -   two
 `
 
-t.test('every key and value knows its place', async (t) => {
+t.test('every key and value has its place', async (t) => {
   const { tree, problems } = parseTree(text)
   t.same(problems, [])
   t.same(positionAt(tree, ['models', 'demo'], 'key'), { line: 3, column: 3 })
@@ -20,7 +20,7 @@ t.test('every key and value knows its place', async (t) => {
   t.same(positionAt(tree, ['list', 1]), { line: 8, column: 7 })
 })
 
-t.test('what is not there has the place of what should hold it', async (t) => {
+t.test('a missing value has the place of the block that should hold it', async (t) => {
   const { tree } = parseTree(text)
   t.same(positionAt(tree, ['models', 'demo', 'context_window']), { line: 3, column: 3 })
   t.same(positionAt(tree, ['nothing', 'here']), { line: 2, column: 1 })
@@ -28,7 +28,7 @@ t.test('what is not there has the place of what should hold it', async (t) => {
   t.equal(treeAt(tree, ['models', 'demo', 'price', 'input']), undefined)
 })
 
-t.test('numbers keep their text, and only YAML 1.2 is spoken', async (t) => {
+t.test('numbers keep their text, and only YAML 1.2 is understood', async (t) => {
   const { tree } = parseTree('price: 0.070\nyes: yes\n3.10: octal\nbig: 9007199254740993\n')
   t.match(treeAt(tree, ['price']), { value: 0.07, source: '0.070' })
   t.match(treeAt(tree, ['yes']), { value: 'yes' })
@@ -36,7 +36,7 @@ t.test('numbers keep their text, and only YAML 1.2 is spoken', async (t) => {
   t.match(treeAt(tree, ['big']), { source: '9007199254740993' })
 })
 
-t.test('an alias is what it names, in its place', async (t) => {
+t.test('an alias stands for its value, with its own place', async (t) => {
   const { tree, problems } = parseTree('a: &x {b: 1}\nc: *x\n')
   t.same(problems, [])
   t.match(treeAt(tree, ['c', 'b']), { value: 1, at: { line: 1, column: 11 } })
@@ -51,7 +51,7 @@ t.test('aliases of aliases are refused before they fill the memory', async (t) =
   t.ok(process.memoryUsage().heapUsed - started < 64 * 2 ** 20)
 })
 
-t.test('depth is bounded', async (t) => {
+t.test('depth is limited', async (t) => {
   const { problems } = parseTree(`a: ${'['.repeat(80)}${']'.repeat(80)}`)
   t.match(problems, [{ message: 'is nested too deeply' }])
   t.match(parseTree('['.repeat(50_000)).problems[0]?.message, /nested too deeply|not valid YAML/)
@@ -62,7 +62,7 @@ t.test('a key that is there twice is a problem at the second', async (t) => {
   t.match(problems, [{ line: 3, column: 1, path: ['a'], message: /first in line 1/ }])
 })
 
-t.test('printed YAML says each thing where it stands', async (t) => {
+t.test('printed YAML has each value in its place', async (t) => {
   const shared = { x: 1 }
   t.equal(printYaml({ a: shared, b: shared }), 'a:\n  x: 1\nb:\n  x: 1\n')
 })

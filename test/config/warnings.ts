@@ -15,7 +15,7 @@ plans:
   few: { tokens_per_minute: 2000, models: [small] }
 `
 
-t.test('a plan of fewer tokens a minute than its models may generate', async (t) => {
+t.test('a plan with fewer tokens a minute than its models may generate', async (t) => {
   const file = join(t.testdir({ 'gateway.yaml': yaml }), 'gateway.yaml')
   const loaded = await load(file)
   if ('problems' in loaded) return t.fail(loaded.problems.map(formatProblem).join('\n'))
@@ -28,7 +28,7 @@ t.test('a plan of fewer tokens a minute than its models may generate', async (t)
   t.match(told[1], /^:8:34: plans\.narrower\.\S+ 1999 is .* of small \(1999\), large \(4096\): /)
 })
 
-t.test('a value that is not in the file is told at its plan, or at the top', async (t) => {
+t.test('a value that is not in the file is reported at its plan, or at the top', async (t) => {
   const large = `models:\n  m: { ${target}, max_output_tokens: 400000, context_window: 400000 }\n`
   const placesOf = async (text: string) => {
     const loaded = await load(join(t.testdir({ 'gateway.yaml': text }), 'gateway.yaml'))

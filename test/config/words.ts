@@ -88,7 +88,7 @@ t.test('model ids are printable, without spaces, up to 200 characters', async (t
   ])
 })
 
-t.test("headers are valid, and none of the connection's own", async (t) => {
+t.test('headers are valid, and none of those that the gateway sets', async (t) => {
   const own = [
     'Connection',
     'content-length',

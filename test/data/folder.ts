@@ -1,4 +1,4 @@
-// src/data/folder.ts: private, with a token that is made once and read by its owner alone.
+// src/data/folder.ts: private, with a token that is made once and that only its owner can read.
 
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { tempDir } from '../fixtures/temp-dir.ts'
 
 const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8)
 
-t.test('the folder is made, and made private where it was there', async (t) => {
+t.test('the folder is made, or made private if it exists', async (t) => {
   const folder = await tempDir(t)
   await ensureDataFolder(join(folder, 'a/b'))
   t.equal(await mode(join(folder, 'a/b')), '700')
@@ -35,7 +35,7 @@ t.test('the admin token: the one given, else one made once, for the owner alone'
   await t.rejects(ensureAdminToken(folder, ''), /is empty/)
 })
 
-t.test("a folder with somebody else's things is refused and left as it is", async (t) => {
+t.test('a folder with other files is refused and left as it is', async (t) => {
   const folder = await tempDir(t)
   await mkdir(join(folder, 'home'), { mode: 0o755 })
   await writeFile(join(folder, 'home', 'letter.txt'), '')
@@ -45,13 +45,13 @@ t.test("a folder with somebody else's things is refused and left as it is", asyn
   await ensureDataFolder(join(folder, 'disk'))
   await writeFile(join(folder, 'disk', '.gitkeep'), '')
   await writeFile(join(folder, 'disk', '.admin-token-0123456789ab'), 'x')
-  await ensureDataFolder(join(folder, 'disk')) // a gateway was killed while it made its token
+  await ensureDataFolder(join(folder, 'disk')) // A gateway was killed while it made its token.
   await writeFile(join(folder, 'disk', 'admin-token'), 'x')
   await writeFile(join(folder, 'disk', 'notes.txt'), '')
   await ensureDataFolder(join(folder, 'disk'))
 })
 
-t.test("a folder of the system is not taken for a gateway's by one of its names", async (t) => {
+t.test("a system folder is not taken for a gateway's because of one name", async (t) => {
   const folder = await tempDir(t)
   for (const names of [
     ['bin', 'lib', 'share'],
@@ -65,7 +65,7 @@ t.test("a folder of the system is not taken for a gateway's by one of its names"
     await chmod(path, 0o750)
     await t.rejects(ensureDataFolder(path), /has other things in it/, 'a group reads it')
     await chmod(path, 0o700)
-    await ensureDataFolder(path) // an operator's own file beside a gateway's, whose token is in its configuration
+    await ensureDataFolder(path) // An operator's own file; the gateway there has its token in the configuration.
   }
   await mkdir(join(folder, 'volume/spool'), { recursive: true })
   await mkdir(join(folder, 'volume/redis'))

@@ -1,4 +1,4 @@
-// src/data/lock.ts: one gateway a folder, one process a name, and none that a dead one still has.
+// src/data/lock.ts: one gateway for a folder, one process for a name, and locks of dead processes do not count.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { isRunning, lockDataFolder, processStart, tryLockName } from '../../src/
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 for (const platform of ['linux', 'darwin'] as const) {
-  t.test(`${platform}: the second lock on a folder is refused, by any name of it`, async (t) => {
+  t.test(`${platform}: a second lock on a folder is refused, by any name of it`, async (t) => {
     const folder = await tempDir(t)
     await mkdir(join(folder, 'data'))
     await symlink('data', join(folder, 'other'))
@@ -21,7 +21,7 @@ for (const platform of ['linux', 'darwin'] as const) {
     await again.release()
   })
 
-  t.test(`${platform}: a lock goes with its process, even by kill -9`, async (t) => {
+  t.test(`${platform}: a lock ends with its process, even by kill -9`, async (t) => {
     const folder = await tempDir(t)
     const module = resolve(import.meta.dirname, '../../src/data/lock.ts')
     const script = `const { lockDataFolder } = await import(${JSON.stringify(module)})
@@ -41,7 +41,7 @@ for (const platform of ['linux', 'darwin'] as const) {
 
 t.test("another user's process is alive", async (t) => {
   const module = resolve(import.meta.dirname, '../../src/data/lock.ts')
-  // Root may signal everybody, so it asks as somebody else. No user but root owns process 1.
+  // Root may signal every process, so this runs as another user. Only root can own process 1.
   const script = `const { isRunning } = await import(${JSON.stringify(module)})
     if (process.getuid() === 0) process.setuid(65534)
     console.log(isRunning(1), isRunning(2 ** 30))`
@@ -58,7 +58,7 @@ t.test('of many that want a name at once, one gets it', async (t) => {
   await Promise.all(held.map((lock) => lock.release()))
 })
 
-t.test("darwin: a lock file that a power cut left empty is nobody's", async (t) => {
+t.test('darwin: a lock file that a power cut left empty belongs to nobody', async (t) => {
   const folder = await tempDir(t)
   await writeFile(join(folder, 'lock'), '')
   const lock = await lockDataFolder(folder, { platform: 'darwin' })
@@ -67,7 +67,7 @@ t.test("darwin: a lock file that a power cut left empty is nobody's", async (t) 
 })
 
 t.test(
-  'the start of a process is the same each time, and another for another one',
+  'the start time of a process is always the same, and differs between processes',
   { skip: process.platform === 'linux' ? false : 'only Linux tells' },
   async (t) => {
     const other = spawn('sleep', ['60'])

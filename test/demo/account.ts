@@ -5,7 +5,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import type { GatewaySetup } from '../fixtures/gateway.ts'
 import { redisServerPath } from '../fixtures/redis-server.ts'
 
-// The product searches for it again; on a bare machine it would fetch it for each gateway.
+// The product would search again for each gateway, and on a bare machine download it each time.
 process.env['REDIS_SERVER'] ??= await redisServerPath()
 
 const demo = 'models: { toy: { targets: [demo] } }'
@@ -44,13 +44,13 @@ t.test('the second start makes nothing, nor does one that finds other accounts',
   t.equal(await ensureDemo(other.gateway), undefined)
 })
 
-t.test('beside a Redis that is not its own it hands out no money', async (t) => {
+t.test('beside a Redis that is not its own, it makes no account', async (t) => {
   const one = await startGateway(t, { yaml: demo })
   t.equal(await ensureDemo(one.gateway), undefined)
   t.same(await accountsOf(one), [])
 })
 
-t.test('without the built-in model there is nothing to try', async (t) => {
+t.test('without the built-in model, it makes no account', async (t) => {
   const one = await start(t, { yaml: real })
   t.equal(await ensureDemo(one.gateway), undefined)
   t.same(await accountsOf(one), [])

@@ -46,11 +46,11 @@ t.test('a stream says what the whole answer says, and ends in a finish and [DONE
   t.equal(meter.reported?.completion, meter.contentEvents)
 })
 
-t.test('usage comes in a stream where it was asked for', async (t) => {
+t.test('a stream has usage if the request asks for it', async (t) => {
   t.equal((await streamed({ max_tokens: 2 })).meter.reported, undefined)
 })
 
-t.test('the maximum is kept, under both names, and the finish says so', async (t) => {
+t.test('the maximum is obeyed, under both names, and the finish says so', async (t) => {
   for (const field of ['max_tokens', 'max_completion_tokens']) {
     const { meter } = await streamed({ [field]: 3, stream_options: { include_usage: true } })
     t.equal(meter.contentEvents, 3)
@@ -84,7 +84,7 @@ t.test('plain completions, embeddings and the list of models', async (t) => {
   })
 })
 
-t.test('what it cannot answer it refuses as OpenAI does', async (t) => {
+t.test('a request that it cannot answer is refused as OpenAI does', async (t) => {
   const refused = [
     [await post('/chat/completions', {}), 400],
     [await post('/chat/completions', []), 400],

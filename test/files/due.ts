@@ -33,7 +33,7 @@ import { seeded } from '../fixtures/random.ts'
 import { Turns } from '../fixtures/turns.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('members are read back, and what is none of ours is none', async (t) => {
+t.test('members are read back, and foreign ones are ignored', async (t) => {
   const ref = newRef()
   t.strictSame(parseAnnouncement(`29000000:${ref}`), { minute: 29_000_000, ref })
   for (const member of ['', ':', '1:', `:${ref}`, `-1:${ref}`, '1:a b', `1:${ref}:x`, '1.5:a']) {
@@ -46,7 +46,7 @@ t.test('members are read back, and what is none of ours is none', async (t) => {
 })
 
 t.test(
-  'an announcement that came too late, or of a clock that is wrong, is made again',
+  'an announcement that came too late, or from a wrong clock, is made a second time',
   async (t) => {
     const { redis, ref, scripts, session } = await openFiles(t)
     const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('where minutes close again and again, it is given up', async (t) => {
+t.test('if minutes are closed again and again, it gives up', async (t) => {
   const { redis, ref } = await openFiles(t)
   let tries = 0
   const run = async () => ({ word: 'announce', nowMs: 0, values: ['announce', 0, ++tries] })
@@ -74,7 +74,7 @@ t.test('where minutes close again and again, it is given up', async (t) => {
   t.equal(tries, 5)
 })
 
-t.test('only what may have run is asked for again', async (t) => {
+t.test('only what may have run is repeated', async (t) => {
   const { redis } = await openFiles(t)
   const refused = unavailable(Object.assign(new Error('OOM'), { name: 'ReplyError' }))
   for (const [error, expected] of [
@@ -92,13 +92,13 @@ t.test('only what may have run is asked for again', async (t) => {
   }
 })
 
-t.test('a lost reply is asked for again, and counts once', async (t) => {
+t.test('a call whose reply was lost is repeated, and counts once', async (t) => {
   const { server, redis, ref, scripts, session, store } = await openFiles(t)
   await scripts.load()
   const proxy = await startDelayProxy(t, server.socket)
   const link = await connectLink(t, proxy.socket)
   const book = createFileBook({ ...partsOn(link), store })
-  /** The command has run, and its reply is on the way, when the connection is cut. */
+  /** Cuts the connection when the command has run and its reply is on the way. */
   const losing = async <T>(ask: Promise<T>, hasRun: () => Promise<boolean>): Promise<T> => {
     await until(hasRun)
     proxy.cut()
@@ -119,7 +119,7 @@ t.test('a lost reply is asked for again, and counts once', async (t) => {
   await losing(committed, async () => (await storageOf(redis, ref)).used > 0)
   t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
   t.strictSame(await book.read(ref, id), row)
-  // What it reads first comes through.
+  // The first part that it reads comes through.
   proxy.setDelay(50)
   const removed = book.remove(ref, id)
   const isGone = async () => (await storageOf(redis, ref)).used === 0
@@ -136,12 +136,12 @@ t.test('a lost reply is asked for again, and counts once', async (t) => {
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
 })
 
-t.test('work that is added while its account is swept is never without announcement', async (t) => {
+t.test('work that is added while its account is swept always has an announcement', async (t) => {
   const { redis, ref, session, scripts, sweeper } = await openFiles(t)
   const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
   let isSwept = false
   const run = async (minute: string) => {
-    // The connection of this process stands still, after what it has announced arrived.
+    // The connection of this process stands still after its announcement has arrived.
     await until(async () => (await redis.zcard(keys.dueAccounts)) > 0)
     if (!isSwept) await sweeper().sweep()
     isSwept = true
@@ -155,7 +155,7 @@ t.test('work that is added while its account is swept is never without announcem
 const rounds = Number(env.ROUNDS ?? 40)
 const firstSeed = Number(env.SEED ?? Date.now() % 1_000_000)
 
-t.test('in whatever order commands arrive, nothing due is forgotten', async (t) => {
+t.test('in whatever order commands arrive, no due task is forgotten', async (t) => {
   const { redis, scripts } = await openFiles(t)
   await scripts.load()
   let removedBySweeper = 0
@@ -200,7 +200,7 @@ t.test('in whatever order commands arrive, nothing due is forgotten', async (t) 
   t.pass(`SEED=${firstSeed} ROUNDS=${rounds}`)
 })
 
-t.test('an announcement is one, however often it is made', async (t) => {
+t.test('an announcement that is repeated is still one', async (t) => {
   const { redis, ref } = await openFiles(t)
   await announce(redis, { ref, minute: 7 })
   await announce(redis, { ref, minute: 7 })

@@ -22,7 +22,7 @@ const file = (content_type: string, more: Partial<FileReference> = {}): FileRefe
   ...more,
 })
 
-t.test('a kind is told by the type, without its parameters', async (t) => {
+t.test('the kind follows from the type, without its parameters', async (t) => {
   for (const type of ['png', 'jpeg', 'gif', 'webp']) t.equal(kindOf(`image/${type}`), 'image')
   t.equal(kindOf('text/plain; charset=utf-8'), 'text')
   t.equal(kindOf('Text/Plain'), 'text')
@@ -39,7 +39,7 @@ t.test('a kind is told by the type, without its parameters', async (t) => {
   }
 })
 
-t.test('a backend gets each kind as it takes it', async (t) => {
+t.test('a backend gets each kind in the form that it accepts', async (t) => {
   const content = Buffer.from('\ufeffHi €')
   const base64 = content.toString('base64')
   t.strictSame(partOf(file('image/png'), content), {
@@ -65,13 +65,13 @@ t.test('a backend gets each kind as it takes it', async (t) => {
   })
 })
 
-t.test('one that can not be shown is told by its name', async (t) => {
+t.test('a file that cannot be shown is represented by its name', async (t) => {
   t.strictSame(standIn(file('image/png')), { type: 'text', text: '[image]' })
   t.strictSame(standIn(file('text/plain')), { type: 'text', text: '[file: a.b]' })
 })
 
 t.test(
-  'images, text and sound are guessed no lower than the request with them would be',
+  'images, text and sound are estimated at least as high as the request with them',
   async (t) => {
     for (const bytesPerToken of [1, 2.5, 4]) {
       for (const type of ['image/png', 'text/plain', 'audio/wav']) {
@@ -98,10 +98,10 @@ t.test(
   },
 )
 
-t.test('the room that a file takes is known before it is read', async (t) => {
+t.test('the space that a file takes is known before it is read', async (t) => {
   for (const kind of fileKinds) {
     for (const bytes of [0, 1, 2, 3, 4, 1000]) {
-      // What takes most when it is text.
+      // The content that takes most space as text.
       const written = JSON.stringify(partOf(file('', { kind }), Buffer.alloc(bytes, '"\n\\')))
       const around = JSON.stringify(partOf(file('', { kind }), Buffer.alloc(0)))
       t.equal(inlineBytes({ kind, bytes }), written.length - around.length, `${kind} ${bytes}`)

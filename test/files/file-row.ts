@@ -20,7 +20,7 @@ t.test('a row is read back as it was written', async (t) => {
   }
 })
 
-t.test('it is shown as the API says', async (t) => {
+t.test('the API shows a row as documented', async (t) => {
   const row = fileRow({ session, bytes: 120_000 })
   t.strictSame(toFileObject(row), {
     id: row.id,
@@ -38,14 +38,14 @@ t.test('it is shown as the API says', async (t) => {
   t.equal(objectName('ref', row.id), `files/ref/${row.id}`)
 })
 
-t.test('what is left of an expired one is no file', async (t) => {
+t.test('the remains of an expired row are no file', async (t) => {
   const id = newId('file')
   t.strictSame(parseRow(id, { id, session, expires_at: '5' }), { id, session, isExpired: true })
   t.equal(parseRow(id, { id, session, expires_at: '' }), undefined)
   t.equal(parseRow(id, { id, expires_at: '5' }), undefined)
 })
 
-t.test('a row that none of ours has written is no row', async (t) => {
+t.test('a row in another format is no row', async (t) => {
   const row = fileRow({ session })
   const good = hashOf(rowFields(row))
   const broken: Record<string, readonly (string | undefined)[]> = {

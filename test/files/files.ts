@@ -15,7 +15,7 @@ import {
   storageOf,
 } from '../fixtures/file-rows.ts'
 
-t.test('an upload is a record, then a row, and counts what it has', async (t) => {
+t.test('an upload is first a record, then a row, and counts its bytes', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const row = fileRow({ session, bytes: 700 })
   const { id } = row
@@ -33,7 +33,7 @@ t.test('an upload is a record, then a row, and counts what it has', async (t) =>
   t.match(shown, { first_id: id, has_more: false, data: [{ session_id: session }] })
 })
 
-t.test('each step may be asked for again, and counts once', async (t) => {
+t.test('each step can be repeated, and counts once', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const row = fileRow({ session })
   const twice = async (ask: () => Promise<void>) => {
@@ -52,7 +52,7 @@ t.test('each step may be asked for again, and counts once', async (t) => {
   t.strictSame(await book.read(ref, row.id), row, 'what is committed is not abandoned')
 })
 
-t.test('the quota counts what is used, and what parallel uploads have reserved', async (t) => {
+t.test('the quota counts used bytes, and those that parallel uploads have reserved', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   await addFile({ book, store, ref }, { session, bytes: 600 })
   const most = { quotaBytes: 1000 + 3 * rowBytes }
@@ -77,7 +77,7 @@ t.test('the quota counts what is used, and what parallel uploads have reserved',
   t.equal(await redis.hget(keys.storage(ref), 'rows'), `${rowBytes}`)
 })
 
-t.test('before an upload is refused, what expired sessions counted is freed', async (t) => {
+t.test('before an upload is refused, the bytes of expired sessions are freed', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const gone = Array.from({ length: 600 }, () => newId('sess'))
   await redis.hset(keys.storage(ref), { sessions: 600 * 1500, ...byId(gone, 1500) })
@@ -95,7 +95,7 @@ t.test('before an upload is refused, what expired sessions counted is freed', as
 const byId = (ids: readonly string[], bytes: number) =>
   Object.fromEntries(ids.map((id) => [id, bytes]))
 
-t.test('what was reserved is committed: the row has its room from the first byte on', async (t) => {
+t.test('a reservation becomes the row: its bytes count from the first one on', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const rows = [2000, 3000].map((bytes) => fileRow({ session, bytes, filename: 'ü'.repeat(127) }))
   const most = { quotaBytes: 5000 + 2 * rowBytes }
@@ -111,7 +111,7 @@ t.test('what was reserved is committed: the row has its room from the first byte
   t.strictSame(stored.map(Number), [5000, 2 * rowBytes, 0])
 })
 
-t.test('an upload for no session, or one that goes meanwhile, is refused', async (t) => {
+t.test('an upload for an unknown session, or one deleted meanwhile, is refused', async (t) => {
   const { book, ref, redis, session } = await openFiles(t)
   const none = { code: 'session_not_found' }
   for (const [whose, which] of [
@@ -155,7 +155,7 @@ t.test('a lease is renewed with each reservation, and by itself', async (t) => {
   }
 })
 
-t.test('without its record an upload cannot go on', async (t) => {
+t.test('without its record an upload cannot continue', async (t) => {
   const { book, ref, session } = await openFiles(t)
   const row = fileRow({ session })
   const late = { code: 'storage_unavailable' }
@@ -165,7 +165,7 @@ t.test('without its record an upload cannot go on', async (t) => {
   await t.rejects(book.read(ref, row.id), { code: 'file_not_found' })
 })
 
-t.test('an expiry is announced for its minute, wherever clocks stand', async (t) => {
+t.test('an expiry is announced for its minute, whatever the clocks say', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const expiresAt = 2_000_000_040
   await addFile({ book, store, ref }, { session, expiresAt })
@@ -178,7 +178,7 @@ t.test('an expiry is announced for its minute, wherever clocks stand', async (t)
   t.notOk(await isForgotten(redis, ref))
 })
 
-t.test('a row can have any text for its name', async (t) => {
+t.test('the name in a row can be any text', async (t) => {
   const { book, ref, session, store } = await openFiles(t)
   for (const filename of ['', ' ', '\0\r\n', '$-1', '-', `${'名'.repeat(85)}`]) {
     const row = await addFile({ book, store, ref }, { session, filename })
@@ -186,7 +186,7 @@ t.test('a row can have any text for its name', async (t) => {
   }
 })
 
-t.test('other accounts have nothing to do with it', async (t) => {
+t.test('other accounts are not affected', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const stranger = newRef()
   const own = await addSession(redis, stranger)

@@ -1,4 +1,4 @@
-// On a real Redis and a real folder: who has what is the book's and the store's to say.
+// On a real Redis and a real folder, because the book and the store decide who has which file.
 
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -46,7 +46,7 @@ const reference = ({ id, bytes, contentType, filename }: FileRow): FileReference
   filename,
 })
 
-t.test('what is named is found, and by its path where it is not', async (t) => {
+t.test('a named file is found; a missing one is reported by its path', async (t) => {
   const { shelf, ref, redis, keep, named } = await open(t)
   const [one, two] = [await keep('one'), await keep('two')]
   const rows = await readNamed(shelf, ref, named(one.id, two.id))
@@ -59,7 +59,7 @@ t.test('what is named is found, and by its path where it is not', async (t) => {
   t.match(await readNamed(shelf, 'stranger0000', named(one.id)).catch(String), /no file/)
 })
 
-t.test('what has expired is gone, swept or not', async (t) => {
+t.test('an expired file is gone, swept or not', async (t) => {
   const { shelf, book, ref, session, keep, named } = await open(t)
   const past = { ...(await keep('old')), id: newId('file'), expiresAt: 1 }
   await book.begin(ref, { id: past.id, session })
@@ -69,14 +69,14 @@ t.test('what has expired is gone, swept or not', async (t) => {
 })
 
 t.test(
-  'contents are loaded, each once, and those of earlier turns only where they are',
+  'each content is loaded once, and files of earlier turns are left out if they are gone',
   async (t) => {
     const { shelf, book, ref, store, keep } = await open(t)
     const rows = await Promise.all(['a', 'bb', 'ccc', 'dddd', 'e', 'f'].map((text) => keep(text)))
     const [first, gone, lost, wrong] = rows
     if (!first || !gone || !lost || !wrong) throw new Error('kept')
     await book.remove(ref, gone.id)
-    // As where the store could not delete it yet.
+    // As if the store could not delete it yet.
     await store.put(objectName(ref, gone.id), Buffer.from('bb'))
     await store.remove(objectName(ref, lost.id))
     const older = rows.map((row) => reference(row === wrong ? { ...row, bytes: 9 } : row))
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('no more than four at a time; a failure is told when all have ended', async (t) => {
+t.test('at most four at a time; a failure is reported when all have ended', async (t) => {
   const { shelf, ref, keep } = await open(t)
   const rows = await Promise.all(Array.from({ length: 9 }, (_, i) => keep(`file ${i}`)))
   let running = 0
@@ -132,7 +132,7 @@ const image = (text: string) => ({
   base64: Buffer.from(text).toString('base64'),
 })
 
-t.test('images are kept as files of the session, and dropped', async (t) => {
+t.test('images become files of the session, and can be dropped', async (t) => {
   const { shelf, book, ref, session, store, keeping } = await open(t)
   const images = [image('one'), image('two')]
   const contents = await keepImages(shelf, images, keeping)
@@ -146,7 +146,7 @@ t.test('images are kept as files of the session, and dropped', async (t) => {
   t.strictSame(await store.list('files/'), [])
 })
 
-t.test('where the quota ends in the middle, what was kept can be dropped', async (t) => {
+t.test('if the quota ends in the middle, the kept files can be dropped', async (t) => {
   const { shelf, ref, store, redis, keeping } = await open(t, 10)
   const images = ['12345', '67890', 'x'].map(image)
   await t.rejects(keepImages(shelf, images, keeping), { code: 'storage_quota_exceeded' })

@@ -1,4 +1,4 @@
-// src/files/open.ts: what belongs to files works together, and ends.
+// src/files/open.ts: the parts that files need work together, and close.
 
 import { join } from 'node:path'
 import t from 'tap'

@@ -27,7 +27,7 @@ t.test('a removed file is gone with its object, its bytes and its queue', async 
   t.strictSame(await redis.zrange(keys.sessionFiles(ref, session), '0', '-1'), [stays.id])
 })
 
-t.test('of several that remove it, one does', async (t) => {
+t.test('when several calls remove it, only one does', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const { id } = await addFile({ book, store, ref }, { session })
   const all = await Promise.allSettled(Array.from({ length: 10 }, () => book.remove(ref, id)))
@@ -35,7 +35,7 @@ t.test('of several that remove it, one does', async (t) => {
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
 })
 
-t.test('what the store refuses stays queued, and nobody hears of it', async (t) => {
+t.test('what the store refuses stays queued, and the caller gets no error', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const { id } = await addFile({ book, store, ref }, { session })
   store.failures = 1
@@ -67,7 +67,7 @@ t.test('a store that hangs is waited for two seconds', async (t) => {
   release()
 })
 
-t.test('all files of a session go, however many, and no others', async (t) => {
+t.test('all files of a session are removed, however many, and no others', async (t) => {
   const { book, ref, redis, session, store, sweeper } = await openFiles(t)
   const files = { book, store, ref }
   const other = await addFile(files, { session: await addSession(redis, ref) })

@@ -7,7 +7,7 @@ import { addFile, addSession, openFiles } from '../fixtures/file-rows.ts'
 const newest = { limit: 20, order: 'desc' } as const
 const none = { code: 'file_not_found' }
 
-t.test('what is no id, or has no row, is no file', async (t) => {
+t.test('an invalid id, or one without a row, is no file', async (t) => {
   const { book, ref } = await openFiles(t)
   for (const id of [newId('file'), newId('msg'), '', '*', 'file_', `${newId('file')}:x`]) {
     await t.rejects(book.read(ref, id), none)
@@ -34,7 +34,7 @@ t.test('a file expires in its second, whether or not a sweeper has come', async 
   t.strictSame((await book.list(ref, newest)).data, [])
 })
 
-t.test('the files of a session that has gone have gone with it, at once', async (t) => {
+t.test('files of a deleted session are gone at once', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const files = { book, store, ref }
   const { id } = await addFile(files, { session })
@@ -53,7 +53,7 @@ t.test('the files of a session that has gone have gone with it, at once', async 
   )
 })
 
-t.test('lists are in the order of creation, of all files or of those of a session', async (t) => {
+t.test('lists are in order of creation, of all files or those of a session', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const other = await addSession(redis, ref)
   const ids: string[] = []
@@ -78,7 +78,7 @@ t.test('lists are in the order of creation, of all files or of those of a sessio
   await t.rejects(book.list(ref, newest, 'sess_x'), { code: 'session_not_found' })
 })
 
-t.test('broken rows are skipped, those that are gone are forgotten', async (t) => {
+t.test('broken rows are skipped, rows that are gone are forgotten', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const add = () => addFile({ book, store, ref }, { session })
   const [good, broken, string, gone] = [await add(), await add(), await add(), await add()]
@@ -106,7 +106,7 @@ t.test('broken rows are skipped, those that are gone are forgotten', async (t) =
   ])
 })
 
-t.test('without Redis it is the ledger that is away', async (t) => {
+t.test('without Redis the answer is ledger_unavailable', async (t) => {
   const { book, ref, session, server } = await openFiles(t)
   await server.stop()
   const away = { code: 'ledger_unavailable' }

@@ -1,4 +1,4 @@
-// src/files/shelf.ts: row and object come together and go together, whatever fails between.
+// src/files/shelf.ts: row and object come together and go together, whatever fails in between.
 
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ async function openShelf(t: Test, broken: Partial<ObjectStore> = {}) {
   return { ...opened, store, file, left, shelf: createShelf(book, store) }
 }
 
-t.test('what is kept is found, by its row and by its bytes', async (t) => {
+t.test('a kept file is found, with its row and its bytes', async (t) => {
   const { shelf, file, ref, book } = await openShelf(t)
   const row = await shelf.keep(content, file())
   t.strictSame(await book.read(ref, row.id), row)
@@ -59,7 +59,7 @@ t.test('a store that fails leaves neither row nor reservation', async (t) => {
   t.equal(Number((await redis.hget(keys.storage(ref), 'reserved')) ?? 0), 0)
 })
 
-t.test('who is refused does not wait for a store that hangs', async (t) => {
+t.test('a refused upload does not wait for a store that hangs', async (t) => {
   const put = () => Promise.reject(new GatewayError('storage_unavailable'))
   const hanging = Promise.withResolvers<void>()
   const { shelf, file, left } = await openShelf(t, { put, abandon: () => hanging.promise })
@@ -69,7 +69,7 @@ t.test('who is refused does not wait for a store that hangs', async (t) => {
   await until(async () => (await left()).storage.reserved === '0')
 })
 
-t.test('what a store makes after its put was cut is looked for later', async (t) => {
+t.test('objects that a store makes after their put was cut are looked for later', async (t) => {
   for (const code of ['storage_unavailable', 'server_draining'] as const) {
     const disk = diskStore(join(await tempDir(t), 'store'))
     const put = () => Promise.reject(new GatewayError(code))
@@ -88,7 +88,7 @@ t.test('what a store makes after its put was cut is looked for later', async (t)
   }
 })
 
-t.test('a refused row takes its object back', async (t) => {
+t.test('if the row is refused, its object is removed', async (t) => {
   const { shelf, file, left, redis, ref, session } = await openShelf(t)
   await t.rejects(shelf.keep(content, file({ quotaBytes: 5 })), { code: 'storage_quota_exceeded' })
   await t.rejects(shelf.keep(content, file({ session: newId('sess') })), {
@@ -99,7 +99,7 @@ t.test('a refused row takes its object back', async (t) => {
   t.match(await left(), { objects: [], unfinished: [] })
 })
 
-t.test('where nobody knows whether the row is there, its object stays', async (t) => {
+t.test('if it is unknown whether the row exists, its object stays', async (t) => {
   const { book, file, ref, store } = await openShelf(t)
   const commit = async (...words: Parameters<typeof book.commit>) => {
     await book.commit(...words)
@@ -127,7 +127,7 @@ t.test('an upload that was taken for dead ends, also while its store is slow', a
   t.match(await left(), { objects: [], unfinished: [] })
 })
 
-t.test('a row whose object is not there is no file', async (t) => {
+t.test('a row without an object is no file', async (t) => {
   const { shelf, file, ref, store } = await openShelf(t)
   const { id } = await shelf.keep(content, file())
   await store.remove(objectName(ref, id))

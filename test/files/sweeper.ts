@@ -17,7 +17,7 @@ import {
 import { connectLink } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('nothing to do is no work, and nothing stays behind', async (t) => {
+t.test('without tasks there is no work, and nothing is left behind', async (t) => {
   const { redis, ref, sweeper } = await openFiles(t)
   t.equal(await sweeper().sweep(), 0)
   await redis.zadd(keys.dueAccounts, 60_000, `1:${ref}`, 0, 'none of ours', 0, '1:../x')
@@ -25,7 +25,7 @@ t.test('nothing to do is no work, and nothing stays behind', async (t) => {
   t.equal(await redis.exists(keys.dueAccounts), 0)
 })
 
-t.test('what a dead upload left is swept when its lease ends, and not before', async (t) => {
+t.test('the remains of a dead upload are swept when its lease ends, and not before', async (t) => {
   const { book, ref, redis, session, store, sweeper } = await openFiles(t)
   const row = fileRow({ session })
   await book.begin(ref, row)
@@ -67,7 +67,7 @@ t.test('an upload that wakes while it is swept cannot become a file', async (t) 
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
 })
 
-t.test('one sweeper does it, of however many', async (t) => {
+t.test('only one sweeper does a task, however many there are', async (t) => {
   const { book, ref, redis, server, session, store, sweeper } = await openFiles(t, { leaseMs: 0 })
   const files = { book, store, ref }
   for (let count = 0; count < 40; count++) {
@@ -86,7 +86,7 @@ t.test('one sweeper does it, of however many', async (t) => {
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
 })
 
-t.test('a deletion that fails comes again, later each time, until it is done', async (t) => {
+t.test('a deletion that fails is tried again, each time later, until it succeeds', async (t) => {
   const { book, ref, redis, session, store, problems, sweeper } = await openFiles(t)
   const { id } = await addFile({ book, store, ref }, { session })
   const waits: number[] = []
@@ -135,7 +135,7 @@ t.test('what a sweeper had taken when it died is done by the next', async (t) =>
   t.strictSame(await dueOf(redis, ref), [`session ${session}`])
 })
 
-t.test('a store that hangs does not keep the others', async (t) => {
+t.test('a store that hangs does not delay the other tasks', async (t) => {
   const { book, ref, redis, session, store, problems, sweeper } = await openFiles(t)
   await addFile({ book, store, ref }, { session, expiresAt: 1 })
   store.gate = new Promise<void>(() => undefined)
@@ -145,7 +145,7 @@ t.test('a store that hangs does not keep the others', async (t) => {
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
 })
 
-t.test('the sweeper comes by itself, and again after a failure', async (t) => {
+t.test('the sweeper runs by itself, and again after a failure', async (t) => {
   const { book, ref, session, store, problems, sweeper, server } = await openFiles(t)
   await addFile({ book, store, ref }, { session, expiresAt: 1 })
   const own = sweeper({ everyMs: 10 })
@@ -157,7 +157,7 @@ t.test('the sweeper comes by itself, and again after a failure', async (t) => {
   await own.close()
 })
 
-t.test('accounts are swept side by side, and those without work are left', async (t) => {
+t.test('accounts are swept in parallel, those without work are skipped', async (t) => {
   const { book, redis, store, sweeper } = await openFiles(t)
   const refs = Array.from({ length: 30 }, () => newRef())
   for (const ref of refs) {

@@ -21,7 +21,7 @@ function tasksOf({ redis, scripts, store, problems }: Opened, { lookAgainMs = 0 
 const windowOf = (text: string | null) =>
   (text ?? '').split(' ').map(Number) as [number, number, number, number]
 
-t.test('an expired file is told for a week, and its bytes are free', async (t) => {
+t.test('an expired file is reported as such for a week, and its bytes are free', async (t) => {
   const all = await openFiles(t)
   const { book, ref, redis, session } = all
   const { id } = await addFile(all, { session, expiresAt: 1 })
@@ -42,7 +42,7 @@ t.test('an expired file is told for a week, and its bytes are free', async (t) =
   await t.rejects(book.read(ref, id), { code: 'file_not_found' })
 })
 
-t.test('what has not expired yet, never does, or was deleted, stays as it is', async (t) => {
+t.test('a file that has not expired, never does, or was deleted, stays as it is', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session, book } = all
   const expiresAt = Math.floor(Date.now() / 1000) + 1000
@@ -58,7 +58,7 @@ t.test('what has not expired yet, never does, or was deleted, stays as it is', a
   t.strictSame(await book.readMany(ref, [later.id, never.id]), [later, never])
 })
 
-t.test('a session that is there is looked at again when it may have gone', async (t) => {
+t.test('a session that still exists is looked at again when it may be gone', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session } = all
   await addFile(all, { session })
@@ -75,7 +75,7 @@ t.test('a session that is there is looked at again when it may have gone', async
   }
 })
 
-t.test('a session whose time ends is looked at then', async (t) => {
+t.test('a session that expires is looked at then', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session } = all
   await redis.expire(keys.session(ref, session), 500)
@@ -84,7 +84,7 @@ t.test('a session whose time ends is looked at then', async (t) => {
   t.ok(Math.abs(next - Date.now() - 500_000) < 60_000)
 })
 
-t.test('a session without files is not looked at any more', async (t) => {
+t.test('a session without files is no longer looked at', async (t) => {
   const all = await openFiles(t)
   const { book, ref, redis, session } = all
   const { id } = await addFile(all, { session })
@@ -93,7 +93,7 @@ t.test('a session without files is not looked at any more', async (t) => {
   t.strictSame(await dueOf(redis, ref), [])
 })
 
-t.test('the files of a session that has gone go', async (t) => {
+t.test('the files of a deleted session are removed', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session, store } = all
   const { id } = await addFile(all, { session })
@@ -107,7 +107,7 @@ t.test('the files of a session that has gone go', async (t) => {
   t.strictSame(await dueOf(redis, ref), [])
 })
 
-t.test('the object of a row is never taken for abandoned', async (t) => {
+t.test('an object that has a row is never taken for abandoned', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session, store, book } = all
   const row = await addFile(all, { session })
@@ -118,7 +118,7 @@ t.test('the object of a row is never taken for abandoned', async (t) => {
   t.strictSame(await dueOf(redis, ref), [`session ${session}`])
 })
 
-t.test('what a dead upload puts after it was swept is found, too', async (t) => {
+t.test('an object that a dead upload puts after it was swept is found, too', async (t) => {
   const all = await openFiles(t)
   const { ref, redis, session, store, book } = all
   const row = fileRow({ session })
@@ -137,7 +137,7 @@ t.test('what a dead upload puts after it was swept is found, too', async (t) => 
   t.strictSame(await dueOf(redis, ref), [])
 })
 
-t.test('what nobody knows is forgotten', async (t) => {
+t.test('unknown tasks are forgotten', async (t) => {
   const all = await openFiles(t)
   const { ref, redis } = all
   await redis.zadd(keys.due(ref), 0, 'x y')
@@ -145,7 +145,7 @@ t.test('what nobody knows is forgotten', async (t) => {
   t.strictSame(await dueOf(redis, ref), [])
 })
 
-t.test('a store that has failed often enough is left alone', async (t) => {
+t.test('after enough failures, the store is not asked again', async (t) => {
   const all = await openFiles(t)
   const { ref, session, store, problems } = all
   store.failures = 100

@@ -1,5 +1,5 @@
-// Secrets that can be recognised, in every place where a secret may stand; then every byte that left the gateway, in every
-// direction, is searched for them. Each may be found only where it belongs, and the search itself is shown to find.
+// Recognisable secrets in every place where a secret may be; then all bytes that left the gateway, in every direction,
+// are searched for them. Each may be found only where it belongs, and a test proves that the search finds.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -35,14 +35,14 @@ const secrets = {
   inQuery: 'canary-in-query-7Qh2',
 } as const
 
-/** And nowhere else. Whoever is named here must have it: else nothing was looked at. */
+/** Each secret must be found in these places (otherwise the search has not looked), and nowhere else. */
 const belongs: Readonly<Record<string, readonly Place[]>> = {
   targetKey: ['backends'],
   targetHeader: ['backends'],
-  // The operator sees where a target is, without its query.
+  // The operator sees the address of a target, without its query.
   targetPath: ['backends', 'admin'],
   targetQuery: ['backends'],
-  // Of a host that is not found the operator must learn the name.
+  // For a host that is not found, the operator must learn the name.
   host: ['log', 'admin'],
   errorText: ['clients'],
   prompt: ['backends'],
@@ -61,7 +61,7 @@ plugins: { auth: { pepper: '\${PEPPER}' }, cors: { origins: ['*'] } }
 log: { level: debug }
 `
 
-/** All that a backend can say of what it was sent. */
+/** Repeats everything that a backend was sent. */
 const tellTale = `${secrets.targetKey} ${secrets.targetHeader} /${secrets.targetPath}/v1?q=${secrets.targetQuery}`
 const error = (message: string) => ({ error: { message, type: 'x', param: null, code: null } })
 
@@ -88,7 +88,7 @@ interface Ask {
   readonly method?: string
 }
 
-/** Every byte of the answer. */
+/** Resolves with all bytes of the answer. */
 function ask(
   port: number,
   { target = '/v1/chat', key, model = 'm', ...rest }: Ask,
@@ -145,7 +145,7 @@ async function adminTells(gateway: OwnProcess, id: string): Promise<Buffer> {
   return Buffer.from((await Promise.all(answers.map((answer) => answer.text()))).join('\n'))
 }
 
-/** All keys with all they hold, each type read by the commands that show it uncompressed. */
+/** All keys with their content, each type read by the commands that show it uncompressed. */
 async function redisTells(socket: string): Promise<Buffer> {
   const redis = new Redis(socket)
   const read: Readonly<Record<string, (key: string) => Promise<unknown>>> = {
@@ -172,10 +172,10 @@ function filesBelow(dir: string): Buffer {
   return Buffer.concat(files.flatMap((file) => [Buffer.from(`${file}\n`), readFileSync(file)]))
 }
 
-/** As it is, and as it would look when written by somebody else. */
+/** The secret as it is, and in the encodings in which others might write it. */
 function formsOf(secret: string): readonly string[] {
   const raw = Buffer.from(secret)
-  // At each of the three places of a base64 text where it can begin, without the ends that its neighbours share.
+  // In base64 a text can begin at three places; the ends, which depend on its neighbours, are cut off.
   const shifted = [0, 1, 2].map((at) =>
     Buffer.concat([Buffer.alloc(at), raw])
       .toString('base64')
@@ -243,7 +243,7 @@ t.test('no secret is anywhere but where it belongs', async (t) => {
 })
 
 t.test(
-  'what is planted in Redis is found in its keys, in its values and in its file',
+  'a secret that is put into Redis is found in its keys, its values and its file',
   async (t) => {
     const redis = await startRedis(t, { args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
     const client = new Redis(redis.socket)

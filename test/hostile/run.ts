@@ -20,7 +20,7 @@ const rounds = 4
 /** Headers and bodies have a minute; for attacks that use up their time, a second. */
 function yamlFor(url: string, patience = '60s'): string {
   const model = (name: string) => {
-    // The others have all the time that a busy machine needs.
+    // The others get enough time even on a busy machine.
     const most = name === 'silent' ? '1500ms' : '60s'
     const limits = `max_output_tokens: 64, timeouts: { first_token: ${most}, total: ${most} }`
     return `  ${name}: { targets: [{ url: '${url}', max_tokens_field: max_tokens }], ${limits} }`
@@ -39,7 +39,7 @@ interface Job {
   run(): Promise<void>
 }
 
-/** So many at a time, until none is left. */
+/** Runs so many at a time until all are done. */
 async function runAll(jobs: readonly Job[], atOnce: number): Promise<void> {
   const left = [...jobs]
   const worker = async () => {
@@ -51,11 +51,11 @@ async function runAll(jobs: readonly Job[], atOnce: number): Promise<void> {
 interface Scene {
   readonly gateway: OwnProcess
   readonly key: string
-  /** The client ends its side, too, once it is refused: who does not is waited for. */
+  /** Whether the client also ends its side when it is refused; otherwise the gateway waits for it. */
   readonly ends: boolean
 }
 
-/** Undefined where it went as it must; else what was seen. */
+/** Resolves with undefined if all is as it should be, else with what was seen. */
 async function attack(t: Test, one: Attack, { gateway, key, ends }: Scene) {
   const client = await rawClient(t, Number(new URL(gateway.url).port))
   try {
@@ -68,14 +68,14 @@ async function attack(t: Test, one: Attack, { gateway, key, ends }: Scene) {
     if (status >= 400 && json.request_id === undefined) return 'no request id'
     return one.closes ? await closing(client, ends) : undefined
   } catch (error) {
-    // Whoever goes on sending may be cut off before it has read its answer.
+    // A client that goes on sending may be cut off before it has read its answer.
     return one.pours && /EPIPE|ECONNRESET/.test(String(error)) ? undefined : String(error)
   } finally {
     client.socket.destroy()
   }
 }
 
-/** A reset behind the answer is a closed connection too: the client was still sending. */
+/** A reset after the answer is also a closed connection: the client was still sending. */
 async function closing(client: RawClient, ends: boolean): Promise<string | undefined> {
   if (ends) client.socket.end()
   const after = await client.ended().catch(() => '')
@@ -98,7 +98,7 @@ function codeIn(text: string): string {
 
 interface Scenes {
   readonly patient: Scene
-  /** For attacks that end when their time is up. */
+  /** For attacks that end by a time-out. */
   readonly hasty: Scene
 }
 
@@ -134,7 +134,7 @@ interface Balance {
 }
 
 t.test(
-  '32 attackers at once: each is refused, and the gateway is as it was',
+  '32 attackers at once: each is refused, and the gateway is as before',
   { timeout: 110_000 },
   async (t) => {
     const backend = await startBackend(t, hostileBackend)

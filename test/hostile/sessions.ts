@@ -1,5 +1,5 @@
-// Sessions under random requests: ids, cursors, queries, headers and bodies that nobody sends by accident, by the owner and
-// by a stranger. Each is answered, never with a fault of ours, and a stranger never learns that anything is there.
+// Random requests to sessions: ids, cursors, queries, headers and bodies that nobody sends by accident, by the owner
+// and by a stranger. Each is answered, never with an error of the gateway, and a stranger never learns what exists.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -14,7 +14,7 @@ import type { Fuzzed, Known } from '../fixtures/session-fuzz.ts'
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const requests = Number(process.env.REQUESTS ?? 1500)
 
-/** What is wrong with the answer; undefined for nothing. */
+/** Returns what is wrong with the answer; undefined if nothing is. */
 async function wrongWith(chat: Chat, one: Fuzzed, key: string): Promise<string | undefined> {
   const { path, ...asked } = one
   const answer = await chat.at(path, { ...asked, key })
@@ -31,7 +31,7 @@ async function wrongWith(chat: Chat, one: Fuzzed, key: string): Promise<string |
 }
 
 t.test(
-  `random requests get an answer that is no fault of ours (SEED=${seed})`,
+  `random requests never cause an error of the gateway (SEED=${seed})`,
   { timeout: 120_000 },
   async (t) => {
     const chat = await startChat(t, { script: model({ chunks: 2 }), tokens: 1_000_000_000 })
@@ -61,7 +61,7 @@ async function conversation(chat: Chat): Promise<Known> {
   return { session: chat.sessionId, message: messageIdOf(live) }
 }
 
-t.test('to a stranger, nothing of a session is there, and nothing of it changes', async (t) => {
+t.test('for a stranger, nothing of a session exists, and nothing of it changes', async (t) => {
   const chat = await startChat(t)
   const { session, message } = await conversation(chat)
   const before = [await chat.read(`/${session}`), await chat.messages(session)]

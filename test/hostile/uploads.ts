@@ -1,5 +1,5 @@
-// Uploads under mutated forms, cut anywhere: each ends, with a file that is whole or with a refusal that says why, and
-// none ends the process.
+// Uploads with mutated forms, cut anywhere: each ends with a whole file or with a refusal that says why, and none ends
+// the process.
 
 import { hash } from 'node:crypto'
 import t from 'tap'
@@ -22,7 +22,7 @@ async function upload(form: FuzzedForm): Promise<Told> {
   return promise
 }
 
-/** What is wrong with the end; undefined for nothing. */
+/** Returns what is wrong with the end; undefined if nothing is. */
 function wrongWith({ received, error, kept, lost, calls }: Told, form: FuzzedForm) {
   if (received) {
     if (form.options.put) return received.bytes === 0 ? undefined : 'a store that failed has a file'
@@ -40,7 +40,7 @@ function wrongWith({ received, error, kept, lost, calls }: Told, form: FuzzedFor
 }
 
 t.test(
-  `${forms} mutated forms each come to a good end (SEED=${seed})`,
+  `${forms} mutated forms each end properly (SEED=${seed})`,
   { timeout: 200_000 },
   async (t) => {
     const random = seeded(seed)

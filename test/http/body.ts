@@ -78,7 +78,7 @@ t.test('only application/json in UTF-8 without a coding is read: else 415', asyn
   t.equal(await send('X-A: b'), 'unsupported_media_type', 'no type')
 })
 
-t.test('a body that says it is too large is 413 before a byte of it is read', async (t) => {
+t.test('a body whose length is too large is 413 before a byte of it is read', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const one = await client()
   one.send(sized(1001))
@@ -99,7 +99,7 @@ t.test('a chunked body is 413 as soon as it is too large', async (t) => {
   t.equal(answer.headers.connection, 'close')
 })
 
-t.test('a small unread body costs nobody the connection', async (t) => {
+t.test('a small body that nobody read does not close the connection', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const one = await client()
   one.send(sized(2000), 'a'.repeat(2000))
@@ -108,7 +108,7 @@ t.test('a small unread body costs nobody the connection', async (t) => {
   t.equal((await one.answer()).json.bytes, 2)
 })
 
-t.test('a body that is not there in time is 408 and closed', async (t) => {
+t.test('a body that is not complete in time is 408, and the connection closes', async (t) => {
   const { client } = await serve(t, { timeoutMs: 100 })
   for (const head of [sized(10), chunked]) {
     const one = await client()
@@ -121,7 +121,7 @@ t.test('a body that is not there in time is 408 and closed', async (t) => {
   }
 })
 
-t.test('4 KiB are read from anybody, more only once the caller is vouched for', async (t) => {
+t.test('4 KiB are read of anybody, more only for a caller whose key is known', async (t) => {
   let vouched = 0
   const vouch = async () => void vouched++
   const { client } = await serve(t, { vouch })
@@ -139,7 +139,7 @@ t.test('4 KiB are read from anybody, more only once the caller is vouched for', 
   t.equal(vouched, 2, 'once a body')
 })
 
-t.test('a caller who is not vouched for is refused without being read', async (t) => {
+t.test('a caller whose key is refused is answered without reading the body', async (t) => {
   const vouch = () => Promise.reject(new GatewayError('api_key_revoked'))
   const { client } = await serve(t, { vouch })
   const announced = await client()
@@ -150,7 +150,7 @@ t.test('a caller who is not vouched for is refused without being read', async (t
   t.equal((await found.answer()).json.error?.code, 'api_key_revoked')
 })
 
-t.test('what was only announced takes no memory from anybody', async (t) => {
+t.test('a body that was only announced takes no memory', async (t) => {
   const budget = createBodyBudget(2_000_000)
   const { client } = await serve(t, { budget })
   for (let i = 0; i < 8; i++) (await client()).send(sized(1_000_000))
@@ -186,7 +186,7 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
   t.equal(budget.usedBytes, 0)
 })
 
-t.test('one account leaves as much to others as it has itself', async (t) => {
+t.test('one account leaves as much memory to others as it takes', async (t) => {
   const budget = createBodyBudget(100)
   const greedy = budget.share(() => 'a')
   greedy.take(30)
@@ -201,7 +201,7 @@ t.test('one account leaves as much to others as it has itself', async (t) => {
   t.equal(budget.usedBytes, 50)
 })
 
-t.test('what is kept of a body stays taken', async (t) => {
+t.test('memory of a body that is kept stays taken', async (t) => {
   const budget = createBodyBudget(100)
   const share = budget.share(() => 'a')
   share.take(50)
@@ -213,7 +213,7 @@ t.test('what is kept of a body stays taken', async (t) => {
   t.equal(budget.usedBytes, 0)
 })
 
-t.test('a share that was given back takes nothing more', async (t) => {
+t.test('a share that was given back takes no more memory', async (t) => {
   const budget = createBodyBudget(100)
   const share = budget.share(() => 'a')
   share.take(50)
@@ -223,7 +223,7 @@ t.test('a share that was given back takes nothing more', async (t) => {
   t.equal(budget.usedBytes, 0)
 })
 
-t.test('between two parts of a large body others have their turn', async (t) => {
+t.test('between two parts of a large body, others have their turn', async (t) => {
   const budget = createBodyBudget(64 * 2 ** 20)
   const { client } = await serve(t, { budget, maxBytes: 32 * 2 ** 20 })
   const one = await client()
@@ -241,7 +241,7 @@ t.test('between two parts of a large body others have their turn', async (t) => 
   t.ok(largest > 0 && largest <= 512 * 1024, `${largest} bytes in one turn`)
 })
 
-t.test('a body of which too little comes is 408; one that holds little may be slow', async (t) => {
+t.test('a body that comes too slowly is 408; a small one may be slow', async (t) => {
   const { client } = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 50 })
   const slow = await client()
   slow.send(sized(100_000), 'a'.repeat(70_000))
@@ -256,7 +256,7 @@ t.test('a body of which too little comes is 408; one that holds little may be sl
   t.equal((await small.answer()).json.bytes, 60_000)
 })
 
-t.test('who sends at the rate is not slow', async (t) => {
+t.test('a body that keeps the minimum rate is not too slow', async (t) => {
   const lenient = await serve(t, { bytesPerSecond: 1, patienceMs: 10 })
   const strict = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 100 })
   const one = await lenient.client()
@@ -269,7 +269,7 @@ t.test('who sends at the rate is not slow', async (t) => {
 })
 
 t.test(
-  'a client that goes within its body is ClientLeft, and its share is given back',
+  'a client that leaves within its body is ClientLeft, and its share is given back',
   async (t) => {
     const budget = createBodyBudget(1_000_000)
     const { client, left } = await serve(t, { budget })
@@ -284,7 +284,7 @@ t.test(
   },
 )
 
-t.test('so is one that says that it has nothing more to send', async (t) => {
+t.test('a client that ends its side within its body is ClientLeft, too', async (t) => {
   const budget = createBodyBudget(1_000_000)
   const { client, left } = await serve(t, { budget })
   const one = await client()
@@ -303,14 +303,14 @@ t.test(
     const one = await client()
     one.send(chunked, '1\r\n{\r\n', 'no length\r\n')
     t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
-    // The server closes, since this client does not.
+    // The server closes the connection, since this client does not.
     await one.ended()
     await until(() => left.length === 1)
     t.match(left, [{ name: 'ClientLeft' }])
   },
 )
 
-t.test('what has been copied of a large body is freed, piece by piece', async (t) => {
+t.test('memory of a large body is freed piece by piece as it is copied', async (t) => {
   const pieces: Buffer[] = []
   const read = readAndAnswer(echoSize)
   const listener = await startListener(t, (req, res) => {
@@ -354,7 +354,7 @@ t.test('100 Continue is sent when the body is wanted, and not when it is refused
 })
 
 t.test(
-  'a body in chunks of one byte costs the memory of its bytes, not of its chunks',
+  'a body in chunks of one byte takes the memory of its bytes, not of its chunks',
   async (t) => {
     const budget = createBodyBudget(1_000_000)
     const { client } = await serve(t, { budget })
@@ -374,7 +374,7 @@ t.test(
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** Of what is still in use. */
+/** Bytes of the heap that are still in use. */
 function heapBytes(): number {
   collectGarbage()
   const { heapUsed, external } = process.memoryUsage()

@@ -19,12 +19,12 @@ async function addressOf(t: Test, trusted: readonly string[], forwarded: readonl
   return (await client.answer()).json.ip
 }
 
-t.test('without trusted proxies nobody is believed', async (t) => {
+t.test('without trusted proxies, X-Forwarded-For is ignored', async (t) => {
   t.equal(await addressOf(t, [], ['192.0.2.1']), '127.0.0.1')
   t.equal(await addressOf(t, ['10.0.0.0/8'], ['192.0.2.1']), '127.0.0.1')
 })
 
-t.test('behind trusted proxies it is the nearest hop that none of them is', async (t) => {
+t.test('behind trusted proxies, the address is the nearest one that is not a proxy', async (t) => {
   const trusted = ['127.0.0.0/8', '10.0.0.0/8', '2001:db8:1::/48']
   const cases: [string[], string][] = [
     [[], '127.0.0.1'],

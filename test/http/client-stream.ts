@@ -67,7 +67,7 @@ test('each write is one chunk of exactly its bytes, and the connection is kept',
   t.equal((await client.head()).status, 200)
 })
 
-test('a Buffer is one chunk, too, in its place, and is freed when it has gone out', async (t) => {
+test('a Buffer is one chunk, too, in order, and is freed when it was sent', async (t) => {
   for (const request of [get, 'GET / HTTP/1.0\r\n\r\n']) {
     const { client, out } = await (await serve(t))(request)
     const large = Buffer.alloc(200_000, 'b')
@@ -82,7 +82,7 @@ test('a Buffer is one chunk, too, in its place, and is freed when it has gone ou
   }
 })
 
-test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
+test('HTTP/1.0 gets only the bytes, and the end by closing', async (t) => {
   const { client, out } = await (await serve(t))('GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
   out.write('data: 1\n\n')
   out.end()
@@ -92,7 +92,7 @@ test('HTTP/1.0 gets the bytes alone, and the end by closing', async (t) => {
   t.equal(answer.headers.connection, 'close')
 })
 
-test('where the length is known nothing is framed', async (t) => {
+test('with a known length nothing is framed', async (t) => {
   const { client, out } = await (await serve(t, { headers: ['content-length', '6'] }))()
   out.write('abc')
   out.write('def')
@@ -102,7 +102,7 @@ test('where the length is known nothing is framed', async (t) => {
   t.equal(answer.headers['transfer-encoding'], undefined)
 })
 
-test('HEAD gets the head alone', async (t) => {
+test('HEAD gets only the head', async (t) => {
   const { client, out, next } = await (await serve(t))(get.replace('GET', 'HEAD'))
   out.write('data: 1\n\n')
   out.end()
@@ -132,7 +132,7 @@ test('a pipelined stream waits for its turn and loses nothing', async (t) => {
 
 const piece = 'a'.repeat(64 * 1024)
 
-test('a slow client is waited for: memory stays bounded, and all of it arrives', async (t) => {
+test('a slow client is waited for: memory stays limited, and everything arrives', async (t) => {
   const total = 600 * piece.length
   const { client, out } = await (await serve(t, { headers: ['Content-Length', `${total}`] }))()
   client.socket.pause()
@@ -153,7 +153,7 @@ test('a slow client is waited for: memory stays bounded, and all of it arrives',
   t.equal((await client.answer()).body.length, total)
 })
 
-test('a client that takes nothing is dropped, and nobody waits for it any more', async (t) => {
+test('a client that reads nothing is dropped, and nobody waits for it any more', async (t) => {
   let dropped = 0
   const stalling = { readerStallMs: 100, onDrop: () => void dropped++ }
   const { client, out } = await (await serve(t, stalling))()
@@ -167,7 +167,7 @@ test('a client that takes nothing is dropped, and nobody waits for it any more',
   out.end()
 })
 
-test('silence of ours is no stalling of theirs', async (t) => {
+test('a pause of the gateway does not count as a stall of the client', async (t) => {
   const { pass } = handClock(t)
   const { client, out, res } = await (await serve(t, { readerStallMs: 50 }))()
   out.write('one')
@@ -180,7 +180,7 @@ test('silence of ours is no stalling of theirs', async (t) => {
   await until(() => res.closed)
 })
 
-test('a client that takes little at a time is not dropped', async (t) => {
+test('a client that reads slowly is not dropped', async (t) => {
   const { pass } = handClock(t)
   const readerStallMs = 2000
   const { client, out, res } = await (await serve(t, { readerStallMs }))()
@@ -201,7 +201,7 @@ test('a client that takes little at a time is not dropped', async (t) => {
   await until(() => res.closed)
 })
 
-test('a writer that does not wait is cut before memory is gone', async (t) => {
+test('a writer that does not wait is cut off before memory runs out', async (t) => {
   const { client, out } = await (await serve(t))()
   client.socket.pause()
   let written = 0
@@ -212,7 +212,7 @@ test('a writer that does not wait is cut before memory is gone', async (t) => {
   t.equal(out.left, true)
 })
 
-test('a client that goes is seen to have left', async (t) => {
+test('a client that leaves is seen to have left', async (t) => {
   const { client, out } = await (await serve(t))()
   t.equal(out.left, false)
   client.socket.destroy()
@@ -222,7 +222,7 @@ test('a client that goes is seen to have left', async (t) => {
   out.end()
 })
 
-test('one that was served to the end has not left', async (t) => {
+test('a client that was served to the end has not left', async (t) => {
   const { client, out } = await (
     await serve(t)
   )('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
@@ -233,7 +233,7 @@ test('one that was served to the end has not left', async (t) => {
   t.equal(out.left, false)
 })
 
-test('behind the head of a 204, a 304 or a HEAD nothing is written', async (t) => {
+test('after the head of a 204, a 304 or a HEAD nothing is written', async (t) => {
   const headers = ['Content-Length', '5']
   const asks = [{ status: 204 }, { status: 304, headers }, { method: 'HEAD', headers }]
   for (const { method = 'GET', ...serving } of asks) {

@@ -20,17 +20,17 @@ const x = { id: 'req_test', replyHeaders: {} }
 interface Serving extends Partial<Omit<ReplyOptions, 'answer'>> {
   readonly length?: number
   readonly status?: number
-  /** Before the answer is sent. */
+  /** Runs before the answer is sent. */
   readonly before?: (res: ServerResponse) => Promise<unknown>
 }
 
 interface Served {
   connect(): Promise<RawClient>
-  /** The first one: what `sendAnswer` threw, and whether the client had left by then. */
+  /** What `sendAnswer` threw for the first answer, and whether the client had left by then. */
   readonly ended: Promise<{ readonly thrown?: unknown; readonly left: boolean }>
 }
 
-/** Answers every request with the next content; a refusal as the gateway does. */
+/** Answers each request with the next content; refusals are sent as the gateway does. */
 async function serve(t: Test, sources: readonly Counted[], serving: Serving = {}): Promise<Served> {
   const { length, status = 200, before, ...rest } = serving
   const { promise: ended, resolve } = Promise.withResolvers<Awaited<Served['ended']>>()
@@ -54,7 +54,7 @@ async function serve(t: Test, sources: readonly Counted[], serving: Serving = {}
 }
 
 const whole = 1_000_003
-/** More than the kernel keeps for a client that takes nothing. */
+/** More than the kernel buffers for a client that reads nothing. */
 const long = 64 * 1024 * 1024
 
 t.test('content arrives byte for byte, and the connection is used again', async (t) => {
@@ -115,13 +115,13 @@ t.test('HTTP/1.0 gets the same bytes, and their end is the connection', async (t
   t.equal(await one.ended(), '')
 })
 
-t.test('a client that takes nothing for a while holds the content back', async (t) => {
+t.test('a client that reads nothing for a while holds the content back', async (t) => {
   const source = new Counted(long)
   const { connect } = await serve(t, [source], { length: long })
   const one = await connect()
   one.socket.pause()
   one.send(get)
-  // Held back is what stands still in two looks.
+  // The content is held back if it has not moved between two looks.
   let before = -1
   await until(() => {
     const still = source.taken > 0 && source.taken === before
@@ -145,7 +145,7 @@ t.test('a client that leaves ends the content, also while the content is silent'
   }
 })
 
-/** Says when all of it was read, and closes when it is let. */
+/** Reports when all of it was read, and closes only when it is allowed to. */
 class Closing extends Counted {
   readonly wasRead = Promise.withResolvers<void>()
   readonly mayClose = Promise.withResolvers<void>()
@@ -156,7 +156,7 @@ class Closing extends Counted {
   }
 }
 
-t.test('a client that counts its bytes and leaves has not left too early', async (t) => {
+t.test('a client that counts its bytes and closes has not left too early', async (t) => {
   const source = new Closing(whole)
   const { connect, ended } = await serve(t, [source])
   const one = await connect()
@@ -182,7 +182,7 @@ t.test('a client that leaves while the content closes is not waited for', async 
   t.match(await ended, { left: true })
 })
 
-t.test('content whose client left before its answer began is never read', async (t) => {
+t.test('content whose client left before the answer began is never read', async (t) => {
   const source = new Counted(whole)
   const before = (res: ServerResponse) => once(res, 'close')
   const { connect, ended } = await serve(t, [source], { before })
@@ -194,7 +194,7 @@ t.test('content whose client left before its answer began is never read', async 
   t.equal(source.taken, 0)
 })
 
-t.test('content of an answer that cannot be written is destroyed', async (t) => {
+t.test('content whose answer cannot be written is destroyed', async (t) => {
   const source = new Counted(whole)
   const { connect, ended } = await serve(t, [source], { status: 99 })
   const one = await connect()
@@ -220,7 +220,7 @@ t.test(
   },
 )
 
-t.test('content that pauses longer than a reader may is no stuck reader', async (t) => {
+t.test('content that pauses longer than a reader may is not a stuck reader', async (t) => {
   const { pass } = handClock(t)
   const source = new Counted(whole, { stallsAt: 100_000 })
   let dropped = 0
@@ -236,7 +236,7 @@ t.test('content that pauses longer than a reader may is no stuck reader', async 
   await ended
 })
 
-t.test('what is broken, too short or too long never looks whole', async (t) => {
+t.test('content that is broken, too short or too long never looks whole', async (t) => {
   for (const [source, message] of [
     [new Counted(whole, { breaksAt: 700_000 }), 'the disk is gone'],
     [new Counted(whole - 1), `the content is 1 bytes shorter than ${whole}`],
@@ -245,7 +245,7 @@ t.test('what is broken, too short or too long never looks whole', async (t) => {
   ] as const) {
     const { connect, ended } = await serve(t, [source])
     const one = await connect()
-    // The second request must not have its answer taken for the rest of the first one's.
+    // The answer of the second request must not be taken for the rest of the first one.
     one.send(get, get)
     await t.rejects(one.answer(), message)
     t.match(await ended, {
@@ -272,7 +272,7 @@ t.test(
   },
 )
 
-t.test('no bytes are content as well', async (t) => {
+t.test('empty content is content, too', async (t) => {
   const { connect } = await serve(t, [new Counted(0)], { length: 0 })
   const one = await connect()
   one.send(get)
@@ -314,7 +314,7 @@ t.test('a client that leaves while its download waits for its turn ends it', asy
   await until(() => sources.every((source) => source.destroyed))
 })
 
-t.test('a signal cuts it, silent or stuck as it may be', async (t) => {
+t.test('a signal cuts the content, even if it is silent or stuck', async (t) => {
   for (const stallsAt of [100_000, Infinity]) {
     const source = new Counted(long, { stallsAt })
     const controller = new AbortController()
@@ -346,7 +346,7 @@ t.test('a small download that waits for its turn is not taken yet', async (t) =>
   t.equal(await second, true)
 })
 
-t.test('content that fails while it is destroyed ends nobody', async (t) => {
+t.test('content that fails while it is destroyed does not end the process', async (t) => {
   for (const method of ['GET', 'HEAD']) {
     const content = new Readable({
       read: () => one.socket.destroy(),
@@ -365,7 +365,7 @@ t.test('content that fails while it is destroyed ends nobody', async (t) => {
   }
 })
 
-t.test('a request whose long body nobody read has its download, then no connection', async (t) => {
+t.test('after a request whose long body nobody read, its download closes it', async (t) => {
   const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
   one.send('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n', 'a'.repeat(500_000))

@@ -10,7 +10,7 @@ t.test('the digest is that of all bytes, however many', async (t) => {
   }
 })
 
-t.test('what is long takes turns', async (t) => {
+t.test('a long content is hashed in turns', async (t) => {
   let loops = 0
   const tick = () => {
     loops++

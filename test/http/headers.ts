@@ -1,7 +1,7 @@
 import t from 'tap'
 import { headerList, headerOf } from '../../src/http/headers.ts'
 
-t.test('no value can end its header, and no name can be more than a name', async (t) => {
+t.test('no value can end its header, and no name can contain more than a name', async (t) => {
   const list = headerList(
     'req_1',
     { 'X-A': 'b\r\nSet-Cookie: c\0', 'X-Tab': 'a\tb' },
@@ -21,7 +21,7 @@ t.test('no value can end its header, and no name can be more than a name', async
   ])
 })
 
-t.test('names are found without case', async (t) => {
+t.test('names are found in any case', async (t) => {
   t.equal(headerOf({ 'Content-TYPE': 'a' }, 'content-type'), 'a')
   t.equal(headerOf({ 'Content-Typ': 'a' }, 'content-type'), undefined)
 })

@@ -20,7 +20,7 @@ t.test("resets are in OpenAI's form and never too early", async (t) => {
   }
 })
 
-t.test('only the limits that there are get headers', async (t) => {
+t.test('only existing limits have headers', async (t) => {
   t.same(limitHeaders({}), {})
   t.same(limitHeaders({ requests: { limit: 60, remaining: -1, resetMs: 12 } }), {
     'x-ratelimit-limit-requests': '60',

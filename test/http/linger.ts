@@ -24,7 +24,7 @@ t.test(
       const piece = Buffer.alloc(64 * 1024, 'a')
       const before = process.memoryUsage().arrayBuffers
       const gone = new Promise((resolve) => one.socket.on('close', resolve))
-      one.socket.on('error', () => {}) // After 1 MiB more the server has had enough.
+      one.socket.on('error', () => {}) // The server reads 1 MiB more, then closes.
       one.send(head)
       const pump = () => {
         while (!one.socket.destroyed && one.socket.write(piece));

@@ -4,14 +4,14 @@ import { newId } from '../../src/ids.ts'
 
 const parse = (text: string) => parsePage(new URLSearchParams(text), (id) => /^[ab]$/.test(id))
 
-t.test('a list has 20 rows, newest first, unless it is asked for otherwise', async (t) => {
+t.test('a list has 20 rows, newest first, unless the query says otherwise', async (t) => {
   t.match(parse(''), { limit: 20, order: 'desc', after: undefined, before: undefined })
   t.match(parse('order=asc'), { order: 'asc' })
   t.match(parse('limit=1&after=a'), { limit: 1, after: 'a' })
   t.match(parse('limit=100&before=b&order=asc'), { limit: 100, before: 'b', order: 'asc' })
 })
 
-t.test('what cannot be meant is 400 invalid_parameter, naming the parameter', async (t) => {
+t.test('an invalid query is 400 invalid_parameter with the name of the parameter', async (t) => {
   const wrong: [string, string][] = [
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
@@ -30,7 +30,7 @@ t.test('what cannot be meant is 400 invalid_parameter, naming the parameter', as
   }
 })
 
-t.test('the envelope names its first and last row, null where there is none', async (t) => {
+t.test('the envelope has the ids of its first and last row, null without rows', async (t) => {
   t.same(listOf([{ id: 'a' }, { id: 'b' }], true), {
     object: 'list',
     data: [{ id: 'a' }, { id: 'b' }],
@@ -41,12 +41,12 @@ t.test('the envelope names its first and last row, null where there is none', as
   t.match(listOf([], false), { first_id: null, last_id: null, has_more: false })
 })
 
-t.test('a list may be oldest first unless it is asked for otherwise', async (t) => {
+t.test('a list may be oldest first unless the query says otherwise', async (t) => {
   t.equal(parsePage(new URLSearchParams(), () => true, 'asc').order, 'asc')
   t.equal(parsePage(new URLSearchParams('order=desc'), () => true, 'asc').order, 'desc')
 })
 
-t.test('rows before a cursor are read from it outwards, and turned', async (t) => {
+t.test('rows before a cursor are read backwards from it, and reversed', async (t) => {
   const direction = (text: string) => directionOf(parse(text))
   t.same(direction(''), { cursor: undefined, isUpwards: false, isTurned: false })
   t.same(direction('after=a'), { cursor: 'a', isUpwards: false, isTurned: false })
@@ -55,7 +55,7 @@ t.test('rows before a cursor are read from it outwards, and turned', async (t) =
   t.same(direction('before=a&order=asc'), { cursor: 'a', isUpwards: false, isTurned: true })
 })
 
-t.test('a cursor is an id of what is listed, whether it is there or not', async (t) => {
+t.test('a cursor is an id of the kind that is listed, whether the row exists or not', async (t) => {
   const parseIds = (text: string) => parseIdPage(new URLSearchParams(text), 'msg', 'asc')
   const id = newId('msg')
   t.match(parseIds(`after=${id}`), { after: id, order: 'asc', limit: 20 })

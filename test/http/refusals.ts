@@ -2,7 +2,7 @@ import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { invalid, isObject, missing, refuseUnknownKeys, unknown } from '../../src/http/refusals.ts'
 
-void t.test('a refusal names the value at fault', async (t) => {
+void t.test('a refusal has the path of the bad value', async (t) => {
   t.match(invalid('a[0].b', 'must be a string'), {
     code: 'invalid_parameter',
     param: 'a[0].b',
@@ -12,7 +12,7 @@ void t.test('a refusal names the value at fault', async (t) => {
   t.match(unknown('a'), { code: 'unknown_parameter', param: 'a' })
 })
 
-void t.test('a field that nobody asked for is refused by its path', async (t) => {
+void t.test('an unknown field is refused with its path', async (t) => {
   const known = new Set(['a'])
   refuseUnknownKeys({ a: 1 }, { known, at: 'x' })
   const odd: object = JSON.parse('{"a":1,"__proto__":2}') as object
@@ -20,7 +20,7 @@ void t.test('a field that nobody asked for is refused by its path', async (t) =>
   t.throws(() => refuseUnknownKeys({ b: 1 }, { known, at: 'x' }), GatewayError)
 })
 
-void t.test('a list is no object', async (t) => {
+void t.test('a list is not an object', async (t) => {
   for (const value of [null, [], 'a', 1, undefined]) t.notOk(isObject(value))
   t.ok(isObject({}))
 })

@@ -50,7 +50,7 @@ t.test('a JSON answer has an id, a length and no-store; the connection is kept',
 })
 
 t.test(
-  "bytes go out as they are, with their own type and a backend's JSON with no-store",
+  "bytes are sent as they are, with their own type and a backend's JSON with no-store",
   async (t) => {
     for (const size of [1, 1000, 200_000]) {
       const body = Buffer.alloc(size, '{"é":"\u{1f600}"}')
@@ -94,7 +94,7 @@ t.test('an error is JSON of one shape and says whether to try again', async (t) 
   t.equal(busy.status, 409)
   t.same(busy.json, {
     error: {
-      message: 'The session is generating already. Wait for it or cancel it.',
+      message: 'The session is already generating a message. Wait for its end, or cancel it.',
       type: 'conflict_error',
       param: 'x',
       code: 'session_busy',
@@ -143,13 +143,13 @@ t.test('401 asks for a Bearer key, and says when the one that was sent is bad', 
   t.equal(invalid.headers['www-authenticate'], 'Bearer realm="tollgate", error="invalid_token"')
 })
 
-t.test("an error's own headers go with it", async (t) => {
+t.test("an error's own headers are sent with it", async (t) => {
   const answer = await refusing(t, 'method_not_allowed', { headers: { Allow: 'GET, HEAD' } })
   t.equal(answer.headers.allow, 'GET, HEAD')
   t.equal(answer.status, 405)
 })
 
-t.test('an error behind the first byte cuts the answer: it never looks whole', async (t) => {
+t.test('an error after the first byte cuts the answer: it never looks whole', async (t) => {
   const failing = {
     status: 200,
     headers: {},
@@ -202,7 +202,7 @@ t.test('nothing throws when the client has left', async (t) => {
   t.ok(await done)
 })
 
-t.test('a client that does not take a long answer is dropped', async (t) => {
+t.test('a client that does not read a long answer is dropped', async (t) => {
   let dropped = 0
   const stalling = { readerStallMs: 100, onDrop: () => void dropped++ }
   const { promise: closed, resolve: close } = Promise.withResolvers<boolean>()

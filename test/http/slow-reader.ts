@@ -17,10 +17,10 @@ import { unsentOf } from '../fixtures/unsent.ts'
 import { until } from '../fixtures/until.ts'
 
 const MiB = 2 ** 20
-/** More than the system takes for a client that reads nothing. */
+/** More than the system buffers for a client that reads nothing. */
 const long = 'x'.repeat(24 * MiB)
 
-/** Answers `long` in one write, as lists and whole answers of backends go out. */
+/** Answers with `long` in one write, as lists and whole answers of backends are sent. */
 async function serve(t: Test, limits: ReaderLimits, tls?: { cert: string; key: string }) {
   const answers: ServerResponse[] = []
   const answer = (_req: unknown, res: ServerResponse) => {
@@ -46,7 +46,7 @@ const readerStallMs = 1000
 
 const test = bothWays(t, 'write-queue')
 
-test('who takes nothing is dropped, once', async (t) => {
+test('a client that reads nothing is dropped, once', async (t) => {
   let dropped = 0
   const { answers, ask } = await serve(t, { readerStallMs: 50, onDrop: () => void dropped++ })
   await ask()
@@ -54,7 +54,7 @@ test('who takes nothing is dropped, once', async (t) => {
   t.equal(dropped, 1)
 })
 
-test('who has taken all is not dropped, and the answer behind is not bounded by it', async (t, isPlain) => {
+test('a client that has read everything is not dropped, and the next answer is free of the limit', async (t, isPlain) => {
   const clock = isPlain ? undefined : handClock(t)
   const answers: ServerResponse[] = []
   let dropped = 0
@@ -99,7 +99,7 @@ interface Sipping {
   pass(ms: number): void
 }
 
-/** A sip within each stall time, for five of them. */
+/** Reads a little within each stall time, for five of them. */
 async function sip(t: Test, socket: Socket, { answers, pass }: Sipping): Promise<void> {
   let read = 0
   for (let sips = 0; sips < 5; sips++) {
@@ -117,7 +117,7 @@ async function sip(t: Test, socket: Socket, { answers, pass }: Sipping): Promise
   await until(() => answers[0]?.closed === true)
 }
 
-t.test('who takes a little of one large write now and then is not dropped', async (t) => {
+t.test('a client that reads a little of one large write now and then is not dropped', async (t) => {
   const { pass } = handClock(t)
   const { answers, ask } = await serve(t, { readerStallMs })
   const client = await ask()
@@ -125,7 +125,7 @@ t.test('who takes a little of one large write now and then is not dropped', asyn
   await sip(t, client.socket, { answers, pass })
 })
 
-t.test('nor is who does so over TLS', async (t) => {
+t.test('neither is one that does so over TLS', async (t) => {
   const { pass } = handClock(t)
   const { answers, port } = await serve(t, { readerStallMs }, certificate)
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
@@ -138,7 +138,7 @@ t.test('nor is who does so over TLS', async (t) => {
   await sip(t, socket, { answers, pass })
 })
 
-test('what clients have not taken stays within their share, and comes back', async (t) => {
+test('unread bytes stay within the share of clients, and are given back', async (t) => {
   const pool = new SharedPool(80 * MiB)
   const unsent = shareOf(pool, 'a')
   const { answers, ask } = await serve(t, { readerStallMs: 60_000, unsent })
@@ -156,7 +156,7 @@ test('what clients have not taken stays within their share, and comes back', asy
   await until(() => pool.used === 0)
 })
 
-test('what a client has taken at last is given back, with its connection kept', async (t) => {
+test('bytes that a client reads in the end are given back, and its connection is kept', async (t) => {
   const pool = new SharedPool(80 * MiB)
   const unsent = shareOf(pool, 'a')
   const answers: ServerResponse[] = []
@@ -180,7 +180,7 @@ test('what a client has taken at last is given back, with its connection kept', 
   t.equal(pool.used, 0)
 })
 
-test('an answer behind another one waits for that, and is not dropped', async (t) => {
+test('an answer after another one waits for that, and is not dropped', async (t) => {
   const { pass } = handClock(t)
   const answers: ServerResponse[] = []
   const { port } = await startListener(t, (_req, res) => {

@@ -1,5 +1,5 @@
-// Files that a browser could run: served with exactly the headers that keep it from doing so. That they do is seen in a
-// browser by `npm run try:uploads`.
+// Files that a browser could run are served with exactly the headers that prevent it. `npm run try:uploads` shows in a
+// browser that they do.
 
 import t from 'tap'
 import { startFiles } from '../fixtures/files-http.ts'
@@ -12,7 +12,7 @@ const inert = {
   'cache-control': 'private, no-cache',
 }
 
-t.test('no file is served as something that a browser would run', async (t) => {
+t.test('no file is served with a type that a browser would run', async (t) => {
   const { own } = await startFiles(t)
   for (const [name, { content, plainType, type, isInline = false }] of Object.entries(
     activeFiles,

@@ -1,5 +1,5 @@
-// Bodies as attacks, each with an honest customer beside: what an attacker announces, holds, invents or piles up must not
-// keep others out. In small: 16 MiB for all bodies in place of 256.
+// Bodies as attacks, each beside an honest customer: what an attacker announces, holds, invents or piles up must not
+// keep others out. On a small scale: 16 MiB for all bodies instead of 256.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -28,7 +28,7 @@ async function start(t: Test, script: Script = chat()) {
   return { backend, gateway, port: Number(new URL(gateway.url).port) }
 }
 
-/** Streams wait behind their first content. */
+/** Streams that wait after their first content. */
 function heldStreams(gate: Gate): Script {
   const model = chat()
   return async (call) => {
@@ -55,7 +55,7 @@ const image = (bytes: number) => [
   { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(bytes)}` } },
 ]
 
-/** Large requests and small ones. */
+/** Sends large requests and small ones, which must succeed. */
 async function isServed(t: Test, gateway: InProcess, key: string): Promise<void> {
   for (const body of [large, asking('Hi'), large]) {
     const answer = await gateway.call('/v1/chat', key, body)
@@ -67,7 +67,7 @@ const head = (path: string, key: string, bytes: number) =>
   `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n` +
   `Content-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
 
-t.test('heads that announce all of the memory take none', async (t) => {
+t.test('heads that announce all of the memory take none of it', async (t) => {
   const { gateway, port } = await start(t)
   const attacker = await gateway.account(0)
   for (let i = 0; i < 8; i++) {
@@ -77,7 +77,7 @@ t.test('heads that announce all of the memory take none', async (t) => {
   await isServed(t, gateway, (await gateway.account(1000)).key)
 })
 
-t.test('bodies that never end are kept in the share of their account', async (t) => {
+t.test('bodies that never end stay within the share of their account', async (t) => {
   const { gateway, port } = await start(t)
   const attacker = await gateway.account(0)
   const clients = await Promise.all(Array.from({ length: 8 }, () => rawClient(t, port)))
@@ -92,7 +92,7 @@ t.test('bodies that never end are kept in the share of their account', async (t)
   for (const one of refused) one.catch(() => undefined)
 })
 
-t.test('streams hold the memory of their bodies no longer than until they begin', async (t) => {
+t.test('streams keep the memory of their bodies only until they begin', async (t) => {
   const gate = new Gate()
   const { gateway } = await start(t, heldStreams(gate))
   const attacker = await gateway.account(1_000_000)
@@ -108,7 +108,7 @@ t.test('streams hold the memory of their bodies no longer than until they begin'
   for (const reading of readings) t.match(await reading.end(), /\[DONE\]/)
 })
 
-t.test('nor do answers that come whole, once their head is there', async (t) => {
+t.test('whole answers keep it only until their head is there', async (t) => {
   const gate = new Gate()
   const model = chat()
   const { backend, gateway } = await start(t, async (call) => {
@@ -134,7 +134,7 @@ t.test('nor do answers that come whole, once their head is there', async (t) => 
   for (const answer of answers) t.equal((await answer).status, 200)
 })
 
-t.test('of a stranger nothing over 4 KiB is parsed, and nothing is read', async (t) => {
+t.test('a stranger gets nothing over 4 KiB parsed, and nothing read', async (t) => {
   const { gateway, port } = await start(t)
   const honest = await gateway.account(1000)
   const invented = newKey(refOf(honest))
@@ -149,7 +149,7 @@ t.test('of a stranger nothing over 4 KiB is parsed, and nothing is read', async 
   await isServed(t, gateway, honest.key)
 })
 
-t.test('invented and revoked keys use up no request of the account in them', async (t) => {
+t.test('invented and revoked keys use up no requests of their account', async (t) => {
   const { gateway } = await start(t)
   const honest = await gateway.account(1000)
   const revoked = await gateway.keyFor(honest.id)

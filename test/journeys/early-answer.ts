@@ -1,5 +1,5 @@
-// A backend that answers before it has read the request: the gateway frees what it put together for it only when the system
-// has all of it. In a file of its own, since the backend here is a bare server that reads when it likes.
+// A backend that answers before it has read the request: the gateway frees the memory of the request only when the
+// system has taken all of it. In a file of its own, since the backend is a bare server that decides when to read.
 
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -41,7 +41,7 @@ t.test(
     })
     const { key } = await gateway.account(1_000_000)
     const content = 'words '.repeat((24 * mebibyte) / 6)
-    // With the bound in it nothing has to be added: what arrives is what is sent.
+    // With the limit in the body nothing is added: what arrives is what is sent.
     const body = JSON.stringify({
       model: 'm',
       stream: true,

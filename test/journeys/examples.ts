@@ -1,4 +1,5 @@
-// Every file that operators copy starts as it is, serves, and stops cleanly, with the Redis that it names.
+// Every file that operators copy works as it is: the gateway starts, serves, and stops cleanly, with the Redis that it
+// names.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -66,7 +67,7 @@ async function start(t: Test, file: string): Promise<Started> {
   return { adminUrl, dataDir, stop }
 }
 
-/** With TLS for both sides and a user of its own, as full.yaml has it. */
+/** A Redis with TLS on both sides and a user of its own, as in full.yaml. */
 async function startGuardedRedis(t: Test): Promise<string> {
   const { certPath, keyPath } = certificate
   const port = String(await freePort())

@@ -1,5 +1,6 @@
-// Uploads as no library would send them, to a whole gateway: names in every form, forms in the wrong order, cut, mutated,
-// lied about or slow. Each is taken with a clean name or refused with a reason, and what was refused leaves nothing.
+// Uploads that no library would send, to a whole gateway: names in every form, forms in the wrong order, cut, mutated,
+// with false types and lengths, or slow. Each is accepted with a clean name or refused with a reason, and a refused one
+// leaves nothing.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -23,7 +24,7 @@ const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 interface Sent {
   readonly query?: string
-  /** Of the request; null leaves out what is always sent. */
+  /** Headers of the request; null leaves out one that is always sent. */
   readonly headers?: Readonly<Record<string, string | null>>
 }
 
@@ -66,7 +67,7 @@ const codeIn = ({ status, json }: RawAnswer) => [status, json.error?.code]
 
 const long = 'n'.repeat(5000)
 
-/** The parameters of Content-Disposition behind `name="file"`, as bytes → the name that is kept. */
+/** The parameters of Content-Disposition after `name="file"`, as bytes → the name that is kept. */
 const names: readonly (readonly [string | Buffer, string])[] = [
   ['filename="report.pdf"', 'report.pdf'],
   ['filename=plain.txt', 'plain.txt'],
@@ -104,7 +105,7 @@ t.test(
       const head = Buffer.from('Content-Disposition: form-data; name="file"; ')
       const disposition = Buffer.concat([head, Buffer.from(parameters)]).toString('latin1')
       const form = multipart([session, { disposition, value: 'x' }])
-      // What was read as Latin-1 goes out so, byte for byte.
+      // A name that was read as Latin-1 is sent like that, byte for byte.
       const at = form.indexOf('Content-Disposition: form-data; name="file"')
       const end = form.indexOf('\r\n\r\n', at)
       const bytes = Buffer.from(form.subarray(at, end).toString(), 'latin1')
@@ -249,14 +250,14 @@ t.test('lies about type and length are found out', async (t) => {
     const answer = await send(body, { headers: { 'Content-Length': value } })
     t.ok(answer.status >= 400 && answer.status < 500, `${value}: ${answer.status}`)
   }
-  // What is behind it would be the next request, and is none: no answer could be told to be this one's.
+  // The bytes after it would be the next request, which is invalid: no answer could be matched to this one.
   const less = send(body, { headers: { 'Content-Length': String(body.length - 100) } })
   await t.rejects(less, /the connection ended|ECONNRESET/, 'less than there is')
   const more = await open(body.length + 100)
   more.send(body)
   more.socket.end()
   await more.ended().catch(() => {})
-  // Nobody is told when these two have been cleared away.
+  // No answer tells when these two have been cleaned up.
   await until(async () => (await leftIn(places)).length === 0)
   t.equal((await places.store.list('files/')).length, 2, 'more than there is')
 })
@@ -296,7 +297,7 @@ t.test(`300 mutated forms are taken or refused (SEED=${seed})`, async (t) => {
   await assertNothingLeft(t, places)
 })
 
-t.test('who stops is told so', async (t) => {
+t.test('a client that stops sending gets a reason', async (t) => {
   const { session, open, places } = await start(t)
   const body = multipart([session, filePart('slow '.repeat(200))])
   const stopped = await open(body.length)

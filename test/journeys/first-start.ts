@@ -1,4 +1,4 @@
-// The first five minutes: start with nothing but a model of the gateway's own, paste what it prints, start again.
+// The first five minutes: start with nothing but the built-in model, paste what is printed, start again.
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,7 +42,7 @@ async function start(t: Test, dir: string, more: Readonly<Record<string, string>
   return { said, stop }
 }
 
-/** What the lines answer that the start has printed. */
+/** Runs the lines that the start has printed, and resolves with their output. */
 async function paste(t: Test, text: string): Promise<readonly string[]> {
   const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
   t.equal(lines.length, 3)
@@ -82,7 +82,7 @@ t.test(
   },
 )
 
-t.test('it works, too, where nothing is done past a library, and says so', async (t) => {
+t.test('it also works without any shortcut past a library, and says so', async (t) => {
   const gateway = await start(t, t.testdir({ 'gateway.yaml': yaml }), { TOLLGATE_PLAIN: 'all' })
   const text = await gateway.said(/curl .*\/files\/upload.*\n/)
   const [stream, balance = '', file = ''] = await paste(t, text)

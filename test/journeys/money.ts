@@ -1,5 +1,5 @@
-// The life of a prepaid account, from the first top-up to the last token, through the operator's and the customer's doors
-// of one gateway process: every sum that anybody is shown agrees with what the backend counted.
+// The life of a prepaid account, from the first top-up to the last token, through the admin API and the customer's API
+// of one gateway process: every sum that is shown agrees with what the backend counted.
 
 import t from 'tap'
 import type { Transaction } from '../../src/ledger/journal.ts'

@@ -1,4 +1,4 @@
-// `npm start` on a Node that cannot read TypeScript, where none came along.
+// `npm start` on a Node that cannot read TypeScript, without the pinned Node.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,26 +20,26 @@ async function run(t: Test, ...words: readonly string[]) {
   return { code, out, err }
 }
 
-/** As Node 20 would read the file. */
+/** Fails to read the file, as Node 20 does. */
 const asNode20 = (t: Test) => {
   const versions = `{ value: { ...process.versions, node: '20.20.2' } }`
   const dir = t.testdir({ 'old.cjs': `Object.defineProperty(process, 'versions', ${versions})` })
   return ['--require', join(dir, 'old.cjs'), '--no-strip-types', wrapper]
 }
 
-t.test('says in one line what to run', async (t) => {
+t.test('it says in one line what to run', async (t) => {
   const { code, out, err } = await run(t, ...asNode20(t), 'start')
   t.same([code, out], [1, ''])
   t.match(err, /^tollgate: this is Node 20\.20\.2, .*24 or later\. .*`npm start`.*\n$/)
 })
 
-t.test('is the command line, where Node can', async (t) => {
+t.test('it is the command line, if Node can run it', async (t) => {
   const { code, out } = await run(t, wrapper, 'version')
   t.same([code, out], [0, `${(await manifest()).version}\n`])
   t.equal((await run(t, wrapper, 'strat')).code, 2)
 })
 
-t.test('is what npm runs, and the engines that it needs are said', async (t) => {
+t.test('npm runs it, and the required engines are declared', async (t) => {
   t.match(await manifest(), {
     engines: { node: '>=24' },
     bin: { tollgate: 'src/tollgate.cjs' },

@@ -1,4 +1,4 @@
-// What users of OpenAI's own package send, to a gateway without a word of the operator: all of it is let through.
+// Requests of OpenAI's own package, to a gateway with the default configuration: all common parameters pass.
 
 import OpenAI from 'openai'
 import t from 'tap'
@@ -81,7 +81,7 @@ const samplers = {
   stop_token_ids: [1, 2],
 }
 
-t.test('everything common of the official package, and the samplers of open servers', async (t) => {
+t.test('all common parameters of the official package and of open servers', async (t) => {
   const { backend, gate, key } = await chatPath(t, {
     model:
       'endpoints: [chat, completions, embeddings, moderations], accepts: [text, image, audio, file]',

@@ -1,4 +1,4 @@
-// The plugin that docs/plugins.md writes, loaded by its path: it sees streams and whole answers alike.
+// The plugin of docs/plugins.md, loaded by its path: it changes streams and whole answers alike.
 
 import t from 'tap'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,5 @@
-// A real llama.cpp server behind a gateway process, used through OpenAI's own packages for Node and Python, changed in
-// nothing but the base URL. The account is charged what the server says it used, and nothing else.
+// A real llama.cpp server behind a gateway process, used through OpenAI's own packages for Node and Python, with only
+// the base URL changed. The account is charged the usage that the server reports, and nothing else.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -53,7 +53,7 @@ interface Usage {
   readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null
 }
 
-/** What the configuration above asks for `tiny`. */
+/** The charge by the prices of `tiny` in the configuration above. */
 function priceOf({ prompt_tokens, completion_tokens, prompt_tokens_details }: Usage): number {
   const cached = prompt_tokens_details?.cached_tokens ?? 0
   return Math.ceil(prompt_tokens - cached + cached * 0.5 + completion_tokens * 4)
@@ -109,7 +109,7 @@ t.test('a streamed answer, by an alias, is charged what the server reports', asy
   await chargedExactly(t, usage, idOf(response))
 })
 
-t.test('usage that was not asked for is not sent, and is charged all the same', async (t) => {
+t.test('usage that was not asked for is not sent, and still charged', async (t) => {
   const { data: stream, response } = await client.chat.completions
     .create({ model: 'tiny', messages, max_tokens: 20, stream: true })
     .withResponse()
@@ -183,14 +183,14 @@ t.test('a key over its limit is told when to come back', async (t) => {
       .chat.completions.create({ model: 'tiny', messages, max_tokens: 40 })
       .catch((thrown: unknown) => thrown)
   let error: unknown
-  // Of three in a row two are in one minute.
+  // Of three requests in a row, two are in the same minute.
   for (let tries = 0; tries < 3 && !(error instanceof Error); tries++) error = await ask()
   t.ok(error instanceof OpenAI.RateLimitError)
   t.match(error, { status: 429, code: 'rate_limit_exceeded' })
   if (error instanceof OpenAI.RateLimitError) t.match(error.headers?.get('retry-after'), /^\d+$/)
 })
 
-/** Enough for one request a minute. */
+/** A key that may send one request a minute. */
 async function narrowKey(): Promise<string> {
   const limits = { tokens_per_minute: 90 }
   const answer = await gateway.admin('POST', `accounts/${accountId}/keys`, { limits })

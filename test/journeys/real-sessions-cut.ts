@@ -1,5 +1,5 @@
-// Long answers of a real llama.cpp server with one slot, through two gateway processes: cancelled from the other one,
-// left by their readers, read on elsewhere. The slot is free at once, and what was generated is paid.
+// Long answers of a real llama.cpp server with one slot, through two gateway processes: cancelled at the other gateway,
+// left by their readers, resumed at the other one. The slot is free at once, and what was generated is paid.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -13,24 +13,24 @@ t.setTimeout(300_000)
 const real = await startReal(t, 32_768)
 const { one, two } = real
 
-/** Some ten seconds, were nobody to stop it. */
+/** Takes some ten seconds if nobody stops it. */
 const endless = { max_tokens: 30_000, ignore_eos: true }
 const question = 'The client may leave at any time.'
 
-/** Free again, since the server was stopped: not for having generated all that it was asked for. */
+/** The slot is free because the server was stopped, not because it had generated everything. */
 async function stopped(test: Test): Promise<void> {
   await until(async () => !(await real.slot()).is_processing)
   const tokens = await generated()
   test.ok(tokens < endless.max_tokens, `stopped after ${tokens} tokens`)
 }
 
-/** What the server has generated for the last request. */
+/** The number of tokens that the server has generated for the last request. */
 async function generated(): Promise<number> {
   const { n_prompt_tokens: all, prompt } = await real.slot()
   return all - (await real.tokensOf(prompt))
 }
 
-/** Stored is what its reader read, and it is paid: by our count, since the server had no time to say its own. */
+/** The stored message is what the reader read, and it is paid by the gateway's count, since the server could not report. */
 async function paidAsGenerated(test: Test, message: Message, read: Read): Promise<void> {
   const { text, pieces } = saidIn(read)
   test.match(message, { status: 'cancelled', error: null, usage: { estimated: true } })
@@ -61,7 +61,7 @@ async function waitingIn(session: string): Promise<string> {
   )
 }
 
-/** The message that is generated in the session, once there is something of it. */
+/** The message that the session is generating, as soon as it has some text. */
 async function activeIn(session: string): Promise<string> {
   const id = await waitingIn(session)
   await until(async () => ((await real.message(two, session, id)).content ?? '').length > 2000)
@@ -158,7 +158,7 @@ t.test('read here, then there, then here again: together what was sent', async (
   )
 })
 
-t.test('its gateway is killed: the slot is free, the message kept and paid', async (t) => {
+t.test('the gateway is killed: the slot is free, the message kept and paid', async (t) => {
   const session = await real.create(one, {})
   const body = { content: question, ...endless }
   const reading = real.read(one, real.path(session), { body }).catch(() => undefined)
@@ -189,7 +189,7 @@ async function finished(session: string, id: string): Promise<Message> {
   })
 }
 
-t.test('nothing stays held', async (t) => {
+t.test('no hold stays open', async (t) => {
   const { reserved } = await real.json<{ reserved: number }>(two, '/api/billing/balance')
   t.equal(reserved, 0)
 })

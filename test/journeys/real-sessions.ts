@@ -1,5 +1,6 @@
-// Conversations with a real llama.cpp server whose context is small, through two gateway processes: ten turns, of which the
-// server sees what fits; calls of tools and their results; whole answers. Everything is charged as the server counts.
+// Conversations with a real llama.cpp server whose context is small, through two gateway processes: ten turns, of which
+// the server gets those that fit; tool calls and their results; whole answers. Everything is charged as the server
+// counts.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -17,10 +18,10 @@ const real = await startReal(t, contextTokens)
 const { one, two } = real
 const gateways = [one, two] as const
 
-/** What the journal has to say in the end, by message. */
+/** The charges that the journal must have in the end, by message. */
 const costs = new Map<string, number>()
 
-/** As a backend gets it. */
+/** The message as a backend gets it. */
 const bare = ({ role, content, tool_calls, tool_call_id }: Message) => ({
   role,
   content,
@@ -28,7 +29,7 @@ const bare = ({ role, content, tool_calls, tool_call_id }: Message) => ({
   ...(tool_call_id && { tool_call_id }),
 })
 
-/** The message is what was streamed, and costs what the server says that it used. */
+/** The stored message is what was streamed, and costs the usage that the server reports. */
 async function keptAsStreamed(test: Test, session: string, read: Read): Promise<Message> {
   const said = saidIn(read)
   const message = await real.message(two, session, read.message)
@@ -51,7 +52,7 @@ t.test(
     for (let turn = 0; turn < 10; turn++) {
       const gateway = gateways[turn % 2] ?? one
       const before = await real.list(gateway, session)
-      // Ever longer: what is dropped is cut at ever other places.
+      // Each turn is longer, so that the cut is at another place each time.
       const content = `${turn}: ${'The model answers word by word, and the client reads. '.repeat(turn + 1)}`
       const body = { content, max_tokens: answerTokens, ignore_eos: true }
       const read = await real.read(gateway, real.path(session), { body })
@@ -76,7 +77,7 @@ t.test(
   },
 )
 
-/** How many of the oldest turns the server was not given. Throws where what it got are not the instructions and whole turns. */
+/** How many of the oldest turns the server did not get. Throws if it got anything but the instructions and whole turns. */
 async function droppedOf(
   before: readonly Message[],
   { content, prompt }: { readonly content: string; readonly prompt: string },
@@ -106,14 +107,14 @@ const tools = [
     },
   },
 ]
-/** The model's own tokens that end the answer, open a call and close it, each as soon as the server's grammar lets it. */
+/** The model's own tokens that end the answer, open a call and close it, each as soon as the server's grammar allows it. */
 const callOnce = { tool_choice: 'required', logit_bias: { 2: 200, 3: 100, 31: 50 } }
 
-t.test('where texts have more tokens than was guessed, a session learns it', async (t) => {
+t.test('if texts have more tokens than estimated, a session learns it', async (t) => {
   const session = await real.create(one, {})
   const prompts: (number | undefined)[] = []
   for (let turn = 0; turn < 8; turn++) {
-    // The model has no words for it: each of its bytes is a token.
+    // The model's vocabulary has no words for it: each byte is a token.
     const body = { content: 'ÿ'.repeat(150), stream: false, max_tokens: 20 }
     const { id, usage, cost } = await real.json<Message>(one, real.path(session), body)
     costs.set(id, cost ?? 0)

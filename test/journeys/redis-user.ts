@@ -1,4 +1,4 @@
-// The Redis user that docs/security.md gives the gateway is enough for all that it does.
+// The Redis user in docs/security.md has all the rights that the gateway needs.
 
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
@@ -74,7 +74,7 @@ async function useSessionsAndFiles(t: Test, gateway: InProcess, key: string): Pr
   t.equal((await chat.at(`/${id}`, { method: 'DELETE' })).status, 204)
 }
 
-/** As the gateway does each hour, but with all that there is. */
+/** Archives as the gateway does each hour, but everything at once. */
 async function archive(t: Test, { gateway }: InProcess, key: string): Promise<void> {
   const { redis: link, store } = gateway
   const scripts = createScripts({ link, library: ledgerScripts })

@@ -1,5 +1,5 @@
-// A chat over a bad network: two gateways on one Redis, connections that are cut at any byte, a reader that goes on at
-// either gateway. What it gets in all is what the backend sent. SEED=… repeats a run; `npm run test:long` makes more of it.
+// A chat over a bad network: two gateways on one Redis, connections that are cut at any byte, a reader that resumes at
+// either gateway. In total it gets what the backend sent. SEED=… repeats a run; `npm run test:long` does more.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -23,7 +23,7 @@ const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const journeys = process.env.LONG ? 200 : 20
 const atOnce = 4
 const granted = 1_000_000
-/** The reply to a second send. */
+/** The length of the reply to a second send. */
 const shortEvents = 3
 
 interface World {
@@ -64,7 +64,7 @@ async function journey(t: Test, { gateways, plays }: World, number: number): Pro
   ] as const
 
   const cuts = 2 + random(4)
-  // All cuts together are less than what the backend says before it waits: each of them meets a stream that is alive.
+  // All cuts together are shorter than what the backend sends before it waits, so each of them meets a running stream.
   const mostBytes = Math.floor(sizeOf(answer, heldAt) / (cuts + 1))
   for (let cut = 0; cut < cuts; cut++) {
     const proxy = pick(proxies, cut < 3 ? cut % 2 : random(2))

@@ -31,7 +31,7 @@ plans: { narrow: { models: [embedder, cheap, small] } }
   t.equal(await codeOf(none), 'model_not_allowed')
 })
 
-t.test('messages that are no list are refused by name', async (t) => {
+t.test('messages that are not a list are refused with their name', async (t) => {
   const backend = await startBackend(t, chat())
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
   const gateway = await startGateway(t, { yaml })

@@ -1,5 +1,5 @@
-// Every way in which an answer in a session ends: the terminal that all readers get, and the message, the charge and the
-// session that are left behind.
+// Every way in which an answer in a session ends: the terminal that all readers get, and the message, the charge and
+// the session that are left behind.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -21,9 +21,9 @@ interface Ending {
   readonly limits?: string
   readonly body?: object
   readonly tokens?: number
-  /** Once headers are here. */
+  /** Called when the headers are here. */
   readonly act?: (chat: Chat, message: string, live: Live) => Promise<unknown>
-  /** Code of the terminal; '' for [DONE]. */
+  /** The code of the terminal; '' for [DONE]. */
   readonly terminal: string
   readonly message: Readonly<Partial<Record<keyof Message, unknown>>>
 }
@@ -47,7 +47,7 @@ const cancelled = { status: 'cancelled', finish_reason: null, error: null }
 
 const late = 'session_first_event: 20ms'
 
-/** Says it when headers are out without it: whatever comes now is an end of a stream that has begun. */
+/** Runs the script when the headers are sent: whatever comes now ends a stream that has begun. */
 function afterHeaders(script: Script): { script: Script; act: Ending['act'] } {
   const gate = new Gate()
   const act = async () => gate.open()
@@ -247,7 +247,7 @@ interface Left {
   readonly ending: Ending
 }
 
-/** The same for all readers, the books agree with the message, and the session is free. */
+/** All readers get the same, the audit agrees with the message, and the session is free. */
 async function afterwards(
   t: Test,
   chat: Chat,
@@ -275,7 +275,7 @@ async function afterwards(
   t.equal(codeOf(parseStream(await next.end()).frames.at(-1)), '', 'the session is free')
 }
 
-/** Of a terminal; '' for [DONE]. */
+/** The code of a terminal; '' for [DONE]. */
 function codeOf(frame: Frame | undefined): string | undefined {
   if (frame?.kind === 'done') return ''
   if (frame?.kind !== 'error') return undefined

@@ -1,5 +1,5 @@
-// Files in a conversation, as people have them: uploaded, talked about for many turns, deleted, too many for one request,
-// shown to a model that can't see.
+// Files in a conversation, as people use them: uploaded, discussed for many turns, deleted, too many for one request,
+// shown to a model that takes no images.
 
 import t from 'tap'
 import { inlineBytes } from '../../src/files/file-reference.ts'
@@ -24,7 +24,7 @@ import { until } from '../fixtures/until.ts'
 const say = async (chat: FileChat, content: unknown, more: object = {}) =>
   answered(await chat.send(chat.sessionId, { content, ...more }))
 
-/** Images as their URL, text as it is. */
+/** Images by their URL, texts as they are. */
 const seen = (chat: FileChat, index: number) =>
   gotParts(chat, index).map(({ text, image_url }) => text ?? image_url?.url)
 
@@ -66,7 +66,7 @@ t.test('an image of a message can be opened as a file, and goes with its session
   await until(async () => (await chat.gateway.gateway.store.list('files/')).length === 0)
 })
 
-t.test('a repetition under one key keeps one file, and says the same', async (t) => {
+t.test('a send that is repeated with one key keeps one file, and answers the same', async (t) => {
   const gate = new Gate()
   const chat = await startFileChat(t, { script: model({ gate }) })
   const headers = { 'Idempotency-Key': 'one' }
@@ -84,7 +84,7 @@ t.test('a repetition under one key keeps one file, and says the same', async (t)
   t.equal(chat.backend.requests.length, 1)
 })
 
-t.test('any gateway reads what another has kept', async (t) => {
+t.test('any gateway reads files that another one has kept', async (t) => {
   const chat = await startFileChat(t, { yaml: `store: { disk: { path: ${t.testdir()} } }` })
   await say(chat, [imagePart(dataUrl(pngOf(500)))])
   const other = await chat.another()
@@ -92,7 +92,7 @@ t.test('any gateway reads what another has kept', async (t) => {
   t.strictSame(seen(chat, 1), [dataUrl(pngOf(500))])
 })
 
-t.test('images of many turns: the newest go to the backend, whatever there are', async (t) => {
+t.test('images of many turns: only the newest go to the backend', async (t) => {
   const limits = 'limits: { json_message: 1MiB, json_api: 512KiB }'
   const chat = await startFileChat(t, {
     yaml: limits,
@@ -123,7 +123,7 @@ t.test('images of many turns: the newest go to the backend, whatever there are',
   t.notOk(shown.slice(0, -room).some((one) => one !== '[image]'))
 })
 
-t.test('a model without eyes is told where images were, and is not sent new ones', async (t) => {
+t.test('a model without images is told where they were, and gets no new ones', async (t) => {
   const chat = await startFileChat(t)
   await say(chat, [{ type: 'text', text: 'Look' }, imagePart(dataUrl(pngOf(500)))])
   await say(chat, 'What do you see?', { model: 'other' })
@@ -138,7 +138,7 @@ t.test('a model without eyes is told where images were, and is not sent new ones
   t.strictSame(seen(chat, 2), ['Look', dataUrl(pngOf(500))])
 })
 
-t.test('a file is held for by its size, and charged by what is in it', async (t) => {
+t.test('the hold for a file is by its size, the charge by its content', async (t) => {
   const gate = new Gate()
   const chat = await startFileChat(t, {
     script: model({ gate, chunks: 3, usage: 'never' }),
@@ -158,7 +158,7 @@ t.test('a file is held for by its size, and charged by what is in it', async (t)
   t.ok(prompt_tokens > 7000 && prompt_tokens < 10_000, `${prompt_tokens} counted`)
 })
 
-t.test('what a row of earlier times has within it is still shown and sent', async (t) => {
+t.test('an image inside an old row is still shown and sent', async (t) => {
   const chat = await startFileChat(t)
   const first = await say(chat, 'Hi')
   const redis = chat.gateway.gateway.redis.client

@@ -1,4 +1,4 @@
-// A send whose first try died between its claim and its message: the key is taken over, once.
+// A send whose first try died between its claim and its message: the next try takes the key over, once.
 
 import t from 'tap'
 import { createClaims } from '../../src/redis/claims.ts'
@@ -6,7 +6,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 
-t.test('a send takes over from a try that died, and is itself sent once', async (t) => {
+t.test('a send takes over from a try that died, and is sent once', async (t) => {
   const backend = await startBackend(t, chat())
   const { call, account, gateway } = await startGateway(t, {
     yaml: `models: { m: { targets: [{ url: "${backend.url}" }] } }`,

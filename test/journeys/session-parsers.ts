@@ -1,4 +1,4 @@
-// Session streams through parsers that others wrote: OpenAI's package, the AI SDK, eventsource-parser, Node's EventSource.
+// Session streams through parsers of others: OpenAI's package, the AI SDK, eventsource-parser, Node's EventSource.
 // Comments stand between all frames; data has several lines, and several bytes a character. Those that `npm test` can't
 // have, OpenAI's package for Python and a browser, read the same in `npm run try:parsers`.
 
@@ -9,7 +9,7 @@ import { reconnect } from '../fixtures/parsers/reconnecting.ts'
 import { commentsIn, endings, leastComments, openStage, starts } from '../fixtures/parsers/stage.ts'
 
 t.setTimeout(120_000)
-// They wait for comments most of the time: each on a stage of its own, all at once.
+// They mostly wait for comments, so all run at once, each with a stage of its own.
 t.jobs = Object.keys(nodeReaders).length + 1
 const atOnce = { buffered: true }
 

@@ -1,5 +1,5 @@
-// Many sends at once: with one Idempotency-Key they are one, on however many gateways; without one, a session takes the
-// first and refuses the others.
+// Many sends at once: with the same Idempotency-Key they are one send, on any number of gateways; without one, a
+// session accepts the first and refuses the others.
 
 import t from 'tap'
 import { chat as model } from '../fixtures/backend-model.ts'
@@ -39,7 +39,7 @@ t.test(
 )
 
 t.test(
-  '50 sends that are not streamed, with one key: one message, and the others wait or get it',
+  '50 sends without a stream, with one key: one message, and the others wait or get it',
   async (t) => {
     const chat = await startChat(t, { script: model({ chunks: 40 }) })
     const gateways = [chat.gateway, await chat.another()]
@@ -63,7 +63,7 @@ t.test(
   },
 )
 
-t.test('50 sends without a key: one is taken, 49 are told which', async (t) => {
+t.test('50 sends without a key: one is accepted, 49 are told which', async (t) => {
   const gate = new Gate()
   const chat = await startChat(t, { script: model({ gate }) })
   const gateways = [chat.gateway, await chat.another()]
@@ -87,7 +87,7 @@ for (const [name, refusing] of Object.entries({
   'refuses in words of its own': failing(400, { body: { error: { code: 'theirs' } } }),
   fails: failing(500),
 })) {
-  t.test(`50 sends with one key while the backend ${name}: none is told a lie`, async (t) => {
+  t.test(`50 sends with one key while the backend ${name}: no answer is false`, async (t) => {
     const chat = await startChat(t)
     for (let i = 0; i < 3; i++) chat.backend.once(refusing)
     const gateways = [chat.gateway, await chat.another()]
@@ -107,5 +107,5 @@ for (const [name, refusing] of Object.entries({
   })
 }
 
-/** The refusal itself, or that it is worth another try. */
+/** The refusal itself, or a sign that another try may succeed. */
 const mayBeTold = new Set(['400,theirs', '502,upstream_error', '409,idempotency_in_progress'])

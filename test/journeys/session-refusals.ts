@@ -1,5 +1,5 @@
-// What is refused in a session, before an answer begins: with its real status, in the order of docs/api.md, leaving no message,
-// no charge, a free session and a free Idempotency-Key.
+// Refusals in a session before an answer begins: with their real status, in the order of docs/api.md, leaving no
+// message, no charge, a free session and a free Idempotency-Key.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -35,7 +35,7 @@ const refused: readonly (readonly [unknown, number, string])[] = [
   [{ content: 'x'.repeat(1_100_000) }, 413, 'body_too_large'],
 ]
 
-t.test('what a message must not be is refused, leaves nothing, and costs nothing', async (t) => {
+t.test('an invalid message is refused, leaves nothing, and costs nothing', async (t) => {
   const chat = await startChat(t)
   for (const [body, status, code] of refused) {
     const asked = typeof body === 'string' ? { body } : {}
@@ -56,7 +56,7 @@ t.test('what a message must not be is refused, leaves nothing, and costs nothing
   t.equal(chat.backend.requests.length, 0)
 })
 
-t.test('a full session takes no more, and charges nothing for it', async (t) => {
+t.test('a full session accepts no more, and charges nothing for it', async (t) => {
   const chat = await startChat(t, { yaml: 'limits: { session: 4KiB }' })
   await (await chat.send(chat.sessionId, 'x'.repeat(2000))).end()
   const { spent } = await balanceOf(chat.gateway, chat.account)
@@ -111,9 +111,9 @@ interface Failure {
   readonly model?: string
   readonly status: number
   readonly code: string
-  /** The backend's own words, which go through. */
+  /** The backend's own body, which is passed on. */
   readonly relayed?: object
-  /** Each try may have been served. */
+  /** The Retry-After header; absent if each try may have been served. */
   readonly retryAfter?: string
 }
 
@@ -220,7 +220,7 @@ async function isUntouched(t: Test, chat: Chat): Promise<void> {
   t.strictSame(await differencesOf(chat.gateway), [])
 }
 
-t.test('a backend that is not there is a refusal too', async (t) => {
+t.test('an absent backend is a refusal, too', async (t) => {
   const chat = await startChat(t)
   await chat.backend.stop()
   const failure = { script: silent, status: 503, code: 'upstream_unavailable', retryAfter: '1' }

@@ -1,5 +1,4 @@
-// Readers that stop reading a session's stream: they are dropped, hold up nobody, cost no memory, and go on later where
-// they were.
+// Readers that stop reading a session's stream: they are dropped, delay nobody, take no memory, and can resume later.
 
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -16,10 +15,10 @@ import { parseStream } from '../fixtures/sse-grammar.ts'
 import { until } from '../fixtures/until.ts'
 
 const events = 1500
-/** Beside what is said: the message itself stays small. */
+/** Padding beside the text, so that the message itself stays small. */
 const text = 'x'.repeat(16 * 1024)
 const stuckReaders = 16
-/** Unbounded, those who are stuck would cost 16 times 24 MiB on either gateway, and more in between. */
+/** Without a limit, the stuck readers would take 16 times 24 MiB on each gateway, and more in between. */
 const mayGrow = 320 * 1024 * 1024
 
 const yaml = `
@@ -28,7 +27,7 @@ plugins: { sessions: { replay_bytes: 64MiB } }
 `
 const generous = 'max_output_tokens: 100000000, context_window: 200000000'
 
-/** Says all of it as fast as it is taken, and finishes when the gate lets it. */
+/** Sends everything as fast as the gateway reads it, and finishes when the gate lets it. */
 function pouring(gate: Gate): Parameters<typeof startBackend>[1] {
   return async (call) => {
     call.res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -53,7 +52,7 @@ async function droppedBy(gateway: OwnProcess): Promise<number> {
 }
 
 t.test(
-  'readers that are stuck hold up nobody, are dropped, and go on later',
+  'stuck readers delay nobody, are dropped, and resume later',
   { timeout: 180_000 },
   async (t) => {
     const gate = new Gate()

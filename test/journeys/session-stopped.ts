@@ -1,4 +1,4 @@
-// Answers in sessions that somebody stops: by a cancel before anything came, by leaving, by deleting the session, by
+// Answers in sessions that are stopped: by a cancel before anything came, by leaving, by deleting the session, by
 // stopping the gateway, by suspending the account. Each ends honestly, is paid for once, and stops its backend.
 
 import t from 'tap'
@@ -28,7 +28,7 @@ function terminalOf(bytes: Buffer, message: string): unknown {
   return (JSON.parse(last?.data ?? '') as { error?: { code: unknown } }).error?.code
 }
 
-/** One charge, of this message, over at least the prompt. */
+/** There is one charge, for this message, of at least the prompt. */
 async function isPaidOnce(t: Test, chat: Chat, message: string): Promise<number> {
   const charges = await eventually(async () => {
     const [, ...all] = await transactionsOf(chat.gateway, chat.account)
@@ -75,7 +75,7 @@ t.test('a send that is not streamed is answered with the cancelled message', asy
   await isPaidOnce(t, chat, message)
 })
 
-t.test('one who leaves does not stop the answer, which others read to its end', async (t) => {
+t.test('a reader that leaves does not stop the answer, others read it to its end', async (t) => {
   const chat = await startChat(t, { script: talking })
   const live = await chat.send(chat.sessionId)
   const message = messageIdOf(live)
@@ -93,7 +93,7 @@ t.test('one who leaves does not stop the answer, which others read to its end', 
   await isPaidOnce(t, chat, message)
 })
 
-t.test('where leaving is to cancel, it does, and what was generated is paid for', async (t) => {
+t.test('with on_disconnect: cancel, leaving cancels, and what was generated is paid', async (t) => {
   const chat = await startChat(t, { script: talking })
   const body = { content: 'Hi', on_disconnect: 'cancel' }
   const live = await chat.send(chat.sessionId, body)
@@ -109,7 +109,7 @@ t.test('where leaving is to cancel, it does, and what was generated is paid for'
   await isPaidOnce(t, chat, message)
 })
 
-t.test('where another reader leaves, nothing is cancelled', async (t) => {
+t.test('with on_disconnect: cancel, another reader that leaves cancels nothing', async (t) => {
   const chat = await startChat(t, { script: talking })
   const live = await chat.send(chat.sessionId, { content: 'Hi', on_disconnect: 'cancel' })
   const message = messageIdOf(live)
@@ -122,7 +122,7 @@ t.test('where another reader leaves, nothing is cancelled', async (t) => {
   t.match(await chat.message(chat.sessionId, message), { status: 'in_progress' })
 })
 
-t.test('where leaving is to cancel, it also does before the answer began', async (t) => {
+t.test('with on_disconnect: cancel, leaving also cancels before the answer began', async (t) => {
   const chat = await startChat(t, { script: silent })
   const controller = new AbortController()
   const url = `${chat.gateway.url}/api/chat/sessions/${chat.sessionId}/messages`
@@ -184,7 +184,7 @@ t.test('a gateway that is stopped ends its answers, kept as far as they came', a
   t.equal(await isPaidOnce(t, { ...chat, gateway: other }, message), read.cost)
 })
 
-t.test('a suspended account pays for what came, and hears why no more does', async (t) => {
+t.test('a suspended account pays for what came, and learns why nothing more comes', async (t) => {
   const chat = await startChat(t, { script: talking, yaml: 'plugins: { metering: { lease: 1s } }' })
   const live = await chat.send(chat.sessionId)
   const message = messageIdOf(live)
@@ -218,7 +218,7 @@ t.test('a gateway that is stopped before anything came refuses, and leaves nothi
   t.equal(again.headers['idempotent-replayed'], undefined, 'its key is free')
 })
 
-t.test('one who waits for a whole answer and leaves finds it later', async (t) => {
+t.test('a client that leaves while it waits for a whole answer finds it later', async (t) => {
   const gate = new Gate()
   const chat = await startChat(t, { script: sse([chunk('a'), finish], { gate }) })
   const controller = new AbortController()

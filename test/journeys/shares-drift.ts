@@ -1,6 +1,6 @@
-// What an account's sessions count never drifts from what they have: any mixture of sends, changes, deletions, refusals,
-// cuts and deaths, by two gateways at once, and the sum is that of the rows. With retention it is, too, once those that
-// have expired were met.
+// The counted bytes of an account's sessions are always those of its rows: after any mixture of sends, changes,
+// deletions, refusals, cuts and deaths, by two gateways at once. With retention this is true after expired sessions
+// were found, too.
 
 import type { Redis } from 'ioredis'
 import t from 'tap'
@@ -16,7 +16,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import { chatOf, chatYaml } from '../fixtures/session-chat.ts'
 import { until } from '../fixtures/until.ts'
 
-/** As storage.lua counts. */
+/** Counts like storage.lua. */
 const weight = (bytes: number) => bytes + Math.ceil(bytes / 4)
 const fields = ['id', 'created_at', 'updated_at', 'title', 'model', 'instructions', 'metadata']
 
@@ -27,7 +27,7 @@ async function weighed(redis: Redis, ref: string, id: string): Promise<number> {
   return rows.reduce((sum, row) => sum + 512 + weight(Buffer.byteLength(row)), session)
 }
 
-/** The sum that storage has, that of what sessions say they count, and that of their rows. */
+/** Three sums: the account's counter, what its sessions say they count, and the bytes of their rows. */
 async function sums(redis: Redis, ref: string) {
   const ids = await redis.zrange(keys.sessions(ref), '0', '-1')
   const counted = await Promise.all(ids.map((id) => redis.hget(keys.session(ref, id), 'counted')))
@@ -37,7 +37,7 @@ async function sums(redis: Redis, ref: string) {
   return [Number(await redis.hget(keys.storage(ref), 'sessions')), sum(counted), sum(rows)] as const
 }
 
-/** Some words, many words, a refusal, or a cut. */
+/** Answers with some words, many words, a refusal, or a cut. */
 function answers(random: (most: number) => number): Script {
   return ({ res, socket }) => {
     const fate = random(10)
@@ -53,7 +53,7 @@ function answers(random: (most: number) => number): Script {
   }
 }
 
-t.test('whatever is done, the sum is that of the rows', { timeout: 120_000 }, async (t) => {
+t.test('whatever is done, the counter is the sum of the rows', { timeout: 120_000 }, async (t) => {
   const random = seeded(13)
   const backend = await startBackend(t, answers(random))
   const yaml = chatYaml(backend.url)
@@ -92,7 +92,7 @@ t.test('whatever is done, the sum is that of the rows', { timeout: 120_000 }, as
   t.equal((await sums(client, ref))[0], 0)
 })
 
-t.test('with retention, too, once those that have expired were met', async (t: Test) => {
+t.test('with retention, too, when the expired sessions were found', async (t: Test) => {
   const { book, room, redis, ref } = await openSessions(t, { retentionMs: 3_600_000 })
   const random = seeded(7)
   const ids: string[] = []

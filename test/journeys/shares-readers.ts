@@ -1,6 +1,6 @@
-// Clients that ask for much and take nothing of it: a list, a stream again and again, a download, a whole answer. What is
-// kept for them is bounded, they go in time, and an honest customer is served beside them. What it costs the process:
-// `npm run thieves`.
+// Clients that request much and read nothing: a list, a stream again and again, a download, a whole answer. The memory
+// for them is limited, they are dropped in time, and an honest customer is served beside them. `npm run thieves`
+// measures what it costs the process.
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { ServerResponse } from 'node:http'
@@ -18,12 +18,12 @@ import { chatOf, chatYaml, messageIdOf } from '../fixtures/session-chat.ts'
 import { until } from '../fixtures/until.ts'
 
 const MiB = 1024 * 1024
-/** Of what clients have not taken, for all accounts. */
+/** Memory for unread bytes, for all accounts together. */
 const unsentMiB = 128
-/** Of all accounts. */
+/** Readers, for all accounts together. */
 const readers = 40
 
-/** A short word, or for who asks for it megabytes of frames, or one large answer. */
+/** Answers with a short word or, if asked, with megabytes of frames or one large answer. */
 const script: Script = async (call) => {
   const text = JSON.stringify(call.json).slice(-2000)
   if (text.includes('LARGE')) return json({ object: 'list', data: 'x'.repeat(24 * MiB) })(call)
@@ -50,7 +50,7 @@ async function start(t: Test, stallMs = 60_000) {
 
 type World = Awaited<ReturnType<typeof start>>
 
-/** Asks as the attacker, and never reads. */
+/** Sends a request of the attacker, and never reads the answer. */
 function unread(
   { gateway, attacker }: World,
   line: string,
@@ -70,7 +70,7 @@ async function droppedBy({ gateway }: World): Promise<number> {
   return (await readersDropped.get()).values[0]?.value ?? 0
 }
 
-/** While `attack` runs, an honest customer chats, lists and reads again; ten times at least. */
+/** During `attack` an honest customer chats, lists and reads again; at least ten times. */
 async function beside(t: Test, { honest, own }: World, attack: () => Promise<unknown>) {
   let isOver = false
   const attacking = attack().finally(() => (isOver = true))
@@ -87,7 +87,7 @@ async function beside(t: Test, { honest, own }: World, attack: () => Promise<unk
   await attacking
 }
 
-/** What all answers of this process have been given and their clients have not taken, in bytes. */
+/** Bytes that the answers of this process hold because their clients have not read them. */
 function watchUnsent(t: Test): { answers: readonly ServerResponse[]; bytes(): number } {
   const answers: ServerResponse[] = []
   const note = (message: unknown) => {
@@ -103,11 +103,11 @@ function watchUnsent(t: Test): { answers: readonly ServerResponse[]; bytes(): nu
 interface Flood {
   readonly line: string
   readonly times: number
-  /** How many are sent at once on each connection. */
+  /** How many requests are sent at once on each connection. */
   readonly pipelined?: number
 }
 
-/** One connection after the other that nobody reads; answers the most that was kept for all of them, and of readers. */
+/** Opens unread connections, one after the other; resolves with the most bytes and readers that were held at once. */
 async function flooded(t: Test, world: World, { line, times, pipelined = 1 }: Flood) {
   const { attacker, gateway } = world
   const { answers, bytes } = watchUnsent(t)
@@ -163,7 +163,7 @@ t.test('replays that nobody reads, as fast as a plan allows', async (t) => {
   t.ok(bytes <= (unsentMiB / 2) * MiB, `${bytes} bytes`)
 })
 
-t.test('who takes nothing goes after the stall time, whatever it asked for', async (t) => {
+t.test('a client that reads nothing is dropped after the stall time', async (t) => {
   const stallMs = 1000
   const world = await start(t, stallMs)
   const { attacker, id, gateway } = world

@@ -1,5 +1,5 @@
-// Sessions fill Redis no further than their account's storage, whatever is sent and whatever is deleted, and an honest
-// customer beside notices nothing. Redis says itself how much memory it uses.
+// Sessions fill Redis at most up to their account's storage, whatever is sent and deleted, and an honest customer
+// beside them notices nothing. The memory is the one that Redis itself reports.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -13,7 +13,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 
 const MiB = 1024 * 1024
 const storageBytes = 4 * MiB
-/** Tables of Redis' own, buffers of connections, and the honest customer. */
+/** Room for Redis' own tables, buffers of connections, and the honest customer. */
 const slackBytes = MiB
 const plans = (storage: string) =>
   `plans: { default: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: 1000, ${storage} } }`
@@ -33,14 +33,14 @@ async function attacked(t: Test, storage = `storage: ${storageBytes}`) {
   return { gateway, used, attacker, honest: { ...honest, id: session } }
 }
 
-/** A customer who uses what he has paid for, all the while. */
+/** A customer keeps using the gateway, and is served. */
 async function isServed(t: Test, { honest }: Attacked): Promise<void> {
   const answer = await honest.send(honest.id, { content: 'Hi', stream: false })
   t.equal(answer.status, 200, 'the honest customer is served')
   await answer.end()
 }
 
-/** Until it is refused, so often at most. Answers the refusal's code and how many were taken. */
+/** Repeats until a refusal, at most this often. Resolves with the refusal's code and the number of successes. */
 async function fill(most: number, one: (i: number) => ReturnType<Chat['at']>) {
   for (let taken = 0; taken < most; taken++) {
     const answer = await one(taken)
@@ -160,7 +160,7 @@ t.test('without money there is less room, and with it all of it; free models go 
   t.equal((await attacker.send(free, { content: 'Hi', stream: false })).status, 200)
 })
 
-t.test('kept frames count until they are gone, and no longer than twice that', async (t) => {
+t.test('kept frames count until they are removed, and at most twice as long', async (t) => {
   const world = await attacked(t)
   const { attacker, gateway } = world
   const id = await attacker.session()
@@ -171,7 +171,7 @@ t.test('kept frames count until they are gone, and no longer than twice that', a
   t.equal(kept, 900_000)
   t.ok(Math.abs(Number(turn) - Date.now() - 900_000) < 60_000, 'at least as long as they are kept')
   t.ok(Number(since) > 1000)
-  // Half a turn late: what is older goes at the next one, not a whole turn after this.
+  // Half a period late: rows older than this go at the next period.
   const late = Date.now() - 450_000
   const storage = keys.storage(refOf({ id: '', key: attacker.key }))
   await client.hset(storage, 'frames', `${late} 900000 5000 7000`)

@@ -1,5 +1,5 @@
-// Uploads that take their time on purpose: two accounts can't keep a third one out, and a byte now and then keeps no
-// place. And a disk that is nearly full takes no more files.
+// Uploads that are slow on purpose: two accounts can't keep a third one out, and a byte now and then does not keep a
+// place. And a disk that is nearly full accepts no more files.
 
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
@@ -11,7 +11,7 @@ import { formOf, sendUpload } from '../fixtures/files-uploads.ts'
 import type { SentUpload } from '../fixtures/files-uploads.ts'
 import { until } from '../fixtures/until.ts'
 
-/** Twenty places: 2 MiB each, with a folder as store. */
+/** Twenty places of 2 MiB each, with a folder as store. */
 const places = 'uploads: 40MiB'
 
 async function held(t: Test, world: Awaited<ReturnType<typeof startFiles>>, count: number) {
@@ -24,7 +24,7 @@ async function held(t: Test, world: Awaited<ReturnType<typeof startFiles>>, coun
   }
   let ended = 0
   for (const { end } of uploads) void end.then(() => ended++)
-  // The others have their places.
+  // Half of them were refused; the others have their places.
   await until(() => ended >= uploads.length / 2)
   return uploads
 }
@@ -38,7 +38,7 @@ t.test('two accounts with twenty slow uploads each: a third one uploads', async 
   for (const upload of slow) upload.leave()
 })
 
-t.test('who sends less than the rate is given up, and leaves nothing', async (t) => {
+t.test('an upload below the minimum rate is given up, and leaves nothing', async (t) => {
   const limits = `limits: { ${places}, upload_idle: 1s, upload_rate: 10KiB }\n`
   const world = await startFiles(t, { yaml: filesYaml + limits })
   const { own, url, gateway } = world
@@ -54,7 +54,7 @@ t.test('who sends less than the rate is given up, and leaves nothing', async (t)
   t.equal((await own.upload({ content: 'x' })).status, 201)
 })
 
-t.test('a disk with less free than its reserve takes no files, and says so', async (t) => {
+t.test('a disk with less free space than its reserve accepts no files, and says so', async (t) => {
   const probe = await startFiles(t)
   const path = `${probe.dataDir}/full`
   const yaml = `${filesYaml}store: { disk: { path: ${path}, reserve: 1000TiB } }\n`

@@ -1,5 +1,5 @@
-// A limit of tokens a minute below what the model may generate: who does not bound the output is served with less, and
-// what can never pass is refused as such, once, and not asked to wait for ever.
+// A limit of tokens a minute below what the model may generate: a request without max_tokens gets a shorter output, and
+// a request that can never pass is refused as such at once, without a wait.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -43,9 +43,9 @@ async function refusalOf(answer: Response): Promise<Refusal> {
   return { ...error, status: answer.status, retryAfter: answer.headers.get('retry-after') }
 }
 
-t.test('an output that nobody bounded is lowered to fit the limit', async (t) => {
+t.test('an output without max_tokens is lowered to fit the limit', async (t) => {
   const { backend, gateway } = await start(t)
-  // An account each, so that no minute is used up.
+  // A new account for each, so that no minute is used up.
   const boundOf = async (body: object, keyLimit?: number) => {
     const { id, key } = await gateway.account(100_000, keyLimit ? { plan: 'wide' } : {})
     const limits = keyLimit ? { tokens_per_minute: keyLimit } : undefined
@@ -66,7 +66,7 @@ t.test('an output that nobody bounded is lowered to fit the limit', async (t) =>
   t.equal((await boundOf({ ...hello, max_tokens: 1500 })).bound, 1500)
 })
 
-t.test('what can never pass is 400, with what to do', async (t) => {
+t.test('a request that can never pass is 400, with what to do', async (t) => {
   const { backend, gateway } = await start(t)
   const refused = async (body: object) => {
     const { key } = await gateway.account(100_000)
@@ -92,7 +92,7 @@ t.test('what can never pass is 400, with what to do', async (t) => {
   t.equal(backend.requests.length, 1)
 })
 
-t.test('such refusals are not without end', async (t) => {
+t.test('such refusals are limited, too', async (t) => {
   const { gateway } = await start(t)
   const { key } = await gateway.account(100_000)
   const statuses: number[] = []
@@ -104,7 +104,7 @@ t.test('such refusals are not without end', async (t) => {
   t.same(statuses, [400, 400, 400, 429, 429])
 })
 
-t.test('a session is lowered in the same way, and keeps to a history that fits', async (t) => {
+t.test('a session is lowered in the same way, and uses only a history that fits', async (t) => {
   const { backend, gateway } = await start(t)
   const { client } = await connectLink(t, gateway.redis.socket)
   const { id, key } = await gateway.account(1_000_000)
@@ -118,7 +118,7 @@ t.test('a session is lowered in the same way, and keeps to a history that fits',
   await plan('wide')
   await say(words(3000))
   await plan('default')
-  // As if the minute in which that was counted were over.
+  // Pretends that the minute in which it was counted is over.
   await client.hdel(keys.account(refOf({ id, key })), 'minute')
   const sent = await say('and now?')
   t.equal(sent.messages.length, 1, 'what does not fit is left out')

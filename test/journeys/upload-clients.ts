@@ -9,7 +9,7 @@ import type { UploadClient } from '../fixtures/uploads/cases.ts'
 import { curlVersion, uploadWithCurl } from '../fixtures/uploads/curl.ts'
 import { nodeClients } from '../fixtures/uploads/node-clients.ts'
 
-// Every CI has it, and must not go without unseen.
+// In CI, curl must be there: otherwise its test would be left out unnoticed.
 const hasCurl = process.env.CI !== undefined || (await curlVersion().catch(() => '')) !== ''
 const clients: readonly (readonly [string, UploadClient])[] = [
   ...Object.entries(nodeClients),
@@ -18,7 +18,7 @@ const clients: readonly (readonly [string, UploadClient])[] = [
 
 for (const [client, upload] of clients) {
   const skip = client === 'curl -F' && !hasCurl && 'there is no curl here'
-  t.test(`${client}: taken and served back, or refused with a reason`, { skip }, async (t) => {
+  t.test(`${client}: accepted and served back, or refused with a reason`, { skip }, async (t) => {
     const { own, url, gateway } = await startFiles(t, { yaml: uploadsYaml })
     const to = { url, key: own.key, session: own.session, folder: await tempDir(t) }
     for (const name of Object.keys(cases)) {

@@ -1,4 +1,4 @@
-// Who is let in: every refusal by its code, and what the two scripts ask for again.
+// Admission: every refusal by its code, and which parts of the two scripts are repeated.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
@@ -243,7 +243,7 @@ t.test(
       const hold = await one.admit(request(caller, 10))
       const filler = await makeAccount(link)
       process.kill(server.pid, 'SIGSTOP')
-      // It waits at the other's connection, which is read first and to its end.
+      // It waits at the other's connection, which Redis reads first and to its end.
       const filling = other.identify(filler)
       await turn()
       const settled = one.settle(hold, used(0))

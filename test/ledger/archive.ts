@@ -1,4 +1,5 @@
-// The journal across the border of stream and archive: the same list before and after, both ways, and sums that stay exact.
+// The journal across the border of stream and archive: the same list before and after, in both directions, and exact
+// sums.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -31,7 +32,7 @@ async function open(t: Test) {
   }
   const list = (page: Partial<Page>) =>
     ledger.transactions(caller.ref, { limit: 100, order: 'asc', ...page })
-  /** When the entry at this place was made: what is older goes. */
+  /** The time of the entry at this place; older entries are archived. */
   const timeOf = async (index: number) => {
     const entries = await link.client.xrange(keys.journal(caller.ref), '-', '+')
     return Number.parseInt(entries[index]?.[0] ?? '', 10)
@@ -74,7 +75,7 @@ t.test('what is owed and repaid stays exact across the border', async (t) => {
   await topUp(ledger, caller, 30)
   const all = (await list({})).data
   t.match(all.slice(-3), [{ owed: 100 }, { type: 'topup' }, { type: 'repayment', amount: -30 }])
-  // Between the debt and its first payment, and behind both.
+  // Between the debt and its first payment, and after both.
   for (const cut of [await timeOf(26), Date.now() + 1000]) {
     await archiveInto(store).archive(caller.ref, cut)
     t.same((await list({})).data, all)
@@ -128,7 +129,7 @@ t.test('what is in the archive and still in the stream is listed once', async (t
   const { caller, store, archiveInto, list, timeOf } = await open(t)
   const all = (await list({})).data
   await archiveInto(store).archive(caller.ref, await timeOf(5))
-  // Written, and not yet taken out of the stream.
+  // The object is written, but its entries are not removed from the stream yet.
   const crashing: ObjectStore = { ...store, get: () => Promise.reject(new Error('killed')) }
   await t.rejects(archiveInto(crashing).archive(caller.ref, await timeOf(10)))
   t.equal((await store.list(`journal/${caller.ref}/`)).length, 2)

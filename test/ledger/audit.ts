@@ -1,4 +1,4 @@
-// An audit finds what was tampered with, and nothing where nothing was.
+// An audit finds every manipulation, and nothing without one.
 
 import t from 'tap'
 import { audit } from '../../src/ledger/audit.ts'

@@ -1,4 +1,4 @@
-// Top-ups and adjustments: once an id, within what can be counted, never below what is held.
+// Top-ups and adjustments: once for each id, within the range of the sums, never below what is held.
 
 import t from 'tap'
 import { sendOrder } from '../../src/ledger/orders.ts'
@@ -65,7 +65,7 @@ t.test('credits', async (t) => {
     t.match(await ledger.balance(caller.ref), { granted: 60, available: 0, reserved: 60 })
   })
 
-  t.test('amounts that are none are refused before Redis is asked', async (t) => {
+  t.test('invalid amounts are refused before Redis is asked', async (t) => {
     const caller = await makeAccount(link)
     const credit = (amount: number, type: 'topup' | 'adjustment' = 'topup') =>
       ledger.credit({ ref: caller.ref, idempotencyId: newHoldId(), amount, type })
@@ -79,7 +79,7 @@ t.test('credits', async (t) => {
     )
   })
 
-  t.test('one that is a day old and left no trace is not made', async (t) => {
+  t.test('a credit that is a day old and has left no trace is not made', async (t) => {
     const caller = await makeAccount(link)
     const scripts = createScripts({ library: ledgerScripts, link })
     const wanted = { ref: caller.ref, idempotencyId: 'i', amount: 5, type: 'topup' } as const
@@ -89,7 +89,7 @@ t.test('credits', async (t) => {
     t.match(await ledger.balance(caller.ref), { granted: 5 })
   })
 
-  t.test('what is the same request hashes the same, wherever it was made', async (t) => {
+  t.test('the same request has the same hash, wherever it was made', async (t) => {
     const wanted = { ref: 'r', idempotencyId: 'i', amount: 1, type: 'topup' } as const
     t.equal(creditOrder(wanted, 1).hash, creditOrder(wanted, 2).hash)
     t.not(creditOrder(wanted, 1).hash, creditOrder({ ...wanted, note: 'n' }, 1).hash)

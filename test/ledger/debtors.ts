@@ -1,4 +1,4 @@
-// What accounts owe together: true also of debtors that nobody noted, that were forgotten, or that have paid.
+// What all accounts owe together: also with debtors that nobody noted, that were forgotten, or that have paid.
 
 import t from 'tap'
 import { createDebtors } from '../../src/ledger/debtors.ts'
@@ -14,7 +14,7 @@ const place = async (leaseMs?: number) => {
   return opened
 }
 
-t.test('what settlements leave owed is summed, until it is paid', async (t) => {
+t.test('debts of settlements are summed until they are paid', async (t) => {
   const { link, ledger } = await place()
   const { ledger: other } = await openOn(t, { on: server })
   const callers = [await makeAccount(link), await makeAccount(link), await makeAccount(link)]
@@ -30,7 +30,7 @@ t.test('what settlements leave owed is summed, until it is paid', async (t) => {
   t.equal(await link.client.scard(keys.debtors), 2, 'who has paid is no debtor')
 })
 
-t.test('a hold that is reaped beyond what it held is noted by who meets it', async (t) => {
+t.test('a debt from a reaped hold is noted by whoever finds it', async (t) => {
   const leaseMs = 60
   const { link, ledger } = await place(leaseMs)
   const { link: lost, ledger: dying } = await openOn(t, { on: server, leaseMs })
@@ -70,7 +70,7 @@ t.test('a Redis that forgot the set is told again, or every account is looked at
   t.equal(await ledger.debtors.sum(), 5)
 })
 
-t.test('who owes again while it is taken out of the set stays in it', async (t) => {
+t.test('an account that owes again while it is removed from the set stays in it', async (t) => {
   const { link } = await place()
   const { client } = link
   const { ref } = await makeAccount(link)
@@ -86,7 +86,7 @@ t.test('who owes again while it is taken out of the set stays in it', async (t) 
   t.equal(await debtors.sum(), 3)
 })
 
-t.test('Redis away: noting an account fails nobody', async (t) => {
+t.test('Redis away: noting an account never fails', async (t) => {
   const own = await startRedis(t)
   const { link, ledger } = await openOn(t, { on: own })
   await own.kill()

@@ -1,5 +1,5 @@
 // Promise 8: a Redis that forgot its last acknowledged writes. Under everysec a killed Redis loses nothing that was
-// written, so the loss is made: the last 200 commands are cut off its append-only file.
+// written, so the test makes the loss: the last 200 commands are cut off its append-only file.
 
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ t.test(
     await server.kill()
     t.ok((await cutOff(server.dir, 200)) >= 200)
 
-    // Seen on a copy, since the ledger sends again as soon as the original answers.
+    // The check uses a copy, since the ledger sends again as soon as the original answers.
     const copy = await tempDir(t)
     await cp(join(server.dir, 'appendonlydir'), join(copy, 'appendonlydir'), { recursive: true })
     const looker = await connectLink(t, (await startRedis(t, { args: durable, dir: copy })).socket)

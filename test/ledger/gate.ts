@@ -1,4 +1,4 @@
-// Shut until this process has taken up its holds again, after every loss of the connection.
+// Closed until this process has taken up its holds again, after every loss of the connection.
 
 import t from 'tap'
 import { createGate } from '../../src/ledger/gate.ts'
@@ -34,7 +34,7 @@ function open(recover: () => Promise<void>) {
   return { gate, state, isOpen, ready: () => ready[0]?.(), lose: () => lost[0]?.() }
 }
 
-t.test('opens when all is taken up, and not before', async (t) => {
+t.test('it opens when all holds are taken up, and not before', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { gate, isOpen, lose, ready, state } = open(() => promise)
   void gate.start()
@@ -61,7 +61,7 @@ t.test('tries again what failed while the connection stands', async (t) => {
   t.equal(state.problems, 1, 'told once, since it was the same each time')
 })
 
-t.test('a recovery of a connection that is lost opens nothing', async (t) => {
+t.test('a recovery on a connection that is lost opens nothing', async (t) => {
   const first = Promise.withResolvers<void>()
   let calls = 0
   const { gate, isOpen, lose, ready } = open(() =>

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { makeHold, spend } from '../fixtures/ledger.ts'
 
-t.test('who listens late is told what happened before, and once', async (t) => {
+t.test('a late listener gets the earlier event, once', async (t) => {
   const hold = makeHold()
   const told: string[] = []
   hold.stop('account_suspended')
@@ -10,7 +10,7 @@ t.test('who listens late is told what happened before, and once', async (t) => {
   t.same(told, ['account_suspended'])
 })
 
-t.test('only a hold that was opened again with less is stopped when it is spent', async (t) => {
+t.test('only a hold that was opened again with less is stopped when it is used up', async (t) => {
   const told: string[] = []
   const hold = makeHold()
   hold.onStop((reason) => told.push(reason))
@@ -26,7 +26,7 @@ t.test('only a hold that was opened again with less is stopped when it is spent'
   t.same(told, ['insufficient_balance'])
 })
 
-t.test('opened again with all of it, it is as before', async (t) => {
+t.test('a hold that was opened again with all of it works as before', async (t) => {
   const hold = makeHold()
   hold.reopened(100)
   spend(hold, { charge: 100 })

@@ -52,7 +52,7 @@ t.test('an entry that a credit made has none of the fields of a request', async 
   })
 })
 
-t.test('a cursor of nobody gives what lies behind it', async (t) => {
+t.test('a cursor that is no entry gives what follows it', async (t) => {
   const server = await startRedis(t)
   const link = await connectLink(t, server.socket)
   const ledger = await openLedger(t, { link })

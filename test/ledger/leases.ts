@@ -1,4 +1,5 @@
-// Checkpoints of many holds: in chunks of an account, and without an unhandled failure when Redis goes away between.
+// Checkpoints of many holds: in chunks of an account, and without an unhandled rejection when Redis goes away
+// meanwhile.
 
 import { mock } from 'node:test'
 import t from 'tap'
@@ -43,7 +44,7 @@ const all = (word: string) => async (args: readonly string[]) => [
   ...args.slice(1).map(() => word),
 ]
 
-t.test('a hundred holds a command, accounts apart', async (t) => {
+t.test('a command has up to a hundred holds, of one account', async (t) => {
   const { leases, sent } = open(all('ok'))
   for (let i = 0; i < 250; i++) leases.add(makeHold({ id: `a${i}` }))
   leases.add(makeHold({ id: 'b', ref: 'other' }))

@@ -1,4 +1,5 @@
-// Promise 7 of the ledger: Redis away. New work is refused, what is settled meanwhile waits on disk, and is charged once.
+// Promise 7 of the ledger: Redis is away. New work is refused; settlements of that time wait on disk, and are charged
+// once.
 
 import { readdir, rename } from 'node:fs/promises'
 import t from 'tap'
@@ -20,7 +21,7 @@ t.test(
     const hold = await ledger.admit(request(caller, 400))
     await own.kill()
     await until(() => !link.up)
-    // Before the next turn: nothing was sent, nothing is waited for.
+    // Before the next turn: nothing is sent or waited for.
     const nextTurn = new Promise((resolve) => setImmediate(resolve))
     for (const call of [ledger.admit(request(caller, 1)), ledger.identify(caller)]) {
       const refusal = call.catch((error: unknown) => error)
@@ -81,7 +82,7 @@ t.test(
     link.drop()
     await own.restart()
     const [name = ''] = await readdir(spoolDir)
-    // As if its process were gone: this one still runs.
+    // Pretends that its process is gone; in fact it still runs.
     await rename(
       `${spoolDir}/${name}`,
       `${spoolDir}/${name.replace(`-${process.pid}-`, '-4194305-')}`,

@@ -1,5 +1,5 @@
-// A ledger whose disk takes nothing: what has to be remembered waits in memory, and where that is too much, nothing more is
-// admitted that would have to be remembered.
+// A ledger whose disk refuses writes: entries wait in memory, and above a limit nothing more is admitted that would add
+// entries.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -29,7 +29,7 @@ t.test(
     await redis.restart()
     child.stdin.write('.')
     t.match(await said(), {
-      closed: { isOpen: false, refusal: /too much waits for the disk/ },
+      closed: { isOpen: false, refusal: /too many ledger entries wait for the disk/ },
       opened: { unwritten: 0, refusal: 'admitted' },
       spent: 30_000,
     })

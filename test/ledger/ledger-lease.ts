@@ -1,5 +1,5 @@
-// Promise 6 of the ledger: a crash loses nothing. Holds live as long as their gateway renews them, and come back when it
-// is dead; one that was only frozen opens them again.
+// Promise 6 of the ledger: a crash loses nothing. Holds last as long as their gateway renews them, and are given back
+// when it is dead; a gateway that was only frozen opens them again.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -16,7 +16,7 @@ const server = await startRedis(t)
 
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
-/** Nobody is reaped before Redis is up for a lease; its uptime counts whole seconds. */
+/** Redis must be up for a lease before anything is reaped; its uptime counts whole seconds. */
 function reapingStarted({ client }: ScriptLink) {
   return until(async () => !(await client.info('server')).includes('uptime_in_seconds:0\r'))
 }
@@ -119,7 +119,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   )
   const stopped = new Promise((resolve) => hold.onStop(resolve))
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
-  // In the same tick, before the frozen one's timers.
+  // In the same turn, before the timers of the frozen gateway.
   await ledger.admit(request(caller, 280))
   t.equal(await stopped, 'insufficient_balance')
 })
@@ -145,7 +145,7 @@ t.test('while a gateway lives, its holds are renewed', async (t) => {
   const deadline = async () =>
     Number(await link.client.zscore(keys.holdLeases(caller.ref), hold.id))
   const first = await deadline()
-  // A new deadline that were no later than now would take 30 s to get there.
+  // If the new deadline were no later than now, this would take 30 s.
   await until(async () => (await deadline()) > first + 500)
 })
 

@@ -1,5 +1,5 @@
-// Promises 1 to 5 of the ledger, each tried to be broken on a real Redis: never negative, conserved, exactly once,
-// owed. Gateways that die: ledger-lease.ts; Redis away: ledger-away.ts.
+// Promises 1 to 5 of the ledger, each under attack on a real Redis: never negative, conserved, exactly once, owed. For
+// gateways that die see ledger-lease.ts, for Redis away ledger-away.ts.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -258,7 +258,7 @@ t.test(
   },
 )
 
-t.test('5 what cost nothing leaves no transaction', async (t) => {
+t.test('5 a request that cost nothing leaves no transaction', async (t) => {
   const { link, ledger } = await open(t)
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 100)

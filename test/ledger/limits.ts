@@ -1,4 +1,4 @@
-// Requests and tokens a minute, and what runs at once: of the account by its plan, and of the key.
+// Requests and tokens a minute, and concurrency: of the account by its plan, and of the key.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -30,10 +30,10 @@ async function open(t: Test, plan: Partial<Plan>, key: object = {}) {
   return { link, ledger, caller }
 }
 
-/** Windows are minutes of the clock. */
+/** Limits count by minutes of the clock. */
 const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
-/** What is thrown. */
+/** The error that the work throws. */
 const refusalOf = (work: Promise<unknown>) =>
   work.then(
     () => undefined,
@@ -50,7 +50,7 @@ type Side = (typeof sides)[number][0]
 const rowOf = ({ ref, hmac }: TestAccount, side: Side) =>
   side === 'the key' ? keys.key(ref, hmac) : keys.account(ref)
 
-/** As if what it has counted were of another minute. */
+/** Adds to the counters as if another minute had counted. */
 async function addToMinute(
   { client }: TestLink,
   caller: TestAccount,
@@ -75,7 +75,7 @@ for (const [side, plan, key] of sides) {
           seen.push((await ledger.admit(small)).fields.limits.requests)
         }
         for (let i = 0; i < 3; i++) seen.push(await refusalOf(ledger.admit(request(caller, 1))))
-        // Those of a key are counted only where it has a limit of its own.
+        // Counters of a key exist only if the key has limits of its own.
         const counters = [keys.account(caller.ref), keys.key(caller.ref, caller.hmac)]
         const counted = await Promise.all(counters.map((one) => link.client.hget(one, 'requests')))
         return { seen, counted }

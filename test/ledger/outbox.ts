@@ -1,4 +1,4 @@
-// Every settlement until Redis has surely kept it: on disk where it could not be sent, again at every reconnect,
+// Every settlement until Redis has surely kept it: on disk if it could not be sent, sent again at every reconnect,
 // forgotten after 30 s of connected time.
 
 import { mkdir, rmdir } from 'node:fs/promises'
@@ -75,7 +75,7 @@ t.test(
   },
 )
 
-t.test('what fails waits on disk, and leaves it once answered and old', async (t) => {
+t.test('a failed settlement waits on disk, and leaves it when answered and old', async (t) => {
   let isFailing = true
   const answer = async () => {
     if (isFailing) throw new Error('away')
@@ -101,7 +101,7 @@ t.test('what fails waits on disk, and leaves it once answered and old', async (t
 })
 
 t.test(
-  'a late one is kept apart and given up; one that was carried out before is only given up',
+  'a late one is kept apart and given up; one that was made before is only given up',
   async (t) => {
     const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }
     const { outbox, state, spool } = await open(t, async () => late)
@@ -132,7 +132,7 @@ t.test('a late one waits while its file can not be written', async (t) => {
   t.equal(await spool.countLate(), 1)
 })
 
-t.test('a credit that failed is not kept: its caller was told', async (t) => {
+t.test('a failed credit is not kept: its caller was told', async (t) => {
   const { outbox, state, spool } = await open(t, () => Promise.reject(new Error('away')))
   await t.rejects(outbox.credit(topup))
   state.isUp = false
@@ -160,7 +160,7 @@ t.test('memory is bounded: of more than 100,000 the oldest go', async (t) => {
   t.equal(outbox.size, 100_000)
 })
 
-t.test('one that Redis refuses waits, and holds up nobody', async (t) => {
+t.test('a settlement that Redis refuses waits, and delays no other', async (t) => {
   const refused = unavailable(Object.assign(new Error('OOM'), { name: 'ReplyError' }))
   const { outbox, sent } = await open(t, (order) =>
     order.id === 'a' ? Promise.reject(refused) : Promise.resolve(ok),

@@ -1,4 +1,4 @@
-// Prices against exact rational arithmetic done another way: decimal text, one long sum.
+// Prices compared with exact rational arithmetic, done in another way: decimal text, one long sum.
 
 import t from 'tap'
 import type { Price } from '../../src/config/config.ts'
@@ -39,7 +39,7 @@ t.test('a charge is rounded up once, not once a part', async (t) => {
   t.equal(charge(price({ input: 1n }), { prompt: 1, cached: 0, completion: 0 }), 1)
 })
 
-t.test('more cached than prompt is no discount', async (t) => {
+t.test('more cached tokens than prompt tokens give no discount', async (t) => {
   const cheap = price({ cachedInput: 0n })
   t.equal(charge(cheap, { prompt: 10, cached: 50, completion: 4 }), 4)
 })
@@ -105,7 +105,7 @@ t.test('a charge never passes 2^53 - 1', async (t) => {
   t.equal(charge(dear, { prompt: most, cached: 0, completion: most }), most)
 })
 
-t.test('what is no count is refused', async (t) => {
+t.test('an invalid count is refused', async (t) => {
   for (const bad of [-1, 1.5, NaN, Infinity, 2 ** 53]) {
     t.throws(() => charge(price(), { prompt: bad, cached: 0, completion: 0 }), RangeError)
     t.throws(() => charge(price(), { prompt: 0, cached: 0, completion: bad }), RangeError)

@@ -1,5 +1,5 @@
 // Random interleavings of everything that touches a balance, from two connections, on a real Redis with short leases.
-// After every step the sums are read at one instant and compared with the journal, the marks and a model.
+// After every step the sums are read at the same instant and compared with the journal, the marks and a model.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -40,7 +40,7 @@ interface Gateway {
 }
 
 interface Life {
-  /** Checkpoints of one hold come from one process, in order. */
+  /** The process that sends the checkpoints of this hold, in order. */
   readonly owner: Gateway
   readonly caller: TestAccount
   readonly hold: Hold
@@ -61,10 +61,10 @@ interface Seen {
   cursor: string
   sum: number
   owed: number
-  /** How often something was owed, and how often it was paid. */
+  /** How many times something was owed, and how many times it was paid. */
   debts: number
   repayments: number
-  /** All that was used, paid and owed together. */
+  /** Everything that was used, paid and owed together. */
   readonly charged: Map<string, number>
 }
 
@@ -203,7 +203,7 @@ function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
   if (type !== (before > 0 ? 'adjustment' : 'charge'))
     throw new Error(`a ${type} after ${before} was charged`)
   const life = world.lives.find((one) => one.hold.id === hold)
-  // Only reapings estimate here.
+  // Here only reaping estimates.
   if (flags !== 'e' || !life) return
   if (life.reopened ? charged > life.checkpoint : charged !== life.checkpoint)
     throw new Error(`reaped at ${charged}, not ${life.checkpoint}`)
@@ -261,7 +261,7 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
-/** What every hold came to: one mark or open, and the charge that the journal says. */
+/** What happened to every hold: it has a mark or is open, and the journal has its charge. */
 async function checkLives(t: Test, world: World, { client }: ScriptLink) {
   const wrong: unknown[] = []
   for (const { caller, hold, order, granted, checkpoint, reopened } of world.lives) {
@@ -336,10 +336,10 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     await makeAccount(links[0]),
   ]
   const world: World = { lives: [], released: [], credited: new Map(), journal: new Map() }
-  // Nobody is reaped in the first second of a Redis.
+  // In the first second of a Redis nothing is reaped.
   await until(async () => !(await links[0].client.info('server')).includes('uptime_in_seconds:0\r'))
   const isRich = () => world.lives.some(({ reopened }) => reopened)
-  // Leases run out by the clock: a quick machine needs more steps until a hold was lost.
+  // Leases end by the clock: a fast machine needs more steps until a hold is lost.
   for (let i = 0; i < steps || (!isRich() && i < 10 * steps); i++) {
     const burst = random.below(4) === 0 ? 1 + random.below(6) : 1
     await Promise.all(
@@ -352,7 +352,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
   t.ok(isRich(), 'some holds were lost and opened again')
   for (const { ref } of callers) await check(world, links[0], ref)
   await checkLives(t, world, links[0])
-  // At the end everybody settles: then the usage is known to the token.
+  // At the end everything is settled: then the usage is known to the token.
   for (const life of world.lives) await settle(first, life, random)
   for (const { ref } of callers) {
     await check(world, links[0], ref)

@@ -1,4 +1,4 @@
-// The file of a spool: it stays small, and is whole whatever happens to it.
+// The file of a spool: it stays small, and is whole whatever happens.
 
 import { open, readFile, readdir, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { SpoolFile } from '../../src/ledger/spool-file.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
-t.test('a process whose file was taken goes on in a new one', async (t) => {
+t.test('a process whose file was taken continues in a new one', async (t) => {
   const dir = await tempDir(t)
   const file = await SpoolFile.create(join(dir, 'own'))
   await file.write('a', '"a"')
@@ -19,7 +19,7 @@ t.test('a process whose file was taken goes on in a new one', async (t) => {
   await file.close()
 })
 
-t.test('it does not grow with what is done, and is gone where all is', async (t) => {
+t.test('it does not grow with finished entries, and is removed without any', async (t) => {
   const dir = await tempDir(t)
   const file = await SpoolFile.create(join(dir, 'own'))
   const line = JSON.stringify('x'.repeat(1000))
@@ -36,14 +36,14 @@ t.test('it does not grow with what is done, and is gone where all is', async (t)
   t.same(await readdir(dir), [])
 })
 
-t.test('a write that fails is told to whoever waits for it', async (t) => {
+t.test('a write that fails is reported to whoever waits for it', async (t) => {
   const file = await SpoolFile.create(join(await tempDir(t), 'own'))
   await file.write('a', '"a"')
   await file.close()
   await t.rejects(file.write('b', '"b"'))
 })
 
-t.test('half a line that a full disk left spoils no other', async (t) => {
+t.test('half a line that a full disk left damages no other', async (t) => {
   const path = join(await tempDir(t), 'own')
   const handle = await open(path, 'ax')
   const append = handle.appendFile.bind(handle)
@@ -60,7 +60,7 @@ t.test('half a line that a full disk left spoils no other', async (t) => {
   await file.close()
 })
 
-/** A file that is to be written anew, on a disk without room for that. */
+/** A file that must be written anew, on a disk without room for that. */
 async function onFullDisk(t: Test) {
   const dir = await tempDir(t)
   const told: string[] = []
@@ -80,7 +80,7 @@ async function onFullDisk(t: Test) {
 const onLinux = process.platform === 'linux' ? false : 'needs /dev/full'
 
 t.test(
-  'what a full disk refuses waits, and is written when it has room',
+  'entries that a full disk refuses wait, and are written when it has room',
   { skip: onLinux },
   async (t) => {
     const { file, told } = await onFullDisk(t)
@@ -118,7 +118,7 @@ t.test(
   },
 )
 
-t.test('a disk that takes an empty file is full all the same', { skip: onLinux }, async (t) => {
+t.test('a disk that takes only an empty file counts as full', { skip: onLinux }, async (t) => {
   const { file, told } = await onFullDisk(t)
   for (const key of ['a', 'b']) file.remove(key)
   t.equal(file.size, 0)

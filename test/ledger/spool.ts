@@ -1,4 +1,5 @@
-// What is on disk: promised before it is acknowledged, taken over from the dead, left alone while its process lives.
+// What is on disk: written before it is acknowledged, taken over from dead processes, left alone while its process
+// lives.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -70,7 +71,7 @@ t.test('a killed process leaves its orders to the next start, torn last line or 
 const container = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'] as const
 const canContain = spawnSync(container[0], [...container.slice(1), 'true']).status === 0
 
-/** As in a container: its process is number 1, and sees no other. */
+/** As in a container: the process has pid 1, and sees no other. */
 function contained(t: Test, code: string) {
   const module = new URL('../../src/ledger/spool.ts', import.meta.url)
   const script = `const { openSpool } = await import(${JSON.stringify(module.href)})\n${code}`
@@ -125,7 +126,7 @@ t.test(
 
 const noDevFull = process.platform === 'linux' ? false : 'needs /dev/full'
 
-/** Its disk takes nothing, until it is tried once more. */
+/** Its disk refuses all writes, until the next try. */
 async function openOnFullDisk(t: Test) {
   const dir = await tempDir(t)
   const spool = await openSpool(dir)
@@ -212,7 +213,7 @@ t.test("a dead process's orders stay on the disk until they are in the taker's f
   const longAgo = new Date(Date.now() - 61_000)
   await utimes(join(dir, 'spool-elsewhere-1-abcdef.ndjson'), longAgo, longAgo)
   const spool = await openSpool(dir)
-  // Now no write to its own file can succeed.
+  // From now on no write to its own file can succeed.
   await spool.close()
   await spool.takeOver()
   const texts = (await spools(dir)).map((one) => readFile(join(dir, one), 'utf8'))

@@ -1,11 +1,11 @@
-// What may be asked of GET …/usage.
+// The query of GET …/usage.
 
 import t from 'tap'
 import { parseUsageQuery } from '../../src/ledger/usage-query.ts'
 
 const parse = (query: string) => parseUsageQuery(new URLSearchParams(query))
 
-t.test('a whole question is read as it is', async (t) => {
+t.test('a complete query is read as it is', async (t) => {
   const asked = parse('from=100&to=7300&bucket=day&group_by=key')
   t.same(asked, { from: 100, to: 7300, bucket: 'day', groupBy: 'key' })
 })
@@ -18,7 +18,7 @@ t.test('without one it is the last day, by the hour, ungrouped', async (t) => {
   t.same([bucket, groupBy], ['hour', undefined])
 })
 
-t.test('nonsense is refused with its name', async (t) => {
+t.test('an invalid query is refused with its name', async (t) => {
   const refused: readonly (readonly [string, string])[] = [
     ['from=-1', 'from'],
     ['to=1.5', 'to'],

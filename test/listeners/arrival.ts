@@ -1,4 +1,4 @@
-// src/listeners/arrival.ts: what a request is before anybody has looked at it.
+// src/listeners/arrival.ts: the exchange of a request that no plugin has seen yet.
 
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
@@ -23,7 +23,7 @@ function arrive(head: Partial<IncomingMessage>): Arrival {
   return new Arrival(req, { router, addressOf: () => '127.0.0.1' }, { signal, memory })
 }
 
-t.test('a request is what its head says, and has an id of its own', async (t) => {
+t.test('the exchange has the fields of the head, and an id of its own', async (t) => {
   const one = arrive({ url: '/api/files/file_1?a=b' })
   t.match(one, { route, path: '/api/files/file_1', params: { id: 'file_1' }, ip: '127.0.0.1' })
   t.equal(one.query.get('a'), 'b')
@@ -31,7 +31,7 @@ t.test('a request is what its head says, and has an id of its own', async (t) =>
   t.not(arrive({}).id, one.id)
 })
 
-t.test('what the router refuses has the refusal for a route', async (t) => {
+t.test('a request that the router refuses has a route that refuses', async (t) => {
   for (const [method, code] of [
     ['POST', 'route_not_found'],
     ['GET', 'method_not_allowed'],
@@ -50,7 +50,7 @@ t.test('a body is held until it is forgotten', async (t) => {
   t.equal(x.body.length, 0)
 })
 
-t.test('who asks hears that the client has left, before or after', async (t) => {
+t.test('a departure of the client is reported to later listeners, too', async (t) => {
   const early = arrive({})
   const heard: string[] = []
   early.left.addEventListener('abort', () => heard.push('left'))

@@ -29,11 +29,11 @@ t.test(
   },
 )
 
-t.test('one connection cannot start exchanges without end', async (t) => {
+t.test('one connection cannot start exchanges without limit', async (t) => {
   const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
   let running = 0
   const onRequest = readAndAnswer(async (body, req) => {
-    // The answer that is due, and 32 behind it.
+    // The answer that is due, and 32 after it.
     if (++running === 33) letGo()
     await hold
     return echoSize(body, req)
@@ -62,7 +62,7 @@ t.test('one request after another does not count as pipelining', async (t) => {
   }
 })
 
-t.test('two at a time may go on for ever', async (t) => {
+t.test('a client may send two at a time for ever', async (t) => {
   const listener = await startListener(t, readAndAnswer(echoSize))
   const client = await rawClient(t, listener.port)
   for (let i = 0; i < 50; i++) {

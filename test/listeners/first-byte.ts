@@ -24,7 +24,7 @@ const askSecurely = async (port: number, bytes: string) => {
 
 const test = bothWays(t, 'first-byte')
 
-test('HTTP spoken to the HTTPS port is told so, and closed', async (t, isPlain) => {
+test('plain HTTP on the HTTPS port gets an answer that says so', async (t, isPlain) => {
   const told: string[] = []
   const onRefused = (_: unknown, id: string) => void told.push(id)
   const listener = await start({ onRefused })
@@ -53,7 +53,7 @@ test('HTTP spoken to the HTTPS port is told so, and closed', async (t, isPlain) 
   )
 })
 
-test('a hello of TLS in pieces is one', async (t) => {
+test('a TLS hello that comes in pieces is accepted', async (t) => {
   const listener = await start()
   const hello = await helloOf()
   const client = await rawClient(t, listener.port)
@@ -64,7 +64,7 @@ test('a hello of TLS in pieces is one', async (t) => {
   t.equal(answer[0], 0x16, 'a handshake')
 })
 
-test('what is neither is closed without a word', async (t) => {
+test('anything else is closed without an answer', async (t) => {
   const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
   for (const bytes of ['\0\0\0\0', '\x16nonsense that says how long it will be']) {
     const client = await rawClient(t, listener.port)
@@ -73,7 +73,7 @@ test('what is neither is closed without a word', async (t) => {
   }
 })
 
-test('who says nothing, or leaves, keeps no connection', async (t) => {
+test('a client that sends nothing, or leaves, keeps no connection', async (t) => {
   const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
   const silent = await rawClient(t, listener.port)
   t.equal(await silent.ended(), '')
@@ -82,7 +82,7 @@ test('who says nothing, or leaves, keeps no connection', async (t) => {
   await until(() => listener.connections === 0)
 })
 
-test('nor does it keep the listener from closing', async (t) => {
+test('nor does it prevent the listener from closing', async (t) => {
   const listener = await start()
   const silent = await rawClient(t, listener.port)
   const shaking = await rawClient(t, listener.port)

@@ -22,7 +22,7 @@ const yamlFor = (url: string, more = '') =>
   `models: { m: { targets: [{ url: '${url}' }] } }\n${more}`
 const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true }
 
-t.test('each listener serves its own routes alone', async (t) => {
+t.test('each listener serves only its own routes', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const { key } = await gateway.account(0)
   t.equal((await gateway.call('/v1/models', key)).status, 200)
@@ -40,7 +40,7 @@ t.test('a path under /api is served under /v1/api too', async (t) => {
   }
 })
 
-t.test('draining: what runs ends well, what comes is refused, then nobody listens', async (t) => {
+t.test('draining: running work ends well, new work is refused, then it closes', async (t) => {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ gate }))
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
@@ -67,7 +67,7 @@ t.test('draining: what runs ends well, what comes is refused, then nobody listen
   await t.rejects(fetch(gateway.adminUrl))
 })
 
-t.test('what is no sound request is refused with a line and a count as well', async (t) => {
+t.test('an invalid request is logged and counted like others', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const port = Number(new URL(gateway.url).port)
   for (const [head, code] of [
@@ -86,7 +86,7 @@ t.test('what is no sound request is refused with a line and a count as well', as
   t.match(metrics, /^tollgate_rejections_total\{code="malformed_request"\} 2$/m)
 })
 
-t.test('a large body that is refused is let go of at once', async (t) => {
+t.test('a large body of a refused request is freed at once', async (t) => {
   const yaml = yamlFor('http://127.0.0.1:1/v1', 'limits: { json_v1: 100KiB }')
   const gateway = await startGateway(t, { yaml })
   const { key } = await gateway.account(0)
@@ -138,7 +138,7 @@ t.test('a client that leaves ends its backend request', async (t) => {
   t.ok(await soon(closed), 'the backend sees it')
 })
 
-/** Serves content of 64 MiB that falls silent after the first bytes where the query says so. */
+/** Serves 64 MiB that fall silent after the first bytes if the query says so. */
 function shelf(served: Counted[]): Plugin<object> {
   const serve = async ({ query }: Exchange) => {
     const content = new Counted(bytes, query.has('silent') ? { stallsAt: 1 } : {})
@@ -166,7 +166,7 @@ function shelf(served: Counted[]): Plugin<object> {
 const bytes = 64 * 1024 * 1024
 const shelfYaml = `${yamlFor('http://127.0.0.1:1/v1')}plugins: { shelf: {} }`
 
-t.test('a download is counted while it runs; its line says whether it was taken', async (t) => {
+t.test('a download is counted while it runs; its log line says whether it was read', async (t) => {
   const served: Counted[] = []
   const gateway = await startGateway(t, { yaml: shelfYaml, ownPlugins: [shelf(served)] })
   const open = async () => {
@@ -204,7 +204,7 @@ t.test('after the drain a download that still runs is cut', async (t) => {
   })
 })
 
-t.test('what the router refuses has an id and a log line too', async (t) => {
+t.test('a request that the router refuses has an id and a log line, too', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   for (const path of ['/', '/v1/none', '/V1/models', '/v1/models/', '//v1/models']) {
     const answer = await fetch(gateway.url + path)
@@ -215,7 +215,7 @@ t.test('what the router refuses has an id and a log line too', async (t) => {
   }
 })
 
-t.test('a port that is taken stops the start and leaves no other port open', async (t) => {
+t.test('a port in use stops the start and leaves no other port open', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => void taken.close())
   await once(taken, 'listening')

@@ -52,7 +52,7 @@ t.test('HEAD is served by GET routes', async (t) => {
   t.equal(refusal('HEAD', '/v1/chat')?.code, 'method_not_allowed')
 })
 
-t.test('another method is 405 with what is allowed, OPTIONS too', async (t) => {
+t.test('another method is 405 with the allowed ones, OPTIONS too', async (t) => {
   for (const method of ['PUT', 'OPTIONS', 'TRACE', 'get', '__proto__']) {
     const error = refusal(method, '/api/chat/sessions')
     t.equal(error?.code, 'method_not_allowed', method)
@@ -60,7 +60,7 @@ t.test('another method is 405 with what is allowed, OPTIONS too', async (t) => {
   }
 })
 
-t.test('paths are exact: nothing near a route is one', async (t) => {
+t.test('paths are exact: a similar path is no route', async (t) => {
   for (const path of [
     '/',
     '',
@@ -88,7 +88,7 @@ t.test('paths are exact: nothing near a route is one', async (t) => {
 })
 
 t.test(
-  'where CORS answers OPTIONS for all paths, unknown paths are unknown to other methods',
+  'if CORS answers OPTIONS for all paths, unknown paths stay 404 for other methods',
   async (t) => {
     const open = createRouter([route('OPTIONS', '/*'), route('GET', '/v1/models')])
     t.equal(open.find('OPTIONS', '/v1/models').route.path, '/*')
@@ -100,6 +100,13 @@ t.test(
 t.test('the same route twice is refused at set-up, its alias too', async (t) => {
   t.throws(() => createRouter([route('GET', '/a'), route('GET', '/a')]))
   t.throws(() => createRouter([route('GET', '/api/a'), route('GET', '/v1/api/a')]))
+})
+
+t.test("a route of an operator's plugin without `begin` is refused at set-up", async (t) => {
+  const { begin, ...old } = route('GET', '/a')
+  t.throws(() => createRouter([{ ...old, serve: begin } as unknown as Route]), {
+    message: 'The route GET /a has no function "begin".',
+  })
 })
 
 t.test('an id of any length is for its resource to know or not', async (t) => {

@@ -34,7 +34,7 @@ t.test('headers over 16 KiB are 431 headers_too_large, a megabyte of query too',
   t.equal((await client.answer()).status, 200, 'thousands of short headers fit')
 })
 
-t.test('no header is dropped for their number', async (t) => {
+t.test('no header is dropped because there are many', async (t) => {
   let seen: IncomingMessage['headers'] = {}
   const listener = await startListener(
     t,
@@ -49,7 +49,7 @@ t.test('no header is dropped for their number', async (t) => {
   t.equal(seen.authorization, 'last')
 })
 
-t.test('headers that come too slowly are 408 request_timeout, silence too', async (t) => {
+t.test('headers that come too slowly, or not at all, are 408 request_timeout', async (t) => {
   const limits = { headersMs: 150, keepAliveMs: 75_000 }
   const listener = await startListener(t, readAndAnswer(echoSize), { limits })
   const slow = await rawClient(t, listener.port)
@@ -82,7 +82,7 @@ t.test('an idle connection is closed after the keep-alive time, a used one is ke
   await idle.ended()
 })
 
-t.test('pipelined requests are answered in order, whatever takes how long', async (t) => {
+t.test('pipelined requests are answered in order, whatever their duration', async (t) => {
   const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
   const listener = await startListener(
     t,
@@ -112,7 +112,7 @@ t.test('HTTP/1.0 is answered and closed, with keep-alive kept', async (t) => {
 })
 
 t.test(
-  'an offer to upgrade is passed over: the request is served as it is, body and all',
+  'an offer to upgrade is ignored: the request is served as it is, body and all',
   async (t) => {
     const listener = await startListener(t, readAndAnswer(echoSize))
     for (const offer of ['h2c', 'websocket']) {

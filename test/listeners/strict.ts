@@ -6,7 +6,7 @@ const host = 'Host: a\r\n'
 const json = `${host}Content-Type: application/json\r\n`
 
 t.test(
-  'what two servers could read in two ways is refused as 400 malformed_request and closed',
+  'a request that two servers could read differently is 400 malformed_request and closed',
   async (t) => {
     const served: string[] = []
     const listener = await startListener(

@@ -3,7 +3,7 @@ import { readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import { parseTarget } from '../../src/listeners/target.ts'
 
-t.test('what is asked for arrives as it was sent, in whatever form', async (t) => {
+t.test('path and query arrive as they were sent, in every form', async (t) => {
   const listener = await startListener(
     t,
     readAndAnswer((_body, req) => {

@@ -1,4 +1,5 @@
-// Mutants of what goes in and out: http, plugins, config, backend, chat. Most of them went unnoticed once.
+// Mutants of what goes in and out: http, plugins, config, backend, chat. Most of them are faults that no test noticed
+// once.
 
 import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'

@@ -1,15 +1,15 @@
-// A line made wrong, and who must notice.
+// A wrong line, and the tests that must notice it.
 
 export interface Mutant {
   readonly file: string
-  /** Without its indentation; the first such line is replaced. */
+  /** The line without its indentation; the first such line is replaced. */
   readonly line: string
   readonly replacement: string
-  /** Under test; one of them must fail. */
+  /** Paths below test; one of them must fail. */
   readonly tests: readonly string[]
 }
 
-/** `path` is from src, `tests` from test: the one of the same path where none is given. */
+/** `path` is below src, `tests` are below test; by default the test with the path of the source. */
 export const one = (
   path: string,
   line: string,

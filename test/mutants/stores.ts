@@ -1,4 +1,4 @@
-// Mutants of what is kept: ledger, sessions, files. Most of them went unnoticed once.
+// Mutants of what is kept: ledger, sessions, files. Most of them are faults that no test noticed once.
 
 import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'

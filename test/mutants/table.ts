@@ -1,4 +1,5 @@
-// The mutants of `npm run test:mutants`: each a line made wrong, and the tests that must notice. Here those of the money path.
+// The mutants of `npm run test:mutants`: each is a wrong line with the tests that must notice it. Here those of the
+// money.
 
 import { edgeMutants } from './edges.ts'
 import { one } from './mutant.ts'

@@ -40,7 +40,7 @@ async function withHeader({ url }: InProcess, authorization?: string): Promise<R
 const realm = 'Bearer realm="tollgate"'
 const invalidToken = `${realm}, error="invalid_token"`
 
-t.test('without a key the challenge names no error', async (t) => {
+t.test('without a key the challenge has no error', async (t) => {
   const gateway = await start(t)
   t.match(await withHeader(gateway), { status: 401, code: 'missing_api_key', challenge: realm })
 })
@@ -112,7 +112,7 @@ t.test('a key in the query string is no key', async (t) => {
   }
 })
 
-t.test('a key does what its scopes say, and /v1/models with any', async (t) => {
+t.test('a key may do what its scopes say, and any key may read /v1/models', async (t) => {
   const backend = await startBackend(t)
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
   const gateway = await start(t, { yaml })
@@ -160,7 +160,7 @@ t.test('after too many guesses only guesses are told 429', async (t) => {
   t.equal((await withHeader(gateway, `Bearer ${key}`)).status, 200, 'from the same address')
 })
 
-t.test('what cannot be a key is refused without Redis', async (t) => {
+t.test('a text that cannot be a key is refused without Redis', async (t) => {
   const gateway = await start(t)
   const { key } = await gateway.account(0)
   await gateway.redis.kill()
@@ -169,7 +169,7 @@ t.test('what cannot be a key is refused without Redis', async (t) => {
   t.match(await withHeader(gateway, `Bearer ${key}`), { status: 503, code: 'ledger_unavailable' })
 })
 
-t.test('a key made under another pepper is no key', async (t) => {
+t.test('a key made with another pepper is no key', async (t) => {
   const pepper = (word: string) => `${noBackend}\nplugins: { auth: { pepper: ${word} } }`
   const one = await start(t, { yaml: pepper('cayenne') })
   const other = await start(t, { yaml: pepper('paprika'), redis: one.redis })
@@ -199,7 +199,7 @@ t.test('a key that is refused too often is answered 429 before a body is read', 
   t.equal((await gateway.call('/api/billing/balance', other.key)).status, 200)
 })
 
-t.test('what is answered well counts as no refusal, and an invented key for nobody', async (t) => {
+t.test('a success counts as no refusal, and an invented key counts for nobody', async (t) => {
   const gateway = await start(t, { yaml: refusalsYaml(2) })
   const account = await gateway.account(1000)
   for (let i = 0; i < 5; i++) {
@@ -209,7 +209,7 @@ t.test('what is answered well counts as no refusal, and an invented key for nobo
   t.equal((await gateway.call('/api/billing/balance', account.key)).status, 200)
 })
 
-t.test('revoked keys and large bodies that are no JSON count, too', async (t) => {
+t.test('revoked keys and large invalid bodies count, too', async (t) => {
   const gateway = await start(t, { yaml: refusalsYaml(2) })
   const { id, key } = await gateway.account(1000)
   const statuses = async (one: string, body?: string) => {

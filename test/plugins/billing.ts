@@ -1,4 +1,4 @@
-// What a customer is told of the own money: balance, transactions page by page, usage by model and by key.
+// What customers see of their own money: balance, transactions page by page, usage by model and by key.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -33,7 +33,7 @@ async function start(t: Test) {
   return { gateway, account, generate, get }
 }
 
-t.test('the balance is that of the moment, on both mounts', async (t) => {
+t.test('the balance is the current one, on both mounts', async (t) => {
   const { gateway, account, generate, get } = await start(t)
   const used = await generate(3)
   const expected = {
@@ -52,7 +52,7 @@ t.test('the balance is that of the moment, on both mounts', async (t) => {
 })
 
 t.test(
-  'transactions are listed newest first, page by page, each with the balance behind it',
+  'transactions are listed newest first, page by page, each with the balance after it',
   async (t) => {
     const { generate, get } = await start(t)
     const used = [await generate(1), await generate(2), await generate(3)]
@@ -106,7 +106,7 @@ t.test('usage sums what was charged, by model and by key', async (t) => {
   )
 })
 
-t.test('nonsense in the query is named', async (t) => {
+t.test('an invalid query is refused with its name', async (t) => {
   const { gateway, account } = await start(t)
   for (const query of [
     'transactions?limit=0',

@@ -1,4 +1,4 @@
-// Ways that were found to get answers for nothing, or to make half an answer look whole: each stays closed.
+// Known ways to get answers without paying, or to make half an answer look whole: each must stay closed.
 
 import t from 'tap'
 import { newKey } from '../../src/accounts/api-key.ts'
@@ -23,7 +23,7 @@ t.test('a backend that reports zeros is counted: content is never free', async (
 })
 
 t.test(
-  'an error behind other keys ends the stream as one, without [DONE] and without secrets',
+  'an error after other keys ends the stream as one, without [DONE] and without secrets',
   async (t) => {
     const { backend, stream } = await chatPath(t, { target: 'key: sk-very-secret' })
     const error = { message: 'sk-very-secret failed' }
@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('a whole answer with an error in it is none, and costs nothing', async (t) => {
+t.test('a whole answer with an error in it is an error, and costs nothing', async (t) => {
   const { backend, ask, spent } = await chatPath(t)
   backend.on(json({ object: 'error', error: { message: 'sorry' }, choices: [] }))
   const answer = await ask()
@@ -44,7 +44,7 @@ t.test('a whole answer with an error in it is none, and costs nothing', async (t
   t.equal(await spent(), 0)
 })
 
-t.test('fields that would outbid the bound never reach a backend', async (t) => {
+t.test('fields that would override the limit never reach a backend', async (t) => {
   const { backend, ask } = await chatPath(t, { model: "extra_parameters: ['*', n_predict]" })
   for (const [field, value] of Object.entries({ n_predict: -1, n_cmpl: 9, cache_salt: 'mine' })) {
     const answer = await ask({ ...hi, max_tokens: 5, [field]: value })
@@ -54,7 +54,7 @@ t.test('fields that would outbid the bound never reach a backend', async (t) => 
   t.equal(backend.requests.length, 0)
 })
 
-t.test('a stranger learns nothing of what a model takes', async (t) => {
+t.test('a stranger learns nothing of the parameters of a model', async (t) => {
   const { backend, gate, ask } = await chatPath(t, { model: 'extra_parameters: [chat_template]' })
   backend.on(chat())
   const forged = newKey('A'.repeat(12))

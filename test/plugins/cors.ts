@@ -32,7 +32,7 @@ const readable = [
   'x-ratelimit-reset-requests',
   'x-ratelimit-reset-tokens',
 ]
-/** Readable without being named, or meant for the browser itself. */
+/** Headers that a page may always read, or that are for the browser itself. */
 const always =
   /^(cache-control|content-(language|length|type|security-policy)|expires|last-modified|date|connection|keep-alive|transfer-encoding|vary|access-control-.*|x-content-type-options|cross-origin-resource-policy)$/
 
@@ -123,7 +123,7 @@ t.test('no answer has a header that the page may not read', async (t) => {
   t.ok(seen.has('content-range') && seen.has('x-ratelimit-limit-requests'), 'they had some')
 })
 
-t.test('a page of another origin may not read, and learns of no other', async (t) => {
+t.test('a page of another origin may not read, and learns of no other origin', async (t) => {
   const gateway = await startFor(t, `['${origin}']`)
   for (const other of ['https://evil.example', `${origin}.evil.example`, 'null']) {
     const { headers } = await gateway.preflight(other)

@@ -1,4 +1,4 @@
-// The plugin with routes that create something, as an operator's own plugin could have them.
+// The plugin with routes that create something, as an operator's own plugin may have them.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -15,11 +15,11 @@ import { until } from '../fixtures/until.ts'
 
 /** Shared by the gateways of a test. */
 interface Makings {
-  /** How many requests came to routes that create. */
+  /** How many requests reached the creating routes. */
   come: number
   /** How often something was created. */
   count: number
-  /** What each creation waits for. */
+  /** Each creation waits for this. */
   gate: Promise<void>
 }
 
@@ -104,7 +104,7 @@ async function start(t: Test) {
       ...(signal && { signal }),
     })
   }
-  /** A first try that dies before it created anything, and whose lease ends in `leaseMs`. */
+  /** A first try that dies before it has created anything, and whose lease ends in `leaseMs`. */
   const crash = async (path: string, leaseMs: number) => {
     const attemptOf = createClaims({ link: gateway.gateway.redis })
     const ref = parseKey(apiKey)?.ref ?? ''
@@ -134,7 +134,7 @@ interface Sent {
 
 const isReplayed = (answer: Response) => answer.headers.get('idempotent-replayed') === 'true'
 
-t.test('a repetition gets the answer of the first, to the letter, on every instance', async (t) => {
+t.test('a repetition gets exactly the first answer, on every instance', async (t) => {
   const { makings, redis, post } = await start(t)
   const first = await post('/api/plain')
   t.equal(isReplayed(first), false)
@@ -217,7 +217,7 @@ t.test(
   },
 )
 
-t.test('who asks to go on reading takes no claim', async (t) => {
+t.test('a request to resume takes no claim', async (t) => {
   const { claims, post } = await start(t)
   await post('/api/streamed', { headers: { 'last-event-id': 'made-1:3' } })
   t.equal(await claims(), 0)
@@ -225,7 +225,7 @@ t.test('who asks to go on reading takes no claim', async (t) => {
   t.equal(await claims(), 1, 'but where nothing can be read on')
 })
 
-t.test('a refusal is not kept: the same key serves a better try', async (t) => {
+t.test('a refusal is not kept: the same key works for a better try', async (t) => {
   const { makings, claims, post } = await start(t)
   for (const path of ['/api/plain', '/api/streamed']) {
     t.equal(await codeOf(await post(path, { body: { refuse: true } })), 'session_busy')
@@ -235,7 +235,7 @@ t.test('a refusal is not kept: the same key serves a better try', async (t) => {
   t.equal(makings.count, 2)
 })
 
-t.test('a refused first try lets one of those who wait go on', async (t) => {
+t.test('after a refused first try, one of those who wait goes on', async (t) => {
   const { makings, claims, post } = await start(t)
   const gate = Promise.withResolvers<void>()
   makings.gate = gate.promise
@@ -259,7 +259,7 @@ t.test('a first try that died is taken over when its lease ends', async (t) => {
   t.equal(makings.count, 2)
 })
 
-t.test('who leaves while waiting neither creates nor holds the key', async (t) => {
+t.test('a client that leaves while it waits neither creates nor keeps the key', async (t) => {
   const { makings, gateway, claims, crash, post } = await start(t)
   await crash('/api/streamed', 500)
   const leaving = new AbortController()
@@ -272,7 +272,7 @@ t.test('who leaves while waiting neither creates nor holds the key', async (t) =
   t.equal(makings.count, 0)
 })
 
-t.test('the end of a drain is the end of waiting', async (t) => {
+t.test('the end of a drain ends the wait', async (t) => {
   const { makings, gateway, crash, post } = await start(t)
   await crash('/api/streamed', 9000)
   const waiting = post('/api/streamed')
@@ -282,7 +282,7 @@ t.test('the end of a drain is the end of waiting', async (t) => {
   await closing
 })
 
-t.test('only who has a good key is told anything of a claim', async (t) => {
+t.test('only a request with a good key learns of a claim', async (t) => {
   const { makings, gateway, apiKey, claims, post } = await start(t)
   for (const path of ['/api/plain', '/api/streamed', '/api/paid']) {
     t.equal((await post(path)).status, 201)

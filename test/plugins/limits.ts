@@ -1,5 +1,5 @@
-// Limits from outside: requests and tokens a minute and concurrency, by account's plan and by key; and what every answer
-// says of them.
+// Limits from outside: requests and tokens a minute and concurrency, by the account's plan and by key; and the headers
+// of every answer.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -27,14 +27,14 @@ async function start(t: Test, plan: string, gate?: Gate) {
   return { backend, gateway: await startGateway(t, { yaml }) }
 }
 
-/** Windows are minutes of the clock. */
+/** Limits count by minutes of the clock. */
 const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
 const narrowKey = async (gateway: InProcess, { id }: Account, limits: object) =>
   (await gateway.keyFor(id, { limits })).key
 
 t.test(
-  'requests a minute: the plan refuses the next, says when, and counts no refusal',
+  'requests a minute: the plan refuses the next, says when to retry, and does not count refusals',
   async (t) => {
     const { backend, gateway } = await start(
       t,
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('tokens a minute: an estimate is counted, the truth takes its place', async (t) => {
+t.test('tokens a minute: first the estimate counts, then the real usage', async (t) => {
   const { gateway } = await start(
     t,
     'requests_per_minute: 100, tokens_per_minute: 400, concurrency: 50',
@@ -105,7 +105,7 @@ t.test('tokens a minute: an estimate is counted, the truth takes its place', asy
 })
 
 t.test(
-  'concurrency of the plan: one more is refused at once, and let in when one has ended',
+  'concurrency of the plan: one more is refused at once, and accepted when one has ended',
   async (t) => {
     const gate = new Gate()
     const { backend, gateway } = await start(
@@ -132,7 +132,7 @@ t.test(
   },
 )
 
-t.test('limits of a key bind that key and not its account', async (t) => {
+t.test('limits of a key apply to that key and not to its account', async (t) => {
   const gate = new Gate()
   gate.open()
   const { gateway } = await start(
@@ -191,7 +191,7 @@ t.test('concurrency of a key leaves the other keys alone', async (t) => {
 })
 
 t.test(
-  "a plan is the account's: another plan, other limits, from the next request on",
+  'an account has the limits of its plan; another plan counts from the next request',
   async (t) => {
     const { gateway } = await start(
       t,
@@ -209,7 +209,7 @@ t.test(
   },
 )
 
-t.test('refusals for other reasons say the limits too, and count nothing', async (t) => {
+t.test('refusals for other reasons have the limit headers too, and do not count', async (t) => {
   const { gateway } = await start(
     t,
     'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
@@ -229,7 +229,7 @@ t.test('refusals for other reasons say the limits too, and count nothing', async
   t.same(headersOf(served, 'requests'), [100, 99])
 })
 
-t.test('a backend that fails does not take the limits off its answer', async (t) => {
+t.test('an answer to a failed backend keeps its limit headers', async (t) => {
   const { backend, gateway } = await start(
     t,
     'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',

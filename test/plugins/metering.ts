@@ -1,4 +1,4 @@
-// What a request holds and what it is charged, by all ways in which it can end (docs/money.md, promises 4 and 5).
+// What a request holds and what it is charged, for all ways in which it can end (docs/money.md, promises 4 and 5).
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -23,7 +23,7 @@ async function start(t: Test, script: Script, price: string) {
 const chargesOf = async (gateway: InProcess, account: Account) =>
   (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
 
-/** Of the request's body that the backend got. */
+/** A field of the body that the backend got. */
 const sent = (body: Buffer | undefined, field: string) =>
   (JSON.parse(body?.toString() ?? '{}') as Record<string, unknown>)[field]
 
@@ -73,7 +73,7 @@ t.test(
   },
 )
 
-t.test('what the balance affords bounds the output, so the last token can be spent', async (t) => {
+t.test('the balance limits the output, so the last token can be spent', async (t) => {
   const { backend, gateway } = await start(t, chat({ chunks: 100 }), 'input: 0, output: 2')
   const account = await gateway.account(61)
   const text = await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
@@ -93,7 +93,7 @@ t.test('the least output is that of all choices', async (t) => {
   t.equal(sent(backend.requests[0]?.body, 'max_tokens'), 16)
 })
 
-t.test('choices share what the balance affords', async (t) => {
+t.test('choices share the output that the balance affords', async (t) => {
   const { backend, gateway } = await start(
     t,
     chat({ chunks: 100, text: () => ' a' }),
@@ -119,7 +119,7 @@ t.test(
   },
 )
 
-t.test('who leaves in mid-stream pays what was generated, and the prompt', async (t) => {
+t.test('leaving in mid-stream costs what was generated, and the prompt', async (t) => {
   const gate = new Gate()
   const { backend, gateway } = await start(t, chat({ chunks: 50, gate }), 'input: 1, output: 1')
   const account = await gateway.account(1000)
@@ -138,7 +138,7 @@ t.test('who leaves in mid-stream pays what was generated, and the prompt', async
   t.equal(charge?.amount, -(prompt + completion))
 })
 
-t.test('who leaves between the finish and the usage pays what the backend reports', async (t) => {
+t.test('leaving between the finish and the usage costs what the backend reports', async (t) => {
   const gate = new Gate()
   const left = Promise.withResolvers<void>()
   const {
@@ -171,7 +171,7 @@ t.test('who leaves between the finish and the usage pays what the backend report
 })
 
 t.test(
-  'what cannot be counted is charged by its last checkpoint, and nothing stays held',
+  'usage that cannot be counted is charged by the last checkpoint, and no hold stays',
   async (t) => {
     const {
       backend,
@@ -199,7 +199,7 @@ t.test(
 
 for (const isStream of [true, false]) {
   const what = isStream ? 'a stream' : 'a whole answer'
-  t.test(`who leaves ${what} before its first token pays the prompt`, async (t) => {
+  t.test(`leaving ${what} before the first token costs the prompt`, async (t) => {
     const { backend, gateway } = await start(t, silent, 'input: 1, output: 1')
     const account = await gateway.account(1000)
     const { answer, leave } = leaving(gateway, account, ask(100, isStream))
@@ -263,7 +263,7 @@ t.test('a backend that reports no usage is counted, and the transaction says so'
 })
 
 t.test(
-  'a model that does not exist is named to those with a good key alone, and holds nothing',
+  'an unknown model is named only to callers with a good key, and holds nothing',
   async (t) => {
     const { gateway } = await start(t, chat(), 'input: 1, output: 1')
     const account = await gateway.account(1000)

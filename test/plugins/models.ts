@@ -30,7 +30,7 @@ t.test('lists ids and aliases in the shape that SDKs expect', async (t) => {
     t.match(model, { object: 'model', created: Number, owned_by: String })
 })
 
-t.test('shows what plan and key both allow, and nothing else', async (t) => {
+t.test('it lists what plan and key both allow, and nothing else', async (t) => {
   const gateway = await startGateway(t, { yaml })
   const { id, key } = await gateway.account(0, { plan: 'cheap' })
   const { key: narrow } = await gateway.keyFor(id, { models: ['tiny', 'large'] })
@@ -60,7 +60,7 @@ t.test('one model is found by an id with a slash, escaped or not', async (t) => 
   t.match(await unknown.json(), { error: { code: 'model_not_found' } })
 })
 
-t.test('needs a key', async (t) => {
+t.test('it requires a key', async (t) => {
   const gateway = await startGateway(t, { yaml })
   for (const path of ['/v1/models', '/v1/models/small', '/v1/models/none']) {
     const answer = await fetch(gateway.url + path)

@@ -16,7 +16,7 @@ const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi there' }] }
 
 const scrape = async ({ adminUrl }: InProcess) => (await fetch(`${adminUrl}/metrics`)).text()
 
-/** The value of the one sample that begins so. */
+/** The value of the only sample that begins like this. */
 function sample(text: string, start: string): number | undefined {
   const line = text.split('\n').find((one) => one.startsWith(start))
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ') + 1))
@@ -31,7 +31,7 @@ interface Line {
 const linesOf = (gateway: InProcess) =>
   gateway.log.map((line) => JSON.parse(line) as Line).filter(({ msg }) => msg === 'request')
 
-t.test('every metric of the manual that has a feature is there, with help', async (t) => {
+t.test('every documented metric exists, with help', async (t) => {
   const backend = await startBackend(t)
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
   const answer = await fetch(`${gateway.adminUrl}/metrics`)
@@ -127,7 +127,7 @@ t.test('a stop is no failure of the backend, and its error is one', async (t) =>
   t.equal(sample(text, 'tollgate_upstream_aborted_total'), 2)
 })
 
-t.test('whatever strangers ask for, it makes no new label', async (t) => {
+t.test('whatever strangers request, there are no new labels', async (t) => {
   const backend = await startBackend(t)
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
   const { key } = await gateway.account(10_000)
@@ -219,7 +219,7 @@ t.test(
   },
 )
 
-t.test('who was refused stands in the line, where the key is known', async (t) => {
+t.test('the log line of a refusal names the caller, if the key is known', async (t) => {
   const backend = await startBackend(t)
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
   const { id, key } = await gateway.account(1)
@@ -263,7 +263,7 @@ t.test('connected, but not ready until the ledger has taken up its holds', async
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const { client } = await connectLink(t, gateway.redis.socket)
   const readiness = async () => (await fetch(`${gateway.adminUrl}/readyz`)).json()
-  // To take them up it loads its scripts first.
+  // Taking up holds begins with loading its scripts.
   await client.acl('SETUSER', 'default', '-script')
   await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
   const shut = { status: 'not ready', redis: 'ok', ledger: 'not open', spool: 'ok' }

@@ -7,7 +7,7 @@ t.test('an answer passes', async (t) => {
 })
 
 t.test(
-  'a failure of Redis is ledger_unavailable and keeps its cause; what is ours passes',
+  'a failure of Redis is ledger_unavailable with its cause; our own errors pass',
   async (t) => {
     const cause = new Error('Connection is closed.')
     await t.rejects(asked(Promise.reject(cause)), { code: 'ledger_unavailable', cause })

@@ -114,7 +114,7 @@ t.test('a try lets go of its own claim alone', async (t) => {
   t.match(await two.take(), { is: 'pointing' }, 'nor of what is kept')
 })
 
-t.test('what was kept is not asked to be let go, what was refused is', async (t) => {
+t.test('a kept claim is not released, a refused one is', async (t) => {
   for (const [word, released] of [
     ['ok', 0],
     ['session_busy', 1],

@@ -29,7 +29,7 @@ interface Fit {
   readonly unreadableBytes: number
 }
 
-/** As many as the script of messages gives, which reads one at least. */
+/** As many rows as the script of messages returns, which is at least one. */
 function fitting(rows: readonly Read[], { room, unreadableBytes }: Fit): readonly Read[] {
   let size = 0
   for (const [i, one] of rows.entries()) {
@@ -43,7 +43,7 @@ function fitting(rows: readonly Read[], { room, unreadableBytes }: Fit): readonl
 type Read = Row<{ readonly id: string }>
 const row = (id: string): Read => ({ value: { id }, bytes: 1 })
 
-t.test('pages in both directions are all rows once, whatever becomes of the cursor', async (t) => {
+t.test('pages in both directions have all rows once, even if the cursor is deleted', async (t) => {
   const { redis, page } = await start(t)
   for (const order of ['asc', 'desc'] as const) {
     const expected = order === 'asc' ? all : all.toReversed()
@@ -69,7 +69,7 @@ t.test('pages in both directions are all rows once, whatever becomes of the curs
   t.strictSame((await page({ order: 'desc', after: 'a50', limit: 1 })).ids, ['a49'])
 })
 
-t.test('a page that is full has more only where another row is', async (t) => {
+t.test('a full page has more only if there is another row', async (t) => {
   const { page } = await start(t)
   t.equal((await page({ limit: 100 })).has_more, false)
   t.equal((await page({ limit: 99 })).has_more, true)
@@ -91,7 +91,7 @@ t.test('rows that are gone are skipped and forgotten, unreadable ones only skipp
   t.strictSame((await page({ before: 'a62', limit: 2 })).ids, ['a04', 'a60'])
 })
 
-t.test('a page of large rows ends early, and the next goes on behind it', async (t) => {
+t.test('a page of large rows ends early, and the next one continues after it', async (t) => {
   const { page, flights } = await start(t, (id) => ({ value: { id }, bytes: 3 * 2 ** 17 }))
   t.strictSame(await page({ limit: 100 }), { ids: ['a00', 'a01'], has_more: true })
   t.equal(flights(), 1)
@@ -105,7 +105,7 @@ t.test('a row that is larger than a page comes alone', async (t) => {
   t.strictSame(await page({ after: 'a98' }), { ids: ['a99'], has_more: false })
 })
 
-t.test('an unreadable row that fills a page makes none of its own', async (t) => {
+t.test('an unreadable row that fills a page is not a page of its own', async (t) => {
   const rowOf = (id: string): Read =>
     id < 'a03' ? 'unreadable' : { value: { id }, bytes: 2 ** 19 }
   const { page } = await start(t, rowOf, 2 ** 20)

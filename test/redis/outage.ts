@@ -17,7 +17,7 @@ function listen() {
   return { said, log: { info: note, warn: note } }
 }
 
-/** One whose connection was there. */
+/** An outage log whose connection was up. */
 function connected() {
   const { said, log } = listen()
   const outage = new RedisOutage({ log, probeKey: 'z' })
@@ -31,7 +31,7 @@ function connected() {
 
 const away = (reason: string): Said => ['Redis is away: work that needs it is refused', { reason }]
 
-t.test('an outage is told with the reason of the first connection that fails, and no more', (t) => {
+t.test('an outage is logged with the reason of the first failed connection, and no more', (t) => {
   const { said, outage, client, fail } = connected()
   client.emit('close')
   t.same(said, [], 'the reason is not known yet')
@@ -49,7 +49,7 @@ t.test('an outage is told with the reason of the first connection that fails, an
   t.end()
 })
 
-t.test('what came before the loss is its reason', (t) => {
+t.test('an error before the loss is its reason', (t) => {
   const { said, client, fail } = connected()
   fail('Socket timeout')
   t.same(said, [])
@@ -58,7 +58,7 @@ t.test('what came before the loss is its reason', (t) => {
   t.end()
 })
 
-t.test('what no other try can heal is told in an outage, too', (t) => {
+t.test('a fault that no retry can heal is logged during an outage, too', (t) => {
   const { said, client, fail } = connected()
   client.emit('close')
   fail('ECONNREFUSED')
@@ -80,7 +80,7 @@ t.test('a connection that is closed on purpose is no outage', (t) => {
   t.end()
 })
 
-/** To a real Redis, which an operator may change. */
+/** A link to a real Redis, which an operator may change. */
 async function linked(t: Test) {
   const { socket } = await startRedis(t)
   const { said, log } = listen()
@@ -91,7 +91,7 @@ async function linked(t: Test) {
   return { said, link, operator }
 }
 
-t.test('one that refuses to write is told once, and asked until it writes', async (t) => {
+t.test('a Redis that refuses writes is logged once, and probed until it writes', async (t) => {
   const { said, link, operator } = await linked(t)
   await operator.client.config('SET', 'maxmemory', '1')
   for (let i = 0; i < 5; i++) {
@@ -109,7 +109,7 @@ t.test('one that refuses to write is told once, and asked until it writes', asyn
   t.equal(await operator.client.dbsize(), 0, 'asking leaves nothing')
 })
 
-t.test('a master that became a replica is told once, however often it is left', async (t) => {
+t.test('a master that became a replica is logged once, however often it is left', async (t) => {
   const { said, link, operator } = await linked(t)
   const warnings: Error[] = []
   const warned = (warning: Error) => void warnings.push(warning)

@@ -1,4 +1,4 @@
-// src/redis/redis.ts against real servers: what a link promises when Redis is killed, hangs, refuses or hides behind TLS.
+// src/redis/redis.ts with real servers: what a link promises when Redis is killed, hangs, refuses or uses TLS.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
@@ -27,7 +27,7 @@ async function linkTo(t: Test, path: string, options?: ConnectOptions): Promise<
   return link
 }
 
-/** Why it can't be used. A try that was given up before anything was known is made again, with more time. */
+/** Why it can't be used. A try that was given up too early is repeated with more time. */
 async function whyNot(config: RedisConfig, waitMs = 100): Promise<string> {
   const error = await connect(config, { waitMs }).then(() => 'it can be used', String)
   return error.includes('no answer within') ? await whyNot(config, 2 * waitMs) : error
@@ -37,8 +37,7 @@ const withWrites = bothWays(t, 'redis-writes')
 
 const next = (on: (listener: () => void) => void) => new Promise<void>((done) => on(done))
 
-/** A port that was free a moment ago: redis-server can't be asked for any. */
-t.test('a link that is there answers, also to the embedded server', async (t) => {
+t.test('a working link answers, also to the embedded server', async (t) => {
   const { socket } = await startRedis(t)
   const link = await connect({ kind: 'embedded' }, { embeddedSocket: socket })
   t.teardown(() => link.close())
@@ -82,7 +81,7 @@ t.test(
   },
 )
 
-t.test('what another try cannot heal is told at once, and the rest after a while', async (t) => {
+t.test('a fault that no retry can heal is reported at once, others after a while', async (t) => {
   const { socket } = await startRedis(t)
   await t.rejects(connect({ ...at(socket), db: 99 }, { waitMs: 60_000 }), /DB index/)
   t.match(await whyNot(at(`${socket}-none`)), /-none can't be used: .*ENOENT/)
@@ -171,7 +170,7 @@ t.test(
     const ready = next(link.onReady)
     process.kill(redis.pid, 'SIGCONT')
     await ready
-    // On a busy machine another may be given up.
+    // On a busy machine another connection may be given up.
     const ping = () => link.client.ping().catch(() => 'none')
     await until(async () => (await ping()) === 'PONG')
   },

@@ -1,4 +1,4 @@
-// Every script keeps to the slot of the key that it declares: run on a Redis that is a Cluster's node.
+// Every script stays in the slot of the key that it declares: tested on a Redis that is a node of a Cluster.
 
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -51,7 +51,7 @@ t.test("each script runs on a Cluster's node that has the account's slot alone",
 })
 
 t.test(
-  'while its slot is moved, a script does all or nothing, whichever key has gone',
+  'while its slot is moved, a script does all or nothing, whichever key has moved',
   async (t) => {
     const { link } = await startNode(t)
     const { link: other, busPort } = await startNode(t)
@@ -97,7 +97,7 @@ t.test(
   },
 )
 
-t.test('a Redis that forgot its scripts is given them again', async (t) => {
+t.test('a Redis that forgot its scripts gets them again', async (t) => {
   const server = await startRedis(t)
   const link = await connectLink(t, server.socket)
   const ledger = await openLedger(t, { link })
@@ -107,7 +107,7 @@ t.test('a Redis that forgot its scripts is given them again', async (t) => {
   t.match(await ledger.balance(caller.ref), { balance: 5 })
 })
 
-t.test('whatever Redis says that is no answer of ours is ledger_unavailable', async (t) => {
+t.test('an unexpected reply of Redis is ledger_unavailable', async (t) => {
   const server = await startRedis(t)
   const link = await connectLink(t, server.socket)
   const ledger = await openLedger(t, { link })
@@ -118,7 +118,7 @@ t.test('whatever Redis says that is no answer of ours is ledger_unavailable', as
   await link.client.config('SET', 'maxmemory', '0')
   await link.client.replicaof('127.0.0.1', '1')
   await t.rejects(ledger.admit(request(caller, 0)), { code: 'ledger_unavailable' }, 'a replica')
-  // Who meets a replica connects again: the address may lead to the new master by then.
+  // A client that meets a replica connects again: by then the address may lead to the new master.
   const other = await connectLink(t, server.socket)
   await other.client.replicaof('NO', 'ONE')
   await until(() =>
@@ -129,7 +129,7 @@ t.test('whatever Redis says that is no answer of ours is ledger_unavailable', as
   )
 })
 
-t.test('an answer of an unknown shape is ledger_unavailable', async (t) => {
+t.test('a reply of an unknown shape is ledger_unavailable', async (t) => {
   const client = { evalsha: async () => 'OK' }
   const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
   const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
@@ -184,7 +184,7 @@ t.test('a library has the words that the headers of its scripts name', async (t)
   }
 })
 
-/** With all slots. */
+/** A Cluster's node with all slots. */
 async function startNode(t: Test) {
   const busPort = await freePort()
   const cluster = ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no']
@@ -196,7 +196,7 @@ async function startNode(t: Test) {
   return { server, link, busPort }
 }
 
-/** The node has all slots before. */
+/** Keeps only these keys' slots; the node has all slots before. */
 async function keepSlots({ client }: ScriptLink, names: readonly string[]): Promise<void> {
   const slots = await Promise.all(names.map((name) => client.cluster('KEYSLOT', name)))
   const sorted = [-1, ...slots.toSorted((a, b) => a - b), 16_384]

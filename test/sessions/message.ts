@@ -32,7 +32,7 @@ const answered: StoredMessage = {
   hold: 'req_1',
 }
 
-void t.test('every field of a message is shown, null where there is nothing', async (t) => {
+void t.test('every field of a message is shown, null if it has no value', async (t) => {
   t.strictSame(toPublic(asked, 'sess_1'), {
     id: 'msg_1',
     object: 'chat.message',
@@ -52,7 +52,7 @@ void t.test('every field of a message is shown, null where there is nothing', as
   })
 })
 
-void t.test('an answer is shown whole, but not whose hold pays for it', async (t) => {
+void t.test('an answer is shown whole, except for the hold that pays for it', async (t) => {
   const { hold, ...rest } = answered
   t.equal(hold, 'req_1')
   t.strictSame(toPublic(answered, 'sess_1'), {
@@ -84,7 +84,7 @@ void t.test('a file is shown by its id and name alone', async (t) => {
   ])
 })
 
-void t.test('what was stored is read back', async (t) => {
+void t.test('a stored message is read back unchanged', async (t) => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } } as const
   const parts: StoredMessage = {
     ...asked,
@@ -95,7 +95,7 @@ void t.test('what was stored is read back', async (t) => {
   }
 })
 
-void t.test('a row that is no message is none', async (t) => {
+void t.test('a row in another format is no message', async (t) => {
   const broken: unknown[] = [
     null,
     7,

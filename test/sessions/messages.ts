@@ -6,7 +6,7 @@ import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
 const oldest = { limit: 20, order: 'asc' } as const
 
-t.test('messages are listed as they are shown, in the order asked for', async (t) => {
+t.test('messages are listed as they are shown, in the requested order', async (t) => {
   const { book, messages, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
   t.match(await messages.list({ ref, session }, oldest), { data: [], has_more: false })
@@ -63,7 +63,7 @@ t.test("nobody's, somebody else's and another session's messages are not found",
   }
 })
 
-t.test('a row that is none of ours is passed over, and stays', async (t) => {
+t.test('a row in another format is skipped, and stays', async (t) => {
   const { book, messages, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
   const good = await addMessage(redis, { ref, session })

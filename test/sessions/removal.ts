@@ -5,7 +5,7 @@ import { removeSession } from '../../src/sessions/removal.ts'
 import type { SessionScripts } from '../../src/sessions/library.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
-t.test('a session leaves nothing behind, and what is beside it stays', async (t) => {
+t.test('a session leaves nothing behind, and other sessions stay', async (t) => {
   const { book, options, ref, redis } = await openSessions(t)
   const { id: other } = await book.create(ref, {})
   const stays = await addMessage(redis, { ref, session: other })
@@ -42,7 +42,7 @@ t.test('no stream is made for a generation whose stream is gone', async (t) => {
   t.strictSame(await redis.keys('*'), [])
 })
 
-t.test('a message that comes between the look and the script goes too', async (t) => {
+t.test('a message that is added between the look and the script is removed, too', async (t) => {
   const { book, options, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
   const rivals = [{}, { status: 'in_progress' }, {}] as const

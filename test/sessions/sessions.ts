@@ -13,7 +13,7 @@ const full = {
   metadata: { a: '1', b: '' },
 }
 
-/** `released` says how often it was to be let go. */
+/** `released` counts how many times it was released. */
 function claim(key: string) {
   const released = { count: 0 }
   const words = (pointer: string) => ({ key, running: 'mine', kept: `kept ${pointer}` })
@@ -22,7 +22,7 @@ function claim(key: string) {
 
 const quotaBytes = 1e9
 
-t.test('a session is what it was made with, and is read back the same', async (t) => {
+t.test('a session has the given fields, and is read back the same', async (t) => {
   const { book, ref } = await openSessions(t)
   const empty = await book.create(ref, {})
   t.match(empty, {
@@ -43,7 +43,7 @@ t.test('a session is what it was made with, and is read back the same', async (t
   t.strictSame(await book.read(ref, empty.id), empty)
 })
 
-t.test('what is running in it is told by its row', async (t) => {
+t.test('its row says what is running in it', async (t) => {
   const { book, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})
   await addMessage(redis, { ref, session })
@@ -52,7 +52,7 @@ t.test('what is running in it is told by its row', async (t) => {
   t.equal(sessionOf({}), undefined)
 })
 
-t.test("nobody's id and somebody else's are no session, in every call", async (t) => {
+t.test("an unknown id, and somebody else's, are no session, in every call", async (t) => {
   const { book, ref, redis } = await openSessions(t)
   const { id } = await book.create(ref, {})
   const gone = { code: 'session_not_found' }
@@ -73,7 +73,7 @@ t.test("nobody's id and somebody else's are no session, in every call", async (t
   t.equal(await redis.dbsize(), 3, 'the session, the list, the storage, and no row of nobody')
 })
 
-t.test('a new id is greater than the last, also where that came from a fast clock', async (t) => {
+t.test('a new id is greater than the last, also if that came from a fast clock', async (t) => {
   const { book, ref, redis } = await openSessions(t)
   const ahead = `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`
   await redis.zadd(keys.sessions(ref), 0, ahead)
@@ -134,7 +134,7 @@ t.test('a claim is kept in the step that creates, and a lost one creates nothing
   t.ok(ttl > 86_300 && ttl <= 86_400, String(ttl))
 })
 
-t.test('what the claim keeps is of the id that it got at last', async (t) => {
+t.test('the kept claim has the id that the session got in the end', async (t) => {
   const { book, ref, redis } = await openSessions(t)
   await redis.zadd(keys.sessions(ref), 0, `sess_${'f'.repeat(12)}7fffb${'f'.repeat(14)}0`)
   const own = claim(keys.claim(ref, 'one'))
@@ -143,7 +143,7 @@ t.test('what the claim keeps is of the id that it got at last', async (t) => {
   t.equal(await redis.get(own.key), `kept ${id}`)
 })
 
-t.test('without retention nothing expires; with it every change starts it anew', async (t) => {
+t.test('without retention nothing expires; with it every change starts it again', async (t) => {
   const { book, ref, redis } = await openSessions(t)
   const { id } = await book.create(ref, {})
   t.equal(await redis.ttl(keys.session(ref, id)), -1)

@@ -1,4 +1,4 @@
-// src/sharing/discard.ts: what is freed, and what is left alone.
+// src/sharing/discard.ts: which memory is freed, and which is left alone.
 
 import t from 'tap'
 import { discard, free } from '../../src/sharing/discard.ts'
@@ -6,7 +6,7 @@ import { bothWays } from '../fixtures/both-ways.ts'
 
 const test = bothWays(t, 'freed-buffers')
 
-test('memory of its own is freed', async (t, isPlain) => {
+test("a buffer's own memory is freed", async (t, isPlain) => {
   const { external: before } = process.memoryUsage()
   const own = Buffer.alloc(64 * 2 ** 20, 1)
   discard(own)
@@ -14,7 +14,7 @@ test('memory of its own is freed', async (t, isPlain) => {
   t.equal(process.memoryUsage().external - before < 2 ** 20, !isPlain)
 })
 
-test('with a part of it the whole is freed, where that is wanted', async (t, isPlain) => {
+test('a part can free the whole memory, if the caller wants that', async (t, isPlain) => {
   const whole = Buffer.allocUnsafeSlow(8)
   free(whole.subarray(0, 4))
   t.equal(whole.length, isPlain ? 8 : 0)

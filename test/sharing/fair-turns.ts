@@ -1,7 +1,7 @@
 import t from 'tap'
 import { FairTurns, inTurns } from '../../src/sharing/fair-turns.ts'
 
-t.test('what hangs of one account is waited for by that account alone', async (t) => {
+t.test('work that hangs delays only its own account', async (t) => {
   const turns = new FairTurns(2)
   const hanging = Promise.withResolvers<string>()
   const first = turns.run('slow', () => hanging.promise)
@@ -12,7 +12,7 @@ t.test('what hangs of one account is waited for by that account alone', async (t
   t.strictSame(await Promise.all([first, second]), ['at last', 'at last'])
 })
 
-t.test('so many at a time, and an account that asks for much waits behind itself', async (t) => {
+t.test('so many run at a time, and an account that asks for much waits for itself', async (t) => {
   const turns = new FairTurns(2)
   const done: string[] = []
   const running: string[] = []
@@ -34,7 +34,7 @@ t.test('so many at a time, and an account that asks for much waits behind itself
   t.equal(done.length, 13)
 })
 
-t.test('what fails is told, and the next has its turn', async (t) => {
+t.test('a failure is reported, and the next has its turn', async (t) => {
   const turns = new FairTurns(1)
   const failed = turns.run('a', () => Promise.reject(new Error('no')))
   const next = turns.run('a', async () => 'yes')
@@ -43,7 +43,7 @@ t.test('what fails is told, and the next has its turn', async (t) => {
   t.equal(await turns.run('b', async () => 'free'), 'free')
 })
 
-/** Takes so many pieces; each step is one, since it takes longer than a piece may. */
+/** Work of this many pieces; each step is one piece, since it takes longer than a piece may. */
 function work(ref: string, { pieces, log }: { pieces: number; log: string[] }) {
   let left = pieces
   return inTurns(ref, () => {
@@ -66,7 +66,7 @@ t.test('between two pieces the event loop turns', async (t) => {
   t.ok(loops >= 9, `${loops} loops`)
 })
 
-t.test('accounts take turns, and within one the first is finished first', async (t) => {
+t.test('accounts take turns, and within an account the first is finished first', async (t) => {
   const log: string[] = []
   const ended: string[] = []
   const all = [
@@ -79,7 +79,7 @@ t.test('accounts take turns, and within one the first is finished first', async 
   t.strictSame(ended, ['other', 'first', 'second'])
 })
 
-t.test('who fails keeps nobody waiting', async (t) => {
+t.test('a failure delays nobody', async (t) => {
   let steps = 0
   t.equal(await inTurns('a', () => (++steps === 100 ? 'done' : undefined)), 'done')
   const fail = () => {

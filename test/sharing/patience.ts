@@ -8,14 +8,14 @@ const broken = async () => {
   throw new Error('broken')
 }
 
-t.test('work that ends first is what counts, and the signal is let go', async (t) => {
+t.test('work that ends first is the result, and the signal is released', async (t) => {
   const { signal } = new AbortController()
   t.equal(await unlessAborted(Promise.resolve(1), signal), 1)
   await t.rejects(unlessAborted(broken(), signal), { message: 'broken' })
   t.strictSame(getEventListeners(signal, 'abort'), [])
 })
 
-t.test('an abort ends the wait with its reason, and work may fail later', async (t) => {
+t.test('an abort ends the wait with its reason, and the work may fail later', async (t) => {
   const stop = new AbortController()
   const work = Promise.withResolvers<void>()
   const waiting = [unlessAborted(never, stop.signal), unlessAborted(work.promise, stop.signal)]

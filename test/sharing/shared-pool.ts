@@ -10,7 +10,7 @@ t.test('one account alone gets half, and what it gives back is free again', asyn
   t.equal(takeAll(pool, 'a'), 50)
 })
 
-t.test('greedy accounts leave a newcomer as much as each of them could get last', async (t) => {
+t.test('greedy accounts leave a newcomer as much as each of them got last', async (t) => {
   const pool = new SharedPool(1000)
   for (const ref of ['a', 'b', 'c', 'd']) takeAll(pool, ref)
   t.equal(takeAll(pool, 'newcomer') > 0, true)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { createDiskRoom } from '../../src/store/disk-room.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
-t.test('a disk with less free than the reserve has no room, one with more has', async (t) => {
+t.test('a disk with less free space than the reserve has no room, one with more has', async (t) => {
   const folder = await tempDir(t)
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
@@ -17,14 +17,14 @@ t.test('a disk with less free than the reserve has no room, one with more has', 
   t.equal(room.check(), undefined, 'it is not asked again at once')
 })
 
-t.test('a full one is looked at again each time', async (t) => {
+t.test('a full disk is checked again each time', async (t) => {
   const room = createDiskRoom(await tempDir(t), Number.MAX_SAFE_INTEGER)
   for (let i = 0; i < 2; i++) {
     await t.rejects(room.check() ?? Promise.resolve(), { code: 'storage_unavailable' })
   }
 })
 
-t.test('no reserve is no look, and a folder that is not there is not full', async (t) => {
+t.test('without a reserve nothing is checked, and a missing folder is not full', async (t) => {
   t.equal(createDiskRoom('/', 0).check(), undefined)
   await createDiskRoom(join(await tempDir(t), 'none'), 1).check()
 })

@@ -1,4 +1,4 @@
-// src/store/disk.ts: what every store promises, below its folder and nowhere else, durable and without leftovers.
+// src/store/disk.ts: what every store promises, inside its folder only, durable and without leftovers.
 
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
@@ -16,7 +16,7 @@ t.test('on the disk', async (t) => {
   })
 })
 
-t.test('nothing but the objects is in the folder, also after what failed', async (t) => {
+t.test('only the objects are in the folder, also after failures', async (t) => {
   const folder = await tempDir(t)
   await mkdir(join(folder, 'store'))
   await writeFile(join(folder, 'secret'), 'secret')
@@ -31,7 +31,7 @@ t.test('nothing but the objects is in the folder, also after what failed', async
   t.strictSame((await readdir(join(folder, 'store'), { recursive: true })).sort(), ['.tmp', 'a'])
 })
 
-t.test('what the disk refuses is a failure of the store, with its cause', async (t) => {
+t.test('an error of the disk is a failure of the store, with its cause', async (t) => {
   const folder = await tempDir(t)
   await writeFile(join(folder, 'file'), '')
   const store = diskStore(join(folder, 'file'))

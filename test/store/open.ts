@@ -1,4 +1,4 @@
-// src/store/open.ts: the store that is configured, and a measured time for each call, also for one that fails.
+// src/store/open.ts: the configured store, with a measured time for each call, also for one that fails.
 
 import { join } from 'node:path'
 import t from 'tap'
@@ -48,7 +48,7 @@ t.test('an S3 store can sign URLs, without asking the server', async (t) => {
   t.match(await metrics.text(), /store_seconds_count\{op="presign"\} 1/)
 })
 
-t.test('what an upload takes is that of its parts, and of its socket', async (t) => {
+t.test('the memory of an upload is that of its parts and of its socket', async (t) => {
   const s3 = { partBytes: 8 * 2 ** 20, concurrency: 3 } as S3Config
   t.equal(uploadMemoryBytes({ s3 }) - uploadMemoryBytes({ disk: { path: '' } }), 3 * 8 * 2 ** 20)
 })

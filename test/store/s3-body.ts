@@ -14,7 +14,7 @@ const test = bothWays(t, 'freed-reads')
 
 const unavailable = { code: 'storage_unavailable' }
 
-test('all of it, and its end', async (t) => {
+test('it gives the whole body, and its end', async (t) => {
   const source = new PassThrough()
   const body = bodyFrom(source, { idleMs: 10_000 })
   source.write('some ')
@@ -23,7 +23,7 @@ test('all of it, and its end', async (t) => {
   t.ok(source.destroyed)
 })
 
-t.test('an error, or an end before the end, is a failure of the store', async (t) => {
+t.test('an error, or a premature end, is a failure of the store', async (t) => {
   const broken = new PassThrough()
   const body = bodyFrom(broken, { idleMs: 10_000 })
   broken.destroy(new Error('reset'))
@@ -36,7 +36,7 @@ t.test('an error, or an end before the end, is a failure of the store', async (t
   await t.rejects(text(other), unavailable)
 })
 
-t.test('silence is a failure while something is asked for, and only then', async (t) => {
+t.test('silence is a failure only while the reader waits for bytes', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const source = new PassThrough({ highWaterMark: 2 ** 24 })
@@ -67,11 +67,11 @@ t.test('destroying it destroys the source, and leaves no timer', async (t) => {
   t.equal(body.errored, null)
 })
 
-test("what the socket brought is freed when the parser has copied it, and never its body's own memory", async (t, isPlain) => {
+test("memory from the socket is freed when the parser has copied it, never the body's own memory", async (t, isPlain) => {
   for (const isCopying of [true, false]) {
     const socket = new Socket()
     const source = Object.assign(new Readable({ read() {} }), { socket })
-    // As Node's parser does, before anybody else hears of it.
+    // As Node's parser does, before any other listener gets the bytes.
     socket.on('data', (chunk: Buffer) => source.push(isCopying ? Buffer.from(chunk) : chunk))
     const body = bodyFrom(source, { idleMs: 30_000 })
     const chunks = [1, 2, 3].map((n) => Buffer.from(new Uint8Array(1000).fill(n).buffer))

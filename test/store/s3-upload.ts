@@ -1,5 +1,5 @@
-// src/store/s3-upload.ts: how an upload in parts ends when something goes wrong, seen on a scripted server: what is asked
-// in which order. That nothing is left on a real one is shown by test/store/s3.ts.
+// src/store/s3-upload.ts: how an upload in parts ends when something goes wrong, on a scripted server: which requests
+// it sends, in which order. test/store/s3.ts shows that nothing is left on a real server.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -17,14 +17,14 @@ const MiB = 2 ** 20
 const unavailable = { code: 'storage_unavailable' }
 
 interface Script {
-  /** Says what a part is answered with; nothing, for as long as it does not settle. */
+  /** The status with which a part is answered; a promise delays the answer. */
   part?(number: number): Promise<number> | number
   complete?(): Promise<number> | number
-  /** A part that has arrived whole. */
+  /** Called when a part has arrived whole. */
   arrived?(number: number, content: Buffer): void
 }
 
-/** A server of one bucket that stores nothing; its log has a word for each call when it is answered. */
+/** A server of one bucket that stores nothing; its log has a word for each answered call. */
 async function scripted(t: Test, script: Script, options: S3Options = {}) {
   const log: string[] = []
   let uploads = 0
@@ -76,7 +76,7 @@ t.test('a stream no longer than a part is one object; a longer one goes in parts
   t.strictSame(log.splice(0).sort(), ['complete', 'create', 'part 1', 'part 2', 'part 3'])
 })
 
-t.test('three parts are on their way, and no more is read', async (t) => {
+t.test('three parts are on their way, and no more is read meanwhile', async (t) => {
   const gate = Promise.withResolvers<number>()
   let sent = 0
   const { store } = await scripted(t, {
@@ -124,7 +124,7 @@ t.test('a part that the server refuses ends the reading, whatever the client sen
   t.strictSame(log, ['create', 'part 1 403', 'abort', 'list'])
 })
 
-t.test('the abort comes after the last part has settled', async (t) => {
+t.test('the abort comes after the last part has ended', async (t) => {
   const gate = Promise.withResolvers<number>()
   const { store, log } = await scripted(t, {
     part: (number) => (number === 1 ? gate.promise : 200),
@@ -146,7 +146,7 @@ t.test('the abort comes after the last part has settled', async (t) => {
   t.strictSame(log, ['create', 'part 2', 'part 1', 'abort', 'list'])
 })
 
-t.test('a part that does not settle is cut when the patience ends', async (t) => {
+t.test('a part that does not end is cut after the time limit', async (t) => {
   const arrived = Promise.withResolvers<void>()
   const part = () => {
     arrived.resolve()
@@ -164,7 +164,7 @@ t.test('a part that does not settle is cut when the patience ends', async (t) =>
   t.strictSame(log, ['create', 'abort', 'list'])
 })
 
-t.test('a client that leaves when all is sent comes too late', async (t) => {
+t.test('a client that leaves after everything was sent comes too late', async (t) => {
   const left = new AbortController()
   const complete = () => {
     left.abort(new Error('left'))

@@ -28,7 +28,7 @@ let stores = 0
 
 function configOf({ endpoint, bucket, ...credentials }: S3Access): S3Config {
   const place = { bucket, endpoint, prefix: `${run}/${stores++}/`, region: 'us-east-1' }
-  const frozen = Object.freeze(credentials) // as the loader makes it, and the SDK does not expect
+  const frozen = Object.freeze(credentials) // The form that the loader makes, and that the SDK does not expect.
   return { ...place, pathStyle: true, credentials: frozen, partBytes, concurrency: 3 }
 }
 
@@ -53,7 +53,7 @@ t.test('an S3 server keeps all that a store promises', async (t) => {
   await storeSuite(t, { configOf: async () => ({ s3: configOf(server) }), partBytes })
 })
 
-t.test('downloads that nobody reads on keep no call waiting', async (t) => {
+t.test('downloads that nobody reads do not block other calls', async (t) => {
   const store = open(t, { sockets: 1, answerMs: 30_000 })
   await store.put('x', contentOf(2 * partBytes))
   const unread = await Promise.all(Array.from({ length: 8 }, () => store.read('x')))
@@ -82,7 +82,7 @@ t.test('with one socket: downloads that are given up, refused or slow give it ba
   t.strictSame(await store.list(''), ['x'])
 })
 
-t.test('a slow reader is no silent store', async (t) => {
+t.test('a slow reader is not a silent store', async (t) => {
   const store = open(t, { idleMs: 100 })
   await store.put('x', contentOf(4 * partBytes))
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -94,7 +94,7 @@ t.test('a slow reader is no silent store', async (t) => {
   t.equal(await sha256Of(body), await sha256Of(contentOf(4 * partBytes)))
 })
 
-t.test('two prefixes in one bucket know nothing of each other', async (t) => {
+t.test('two prefixes in one bucket do not see each other', async (t) => {
   const [one, two] = [open(t), open(t)]
   await one.put('a/x', Buffer.from('one'))
   await two.put('a/x', Buffer.from('two'))
@@ -140,7 +140,7 @@ t.test('without credentials of its own it takes those of the environment', async
   t.equal(String(await store.get('x')), 'x')
 })
 
-t.test('a wrong secret is a failure of the store, and is not told', async (t) => {
+t.test('a wrong secret is a failure of the store, and is not shown', async (t) => {
   const wrong = { ...server, secretAccessKey: 'wrong-secret' }
   const store = open(t, {}, configOf(wrong))
   for (const call of callsOf(store)) {
@@ -152,7 +152,7 @@ t.test('a wrong secret is a failure of the store, and is not told', async (t) =>
   await t.rejects(other.get('x'), unavailable, 'no bucket is no missing object')
 })
 
-/** Says what the script says to each connection. */
+/** Handles each connection as the script says. */
 async function scripted(t: Test, script: (socket: Socket) => void): Promise<S3Config> {
   const sockets = new Set<Socket>()
   const listener = createServer((socket) => {
@@ -169,14 +169,14 @@ async function scripted(t: Test, script: (socket: Socket) => void): Promise<S3Co
   return configOf({ ...server, endpoint: `http://127.0.0.1:${port}` })
 }
 
-t.test('a store that never answers is given up by time, at every call', async (t) => {
+t.test('a store that never answers is given up by a time-out, at every call', async (t) => {
   const config = await scripted(t, (socket) => socket.resume())
   const store = open(t, { answerMs: 150, patienceMs: 50 }, { ...config, partBytes: 5 * MiB })
   for (const call of callsOf(store)) await t.rejects(call(), unavailable)
   await t.rejects(store.put('x', contentOf(12 * MiB)), unavailable)
 })
 
-t.test('a body that stops, breaks off, or is not the range that was asked for', async (t) => {
+t.test('a body that stops, breaks off, or has another range than requested', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n'
   const silent = await scripted(
     t,
@@ -209,7 +209,7 @@ t.test(
       await victim.kill()
       await t.rejects(sha256Of(body), unavailable)
       await victim.restart()
-      // It answers before it has its volumes.
+      // The server answers before it serves its objects.
       const back = await eventually(() => store.read('big').then(sha256Of, () => undefined))
       t.equal(back, await sha256Of(contentOf(40 * MiB)))
     })
@@ -229,7 +229,7 @@ t.test(
       }
     })
 
-    await t.test('every call fails as long as it is away', async (t) => {
+    await t.test('every call fails while it is away', async (t) => {
       await victim.kill()
       for (const call of callsOf(store)) await t.rejects(call(), unavailable)
       await t.rejects(store.put('x', contentOf(20 * MiB)), unavailable)

@@ -1,4 +1,4 @@
-// src/store/store.ts: which names lead nowhere else, and what a failure of a store is.
+// src/store/store.ts: which names are allowed, and how failures of a store are reported.
 
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
@@ -10,7 +10,7 @@ import {
   storageError,
 } from '../../src/store/store.ts'
 
-t.test('a name leads to one object, a prefix to none outside the store', async (t) => {
+t.test('a name leads to one object, and a prefix to none outside the store', async (t) => {
   for (const name of ['a', 'a/b', 'A-_=.z/0', '-', 'x'.repeat(200)]) {
     t.ok(isName(name), name)
     checkName(name)
@@ -26,7 +26,7 @@ t.test('a name leads to one object, a prefix to none outside the store', async (
   }
 })
 
-t.test('a failure is told once, with its cause, and a missing object is none', async (t) => {
+t.test('a failure is wrapped once, with its cause, and a missing object is none', async (t) => {
   const cause = new Error('ENOSPC')
   const told = storageError(cause)
   t.match(told, { code: 'storage_unavailable', status: 503, cause })

@@ -1,4 +1,4 @@
-// Long texts are sampled: never under their tokens by more than a twentieth, not much above them, and with little work.
+// Long texts are sampled: the count is at most a twentieth too low, not much too high, and takes little work.
 
 import t from 'tap'
 import { countedBytes, countPieces, countText } from '../../src/tokens/count-pieces.ts'
@@ -20,12 +20,12 @@ for (const [name, text] of Object.entries(languages)) {
   })
 }
 
-t.test('what is short is counted to the token', async (t) => {
+t.test('a short text is counted exactly', async (t) => {
   const text = languages.english.repeat(100)
   t.equal(await countText(text), await countTokens(text))
 })
 
-t.test('in a text that is no JSON a backslash is a character like others', async (t) => {
+t.test('in a text that is not JSON a backslash is a character like others', async (t) => {
   const piece = String.raw`\u0061\u0062\n`
   const text = piece.repeat(Math.ceil((2 * countedBytes) / piece.length))
   const truth = await countTokens(text)
@@ -33,7 +33,7 @@ t.test('in a text that is no JSON a backslash is a character like others', async
   t.ok(counted >= 0.95 * truth && counted < 1.3 * truth, `${counted} of ${truth}`)
 })
 
-t.test('no order hides the dear part of a text', async (t) => {
+t.test('no order of the text hides its dear part', async (t) => {
   const random = seeded(1)
   const letters = Array.from({ length: 40_000 }, () => String.fromCharCode(97 + random(26)))
   const dear = letters.join('')
@@ -44,7 +44,7 @@ t.test('no order hides the dear part of a text', async (t) => {
     const counted = await sample(cheap.slice(0, at) + dear + cheap.slice(at))
     t.ok(counted >= 0.95 * truth, `${counted} of ${truth}, at ${at}`)
   }
-  // Every other kilobyte, as whoever knew the samples would place it.
+  // Every other kilobyte, as an attacker who knew the samples would place it.
   const woven = Array.from(
     { length: 40 },
     (_, i) => dear.slice(i * 1000, i * 1000 + 1000) + ' '.repeat(9000),
@@ -53,7 +53,7 @@ t.test('no order hides the dear part of a text', async (t) => {
   t.ok(counted >= 0.95 * truthDear, `${counted} of ${truthDear}`)
 })
 
-t.test('a text of 8 MB takes a bounded number of turns', async (t) => {
+t.test('a text of 8 MB takes a limited number of turns', async (t) => {
   let turns = 0
   let isCounting = true
   const turn = () => {

@@ -1,4 +1,4 @@
-// Prompts counted for a backend that reports nothing: all of the body, by the tokenizer, and what is no text as what it is.
+// Prompts counted for a backend that reports nothing: the whole body, by the tokenizer, and media by their own rules.
 
 import t from 'tap'
 import { countPrompt as count } from '../../src/tokens/count-prompt.ts'
@@ -15,7 +15,7 @@ const said = (content: unknown) => ({ messages: [{ role: 'user', content }] })
 /** `word` is a token, and so is its space. */
 const words = (n: number) => 'word '.repeat(n)
 
-t.test('text costs its tokens, and a message its frame', async (t) => {
+t.test('text costs its tokens, and a message its template', async (t) => {
   t.equal(await countPrompt({ prompt: 'hello world' }), 4, 'with its quotes')
   const cost = await countPrompt(said('hello world'))
   t.ok(cost >= 6 && cost <= 12, `${cost}`)
@@ -30,10 +30,10 @@ t.test('numbers and words beside the prompt cost nothing', async (t) => {
   t.equal(await countPrompt(all), await countPrompt(body))
 })
 
-t.test('a document counts wherever it stands, keys too', async (t) => {
+t.test('a document counts wherever it is, keys too', async (t) => {
   const messages = [{ role: 'user', content: 'hi' }]
   const document = words(5000)
-  // A key has a bound of 4 KiB.
+  // A key has a limit of 4 KiB.
   const keys = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`${i} ${words(500)}`, 1]))
   const bodies: Record<string, object> = {
     description: { messages, tools: [{ type: 'function', function: { description: document } }] },
@@ -52,7 +52,7 @@ t.test('a document counts wherever it stands, keys too', async (t) => {
   }
 })
 
-t.test('escapes do not change what is said', async (t) => {
+t.test('escapes do not change the count', async (t) => {
   const content = '你好,世界。'.repeat(50)
   const body = JSON.stringify(said(content))
   const ascii = body.replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16)}`)
@@ -101,7 +101,7 @@ t.test('a document, film or unknown thing in a data URL is text', async (t) => {
   t.ok((await countPrompt(said([part]))) >= 2000)
 })
 
-t.test('an instruction costs as often as it is read, an address as a large image', async (t) => {
+t.test('an instruction counts as often as it is read, an address as a large image', async (t) => {
   const instruct = words(1000)
   const documents = ['a', 'b', 'c', 'd']
   for (const body of [

@@ -21,13 +21,13 @@ t.test('slices do not change the count of words by more than one a slice', async
   t.ok(Math.abs(tokens - 2101) <= 12, String(tokens))
 })
 
-t.test('a pair of surrogates is never cut', async (t) => {
+t.test('a surrogate pair is never cut', async (t) => {
   const even = await countTokens('😀'.repeat(1500))
   const odd = await countTokens(`a${'😀'.repeat(1500)}`)
   t.ok(Math.abs(even - odd) <= 2, `${even} and ${odd}`)
 })
 
-t.test('of 200,000 equal characters of any kind, few hold the event loop at a time', async (t) => {
+t.test('of 200,000 equal characters only a few at a time block the event loop', async (t) => {
   for (const char of ['a', ' ', '你', '\u0000', '=']) {
     let turns = 0
     let isCounting = true
@@ -39,12 +39,12 @@ t.test('of 200,000 equal characters of any kind, few hold the event loop at a ti
     const tokens = await countTokens(char.repeat(200_000))
     isCounting = false
     t.ok(tokens > 100, JSON.stringify(char))
-    // 1000 take 3 ms, more take longer by their square. How long is the machine's matter.
+    // 1000 characters take 3 ms, and the time grows with the square. The milliseconds depend on the machine.
     t.ok(turns >= 200, `${turns} turns of the event loop`)
   }
 })
 
-t.test('a tokenizer that could not be loaded is loaded later', async (t) => {
+t.test('a tokenizer that failed to load is loaded later', async (t) => {
   const script = `
     import { closeSync, openSync } from 'node:fs'
     import { countTokens } from '${new URL('../../src/tokens/count.ts', import.meta.url).href}'

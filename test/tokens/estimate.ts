@@ -1,4 +1,4 @@
-// The estimate: nothing rides free, and images, sound and token ids are charged as what they are.
+// The estimate: nothing is free, and images, sound and token ids are charged by their own rules.
 
 import t from 'tap'
 import { countChoices, estimatePrompt } from '../../src/tokens/estimate.ts'
@@ -9,7 +9,7 @@ function estimate(body: object, bytesPerToken = 2.5): number {
   return estimatePrompt(promptOf(body), { ...prices, bytesPerToken }).tokens
 }
 
-t.test('all bytes of the body count, and 8 a message', async (t) => {
+t.test('all bytes of the body count, and 8 for a message', async (t) => {
   const body = { messages: [{ role: 'user', content: 'hello' }] }
   const bytes = JSON.stringify(body).length
   t.equal(estimate(body), Math.ceil(bytes / 2.5) + 8)
@@ -120,7 +120,7 @@ t.test('sound costs by its bytes, less than text', async (t) => {
   t.ok(tokens > 10_000 && tokens < 10_200, String(tokens))
 })
 
-t.test('token ids count one each, in one list and in lists of lists', async (t) => {
+t.test('token ids count one each, in a list and in lists of lists', async (t) => {
   const ids = Array.from({ length: 1000 }, (_, i) => 10_000 + i * 7)
   for (const body of [
     { input: ids },
@@ -142,7 +142,7 @@ t.test('no way of writing ids makes other text free', async (t) => {
   t.ok(large >= 4000)
 })
 
-t.test('values that are not what they should be count by their bytes', async (t) => {
+t.test('values of another type than expected count by their bytes', async (t) => {
   for (const messages of [null, 'text', 5, [null, 5, 'x', { content: [null, 5] }]]) {
     t.ok(estimate({ messages }) > 0)
   }
@@ -166,7 +166,7 @@ t.test('an address counts as a large image, whatever it leads to', async (t) => 
   t.equal(two.most - without.most, 2 * 64 * 1500)
 })
 
-t.test('an instruction counts with each text that it stands before', async (t) => {
+t.test('an instruction counts with each text that it precedes', async (t) => {
   const instruct = 'x'.repeat(10_000)
   const documents = Array.from({ length: 100 }, () => 'a')
   const rerank = estimatePrompt(promptOf({ query: 'q', documents, instruct }), prices)
@@ -175,7 +175,7 @@ t.test('an instruction counts with each text that it stands before', async (t) =
   t.ok(embedding.tokens > 100 * 4000 && embedding.most > 100 * 10_000)
 })
 
-t.test('a reranker with a template of its own is believed', async (t) => {
+t.test('the report of a reranker with its own template is accepted', async (t) => {
   const documents = Array.from({ length: 1000 }, () => 'a')
   t.ok(estimatePrompt(promptOf({ query: 'q', documents }), prices).most > 1000 * 100)
 })

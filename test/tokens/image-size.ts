@@ -1,4 +1,4 @@
-// Pixels by the first bytes of an image, whatever it is called; undefined for what is none.
+// Pixels by the first bytes of an image, whatever its name; undefined for anything else.
 
 import t from 'tap'
 import { imagePixels } from '../../src/tokens/image-size.ts'
@@ -20,7 +20,7 @@ for (const format of formats) {
       t.equal(pixels(imageBytes(format, wide, high)), wide * high)
     }
   })
-  t.test(`${format}: cut off anywhere, it has none or the same`, async (t) => {
+  t.test(`${format}: cut off anywhere, it has no size or the same one`, async (t) => {
     const whole = imageBytes(format, 640, 480)
     for (let length = 0; length < 64; length++) {
       t.ok([undefined, 640 * 480].includes(pixels(whole.subarray(0, length))), `${length}`)
@@ -28,14 +28,14 @@ for (const format of formats) {
   })
 }
 
-t.test('a GIF is as large as its first frame, where that is larger than its screen', async (t) => {
+t.test('a GIF is as large as its first frame, if that is larger than its screen', async (t) => {
   const gif = imageBytes('gif', 10, 10)
   gif.writeUInt16LE(3000, 18)
   gif.writeUInt16LE(2000, 20)
   t.equal(pixels(gif), 6_000_000)
 })
 
-t.test('the other two of WebP', async (t) => {
+t.test('the other two forms of WebP', async (t) => {
   const lossy = imageBytes('webp', 1, 1)
   lossy.write('VP8 ', 12)
   lossy.writeUInt16LE(0x4000 | 800, 26)
@@ -47,7 +47,7 @@ t.test('the other two of WebP', async (t) => {
   t.equal(pixels(lossless), 480_000)
 })
 
-t.test('what is no image has no pixels', async (t) => {
+t.test('other content has no pixels', async (t) => {
   for (const text of ['', 'x', 'BM', 'RIFF0000WAVE', '\xff\xd8\xff\xe0', 'GIF89a']) {
     t.equal(pixels(Buffer.from(text, 'latin1')), undefined, text)
   }

@@ -33,11 +33,11 @@ t.test('a document or a film in a data URL costs by its bytes', async (t) => {
   t.strictSame(found(parts({ type: 'file', file: { file_data: 'words' } })), [])
 })
 
-t.test('an address is none: the estimate counts it wherever it stands', async (t) => {
+t.test('an address is not media: the estimate counts it wherever it is', async (t) => {
   t.strictSame(found(parts({ type: 'image_url', image_url: { url: 'https://x.test/a.png' } })), [])
 })
 
-t.test('an image that only its key tells counts as an image and as text', async (t) => {
+t.test('an image that only its key reveals counts as an image and as text', async (t) => {
   for (const part of [{ image_url: { url } }, { image_url: url }, { type: 'x', image_url: url }]) {
     const [one] = found(parts(part))
     t.equal(one?.start, one?.end)
@@ -46,7 +46,7 @@ t.test('an image that only its key tells counts as an image and as text', async 
 })
 
 t.test(
-  'words in a data URL count as text, too: some servers read documents as they stand',
+  'words in a data URL count as text, too: some servers read documents as they are',
   async (t) => {
     const of = (value: unknown) => {
       const body = Buffer.from(JSON.stringify(value))
@@ -63,7 +63,7 @@ t.test(
   },
 )
 
-t.test('escapes hide no image', async (t) => {
+t.test('escapes do not hide an image', async (t) => {
   const written = JSON.stringify(parts(image))
   const text = written
     .replaceAll('image_url', 'im\\u0061ge\\u005furl')
@@ -83,7 +83,7 @@ t.test('megabytes of escapes hold the event loop for a moment only', async (t) =
   t.ok(ms < 100, `${ms} ms`)
 })
 
-t.test('anywhere else it is text', async (t) => {
+t.test('at any other place it is text', async (t) => {
   for (const messages of [
     parts({ type: 'text', image_url: { url } }),
     parts({ type: 'text', text: url }),
@@ -100,12 +100,12 @@ t.test('anywhere else it is text', async (t) => {
   }
 })
 
-t.test('a key that stands twice counts with both its values', async (t) => {
+t.test('a key that comes twice counts with both its values', async (t) => {
   const twice = JSON.stringify(parts(image)).replace('{"url"', `{"url":"${url}","url"`)
   t.equal(found(twice).length, 2)
 })
 
-t.test('the price is in proportion, from one megapixel to 64', async (t) => {
+t.test('the price is proportional, from one megapixel to 64', async (t) => {
   t.equal(imagePrice(1, 1500), 1500)
   t.equal(imagePrice(1024 * 1024, 1500), 1500)
   t.equal(imagePrice(3 * 1024 * 1024, 1500), 4500)

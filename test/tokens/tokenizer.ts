@@ -1,4 +1,4 @@
-// Ours must count as the package does, whose tables were too large.
+// Our tokenizer must count like the package, whose tables take too much memory.
 
 import { randomBytes, randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -49,7 +49,7 @@ t.test('any script and any bytes', async (t) => {
   }
   const ofBytes = () => randomBytes(randomInt(1, 200)).toString()
   const texts = [...Array(1000)].flatMap(() => [ofOneScript(), ofBytes()])
-  // The package loses a byte order mark when it looks for a token that begins with one.
+  // The package drops a byte order mark when it looks for a token that begins with one.
   await sameCounts(
     t,
     texts.map((text) => text.replaceAll('\ufeff', '')),
@@ -66,6 +66,6 @@ test('a control token is text like any other', async (t) => {
 
 test('a byte order mark belongs to the token that begins with it', async (t, isPlain) => {
   const count = await loadTokenizer()
-  // The package loses it, and finds no such token.
+  // The package drops it, and finds no such token.
   t.equal(count('\ufeffnamespace'), isPlain ? 3 : 1)
 })

@@ -1,4 +1,4 @@
-// Who stops an answer, and what its reader is told: whatever becomes of the call that stopped it, and of the connection.
+// Who may stop an answer, and what its reader is told, however the cancelling call and the connection end.
 
 import { one } from '../case.ts'
 import type { Case } from '../case.ts'
@@ -18,7 +18,7 @@ import { send } from './steps.ts'
 
 const cancel = { after: 1, step: { op: 'stream.cancel' } }
 const cancelPath = `POST ${messagePath}/cancel`
-/** Ends as one that is cancelled when a second request has come. */
+/** The stream ends as cancelled when a second request has come. */
 const stopped = sessionStream([
   ...talk().slice(0, 1),
   { requests: 2 },

@@ -1,5 +1,5 @@
-// A file on its way down, over connections that break and from servers that send something else: what is shown is whole,
-// or an error.
+// Downloads over connections that break, and from servers that send something else: what the client gives is whole, or
+// an error.
 
 import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
@@ -20,7 +20,7 @@ const head = {
   'content-disposition': `attachment; filename="__.pdf"; filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf`,
 }
 
-/** The rest from `start` on, or the first `bytes` of it; `more`: how it ends, say. */
+/** The rest of the file from `start` on, or the first `bytes` of that; `more`: for example how the answer ends. */
 function part(start: number, bytes = content.length, more: Partial<Answer> = {}): Answer {
   const range = { 'content-range': `bytes ${start}-${content.length - 1}/${content.length}` }
   return {
@@ -36,7 +36,7 @@ function part(start: number, bytes = content.length, more: Partial<Answer> = {})
   }
 }
 
-/** So much and no more, as a server may answer whatever it was asked for. */
+/** Exactly this part, since a server may answer with any part. */
 function range(from: number, to: number): Answer {
   const headers = {
     'content-length': String(to - from),
@@ -45,7 +45,7 @@ function range(from: number, to: number): Answer {
   return part(from, to - from, { status: 206, headers })
 }
 
-/** The head of an answer without a length: it ends with its connection. */
+/** The head of an answer without a length: the answer ends when its connection does. */
 function unmeasured(start: number): string {
   return [
     'HTTP/1.1 206 Partial Content',

@@ -1,4 +1,4 @@
-// Servers that send the key back, wherever they can: it is shown nowhere all the same. `perform` looks for it in every run.
+// Servers that send the key back wherever they can: the client must never show it. `perform` looks for it in every run.
 
 import { each, key, one } from '../case.ts'
 import type { Case, Step } from '../case.ts'

@@ -1,5 +1,5 @@
-// How streams end: by an error that the server tells, by a cut that nothing is read on behind, and with the message that
-// came of it.
+// How streams end: by an error from the server, by a cut after which nothing can be resumed, and with the final
+// message. came of it.
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'
@@ -124,7 +124,7 @@ export const ends: readonly Case[] = [
     saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],
   }),
   one('204 on a message that can’t be read is no success', {
-    // Some HTTP libraries ask once more by themselves.
+    // Some HTTP libraries send the request again by themselves.
     ...resumed({ status: 204 }, { drop: 'reset' }, { drop: 'reset' }),
     client: { max_retries: 0 },
     saw: [{ error: { class: 'IncompleteStreamError', partial_text: 'Hello, ' } }],

@@ -1,4 +1,4 @@
-// Every class of error, from every family of docs/errors.md, and answers that are errors in no such shape.
+// Every class of error, from every family of docs/errors.md, and errors in other shapes.
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'

@@ -1,4 +1,5 @@
-// Servers and proxies at their worst: what they send may cost an error, and never money, memory or a byte of the answer.
+// Servers and proxies at their worst: what they send may cause an error, but must never cost money, memory or a byte of
+// the answer.
 
 import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
@@ -22,7 +23,7 @@ const balance: Step = { op: 'billing.balance' }
 const json = { 'content-type': 'application/json' }
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n'
 
-/** 320 MiB of spaces, made when they are wanted. */
+/** 320 MiB of spaces, made only when they are needed. */
 let packed: Buffer | undefined
 const bomb: Iterable<Buffer> = {
   *[Symbol.iterator]() {
@@ -209,7 +210,7 @@ export const hostile: readonly Case[] = [
     saw: [{ error: { class: 'TollgateError' } }],
     sent: [{}],
   })),
-  // A process of its own, whose memory is what this takes.
+  // In a process of its own, so that its memory shows what the answer takes.
   one('an answer that unpacks to no end', {
     env: {},
     answers: [{ headers: { ...json, 'content-encoding': 'gzip' }, body: bomb }],

@@ -68,7 +68,7 @@ export const requests: readonly Case[] = [
     answers: [{ json: sessionObject(id) }],
     steps: [{ op: 'sessions.retrieve', id }],
     check({ sent, steps }) {
-      // Nothing can be sent for `..` that all proxies leave alone: to refuse it is as good.
+      // There is no form of `..` that every proxy leaves as it is, so the client may also refuse it.
       const path = sent[0]?.path
       if (path === undefined ? 'ok' in (steps[0] ?? {}) : !isSegment(path, id)) {
         throw new Error(`asked for ${path}`)

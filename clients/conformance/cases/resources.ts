@@ -1,4 +1,4 @@
-// Sessions, messages, files, billing, models: what is asked, what is shown, and pages to their end.
+// Sessions, messages, files, billing, models: what is requested, what is returned, and lists until their last page.
 
 import { one } from '../case.ts'
 import type { Case, Json } from '../case.ts'
@@ -246,7 +246,7 @@ function balance(): Json {
   }
 }
 
-/** The same query in any order. */
+/** Matches the same query in any order. */
 function listed(query: Readonly<Record<string, string | undefined>>, path = sessions) {
   const expected = Object.entries(query).filter(([, value]) => value !== undefined)
   return (came: string) => {

@@ -1,4 +1,4 @@
-// A stream that breaks and is read on: from where, how often, after how long; and streams of earlier.
+// A stream that breaks and is resumed: from where, how often, and after how long; and streams of an earlier process.
 
 import assert from 'node:assert/strict'
 import { each, one, row } from '../case.ts'
@@ -23,7 +23,7 @@ import { idle, resumed, send } from './steps.ts'
 const bytes = Buffer.from(talk().join(''))
 const gone = { status: 410, type: 'gone_error', code: 'stream_expired' }
 
-/** How many whole blocks stand before this byte: their last number is one less. */
+/** How many whole blocks there are before this byte: the number of the last one is one less. */
 function blocksBefore(at: number): number {
   return talk().reduce(
     ({ end, count }, text) => {
@@ -34,7 +34,7 @@ function blocksBefore(at: number): number {
   ).count
 }
 
-/** Cut there, then read on from the last whole block. */
+/** The stream is cut at this byte, then resumed after the last whole block. */
 function cutAt(at: number): Plain {
   const last = blocksBefore(at) - 1
   const cursor = last < 0 ? undefined : `msg_1:${last}`
@@ -46,7 +46,7 @@ function cutAt(at: number): Plain {
   }
 }
 
-/** A reset may take with it what had been sent: then less was seen, never more. */
+/** A reset may destroy data that had been sent: then the client saw less, but never more. */
 function resetAt(at: number): Run {
   const last = blocksBefore(at) - 1
   return {
@@ -73,7 +73,7 @@ const boundaries = talk()
   .slice(0, -1)
 const second = { from: boundaries[0] ?? 0, to: boundaries[1] ?? 0 }
 
-/** Each resume brings one more frame and is cut again. */
+/** Each resumed stream brings one more frame and is cut again. */
 const crumbs = texts.map((_, i) =>
   sessionStream([retry + (frames(texts)[i] ?? '')], { end: 'fin' }),
 )

@@ -1,4 +1,4 @@
-// What is tried again and what is not, how long is waited before it, and that a call is one call however often it is sent.
+// What is tried again and what is not, how long the client waits, and that repeated attempts are one call.
 
 import assert from 'node:assert/strict'
 import { each, one, row } from '../case.ts'
@@ -29,7 +29,7 @@ const bad: Refusal = { status: 400, type: 'invalid_request_error', code: 'invali
 const late: Refusal = { status: 504, type: 'timeout_error', code: 'upstream_timeout' }
 const once: Step = { op: 'chat.create', body: chat.body }
 const whole: Step = { op: 'messages.send', session_id: session, content: 'Hi' }
-/** Each makes the backend generate, with and without a stream. */
+/** Calls that make the backend generate, with and without a stream. */
 const generating: readonly (readonly [Step, Answer])[] = [
   [chat, plainStream(plain())],
   [send, sessionStream(talk())],
@@ -37,7 +37,7 @@ const generating: readonly (readonly [Step, Answer])[] = [
   [whole, { json: messageObject() }],
 ]
 
-/** Refused so often and then answered: how long was waited each time. */
+/** Refused this many times and then answered: compares the wait before each attempt. */
 function waiting(
   headers: Readonly<Record<string, string>>,
   check: (waits: readonly number[]) => void,
@@ -196,7 +196,7 @@ export const retries: readonly Case[] = [
   }),
   one('an answer that does not come in time is asked for again', {
     client: { ...idle, max_retries: 9 },
-    // A machine that is busy enough is late with the second one, too.
+    // On a very busy machine the second answer is late, too.
     answers: [{ drop: 'open' }, ...Array.from({ length: 9 }, () => models)],
     steps: [list],
     saw: [{ ok: [] }],
@@ -257,7 +257,7 @@ export const retries: readonly Case[] = [
     waiting(
       { 'retry-after': new Date(Math.ceil(Date.now() / 1000 + seconds + 30) * 1000).toUTCString() },
       ([ms = 0]) =>
-        // The run came some time after the date was made.
+        // The client was started some time after the date was made.
         assert.ok(ms > 0 && ms <= (seconds + 31) * 1000, `waited ${ms}`),
     ),
   ),
@@ -288,7 +288,7 @@ export const retries: readonly Case[] = [
         assert.ok(ms >= 0 && ms <= Math.min(8000, 500 * 2 ** n), `wait ${n}: ${ms}`)
       }
       const late = waits.slice(4)
-      // Thirty-six draws from 0 to 8 s: all in one half once in 10^10 runs.
+      // Thirty-six random waits from 0 to 8 s are all in one half once in 10^10 runs.
       assert.ok(Math.min(...late) < 4000 && Math.max(...late) > 4000, `${late.join(' ')}`)
     },
   }),

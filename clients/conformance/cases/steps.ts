@@ -1,4 +1,5 @@
-// What most cases have the driver do, what is answered to the simplest of it, and what several ask of it.
+// The steps that most cases give the driver, the answers to the simplest of them, and questions that several cases
+// share.
 
 import assert from 'node:assert/strict'
 import type { Json, Run, Step } from '../case.ts'
@@ -17,18 +18,18 @@ export const chat: Step = {
   report: 'texts',
 }
 export const list: Step = { op: 'models.list' }
-/** To `list`. */
+/** The answer to `list`. */
 export const models: Answer = { json: { object: 'list', data: [] } }
-/** For what comes in time even where two cores have five clients at work. */
+/** A limit that holds even when two cores run five clients. */
 export const idle = { idle_timeout_ms: 3000 }
 export const mebibyte = 1_048_576
 
-/** Cut behind two of its texts; `answers`: to what is asked then. */
+/** Cut after two of its texts; `answers` has the answers to the requests that follow. */
 export function resumed(...answers: readonly Answer[]): Pick<Run, 'answers' | 'steps'> {
   return { answers: [sessionStream(talk().slice(0, 2), { end: 'fin' }), ...answers], steps: [send] }
 }
 
-/** A transfer's progress: it rises to the file's last byte, and each report has the total, or says that it is not known. */
+/** A transfer's progress: rises to the file's last byte, and each report has the total, or says that it is unknown. */
 export function rises(step: Json | undefined, bytes: number, total: number | null = bytes): void {
   const { progress } = (step?.ok ?? { progress: [] }) as { progress: readonly Progress[] }
   assert.ok(progress.length > 0, 'there was progress')

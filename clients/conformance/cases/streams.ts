@@ -1,4 +1,5 @@
-// Reading a stream: every way in which the same bytes may come, every shape an event may have, and how a reader leaves.
+// Reading a stream: every way in which the same bytes may arrive, every shape that an event may have, and how a reader
+// stops.
 
 import assert from 'node:assert/strict'
 import { each, one, row } from '../case.ts'
@@ -19,7 +20,7 @@ import {
 } from '../transcript.ts'
 import { chat, mebibyte, send } from './steps.ts'
 
-/** All of an answer's texts come, and nothing had to be asked for again. */
+/** All texts of an answer arrive, and nothing was requested again. */
 function intact(body: Iterable<Piece>, said: readonly string[] = texts): Plain {
   return {
     answers: [sessionStream(body)],
@@ -38,7 +39,7 @@ function chatIntact(body: Iterable<Piece>, said: readonly string[]): Run {
   }
 }
 
-/** The data of its event are 8 MiB to the byte. */
+/** The data of its event has exactly 8 MiB. */
 const eightMiB = 'x'.repeat(8 * mebibyte - JSON.stringify(chunk('')).length)
 const bytes = Buffer.from(talk(['é', '你好', '👋🏽']).join(''))
 
@@ -244,7 +245,7 @@ export const streams: readonly Case[] = [
   }),
 ]
 
-/** After the CR of the block's first line. */
+/** The position after the CR of the block's first line. */
 function split(blocks: readonly string[], at: number): readonly Piece[] {
   const text = blocks.map((one) => one.replaceAll('\n', '\r\n'))
   const before = text.slice(0, at).join('')
@@ -260,7 +261,7 @@ function mixed(text: string): string {
   let last = ''
   return text.replaceAll('\n', (_, at: number) => {
     const next = ends[at % ends.length] ?? '\n'
-    // A CR, and the LF of an empty line behind it, would be one end.
+    // A CR, followed by the LF of an empty line, would be one line end.
     last = text[at - 1] === '\n' && last === '\r' && next === '\n' ? '\r' : next
     return last
   })
@@ -292,7 +293,7 @@ function flood(mebibytes: number): Iterable<string> {
   })
 }
 
-/** One that can be gone through by each client; a generator's end is its end for all. */
+/** An iterable that each client can read from its start; a generator could be read only once. */
 function again(pieces: () => Iterator<string>): Iterable<string> {
   return { [Symbol.iterator]: pieces }
 }

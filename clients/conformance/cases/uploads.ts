@@ -1,4 +1,4 @@
-// A file on its way up: its form, its length, its name; and what its sender is told.
+// Uploads: the form, its length, the file's name, and what the caller is told.
 
 import assert from 'node:assert/strict'
 import { each, one } from '../case.ts'

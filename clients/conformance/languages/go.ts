@@ -1,10 +1,10 @@
-// The Go client: its driver, built by the go command into the cache, and its own checks.
+// The Go client: its driver, which the go command builds in the cache, and its own checks.
 
 import type { Language } from '../language.ts'
 import { blocks, checkExamples, checkInstall, checkPackage } from './go/readme.ts'
 import { ensureBuilt, ensureStaticcheck, inHome, outputOf } from './go/tools.ts'
 
-/** The oldest that the client promises. */
+/** The oldest Go version that the client supports. */
 const oldest = [1, 23] as const
 
 export const go: Language = {
@@ -30,7 +30,7 @@ export const go: Language = {
   },
 }
 
-/** Of the README's blocks too. */
+/** Also checks the blocks of the README. */
 async function checkFormat(): Promise<void> {
   const changes = [await outputOf('gofmt', ['-d', '.'])]
   for (const input of await blocks()) changes.push(await outputOf('gofmt', ['-d'], { input }))
@@ -38,7 +38,7 @@ async function checkFormat(): Promise<void> {
   if (all !== '') throw new Error(`gofmt would change\n${all}`)
 }
 
-/** With the race detector where there is a C compiler for it. */
+/** Uses the race detector when there is a C compiler for it. */
 async function checkTests(): Promise<void> {
   const hasCgo = (await outputOf('go', ['env', 'CGO_ENABLED'])) === '1'
   const hasCompiler = await outputOf('gcc', ['--version']).then(
@@ -48,7 +48,7 @@ async function checkTests(): Promise<void> {
   await inHome('go', ['test', ...(hasCgo && hasCompiler ? ['-race'] : []), './...'])
 }
 
-/** That every name is documented is a test of the client's own; this is what a reader sees. */
+/** Prints the docs as a reader sees them. A test of the client checks that every name is documented. */
 async function checkDocs(): Promise<void> {
   const text = await outputOf('go', ['doc', '-all', '.'])
   for (const name of [

@@ -1,4 +1,4 @@
-// What a README says of installing, done as it says: in an empty folder beside a clone of the repository.
+// Follows a README's instructions for installing, in an empty folder beside a clone of the repository.
 
 import assert from 'node:assert/strict'
 import { cp, mkdir } from 'node:fs/promises'
@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { blocksOf, folderOf, inFolder, outputOf, sourcesOf } from './tools.ts'
 
 export interface Stranger {
-  /** Where the commands are run; its parent has the clone. */
+  /** The folder in which the commands run; the clone is beside it. */
   readonly cwd: string
   /** The README's first block of commands. */
   install(env?: Readonly<Record<string, string>>): Promise<void>
 }
 
-/** Of the clone there is the client alone: installing may need nothing else of it. */
+/** The clone has only the client: installing must not need other parts of the repository. */
 export async function asStranger(
   client: string,
   use: (stranger: Stranger) => Promise<void>,
@@ -20,7 +20,7 @@ export async function asStranger(
   await inFolder(async (folder) => use(await strangerIn(folder, client)))
 }
 
-/** In an empty folder. */
+/** Runs in an empty folder. */
 export async function strangerIn(folder: string, client: string): Promise<Stranger> {
   const home = folderOf(client)
   const [commands = ''] = await blocksOf(join(home, 'README.md'), 'sh')

@@ -1,4 +1,5 @@
-// The Python client, blocking and asynchronous: its packages in environments that are kept, its sources where they lie.
+// The Python client, blocking and asynchronous: its packages are in environments that are kept, its sources stay in
+// place.
 
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -63,10 +64,10 @@ async function checkTypes(): Promise<void> {
 
 /** What a reader of the docs looks for. */
 const shown = ['Messages.create', 'Sends a message and streams its answer', 'IncompleteStreamError']
-/** A TypedDict forgets what it was made of, which pdoc says of each of its fields. */
+/** pdoc warns about each field of a TypedDict, because a TypedDict does not keep its base. */
 const forgotten = 'ignore:Cannot determine where:UserWarning'
 
-/** Any other warning is a failure. */
+/** Every other warning is a failure. */
 async function checkDocs(): Promise<void> {
   await inFolder(async (folder) => {
     const words = ['-W', 'error', '-W', forgotten, '-m', 'pdoc', '-o', folder, 'tollgate_gateway']

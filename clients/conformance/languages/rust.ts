@@ -1,5 +1,5 @@
-// The Rust client: its driver and its own checks, all by cargo. What cargo builds is kept in one folder of the cache, which
-// the driver and the checks share; nothing is written beside the sources.
+// The Rust client: its driver and its own checks, all by cargo. Driver and checks share one folder of the cache for
+// what cargo builds; nothing is written beside the sources.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ async function missing(): Promise<readonly string[]> {
   return tools.flat()
 }
 
-/** What a tool says of itself; empty where it is not here. */
+/** The tool's version; empty when the tool is not installed. */
 function versionOf(tool: readonly string[]): Promise<string> {
   return outputOf('cargo', [...tool, '--version']).catch(() => '')
 }

@@ -1,4 +1,5 @@
-// What every language needs of its tools: run, told what they said, made things kept under a name that says what of.
+// Shared by the tools of all languages: runs them, returns their output, and keeps what they make under a name that
+// identifies its sources.
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
@@ -9,18 +10,18 @@ import { fingerprint } from '../../../scripts/cache.ts'
 import type { Gate } from '../language.ts'
 
 const run = promisify(execFile)
-/** What hangs is ended. */
+/** A tool that takes longer than this is ended. */
 const timeout = 600_000
 const maxBuffer = 64 * 1_048_576
 
 export interface Place {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
-  /** Its standard input. */
+  /** The tool's standard input. */
   readonly input?: string
 }
 
-/** Rejects with what the tool said. */
+/** Rejects with the tool's output. */
 export async function outputOf(
   program: string,
   words: readonly string[],
@@ -41,7 +42,7 @@ export function folderOf(client: string): string {
   return resolve(import.meta.dirname, '../..', client)
 }
 
-/** Paths within `home`, in order; what tools leave behind is none. */
+/** Paths within `home`, in order, without what tools leave behind. */
 export async function sourcesOf(home: string): Promise<readonly string[]> {
   const entries = await readdir(home, { recursive: true, withFileTypes: true })
   return entries
@@ -59,7 +60,7 @@ export async function hashOf(home: string, paths?: readonly string[]): Promise<s
   return fingerprint(texts)
 }
 
-/** In a folder that is gone afterwards. */
+/** Runs in a folder that is deleted afterwards. */
 export async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-client-'))
   try {
@@ -69,14 +70,14 @@ export async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<
   }
 }
 
-/** The blocks of a README that are written in that language, in order. */
+/** The blocks of a README in that language, in order. */
 export async function blocksOf(readme: string, language: string): Promise<readonly string[]> {
   const text = await readFile(readme, 'utf8')
   const pattern = new RegExp(`^\`\`\`${language}(?:,\\S*)?\\n(.*?)^\`\`\`$`, 'gms')
   return [...text.matchAll(pattern)].map(([, block = '']) => block)
 }
 
-/** As a client made without arguments finds the gateway. */
+/** The environment by which a client without arguments finds the gateway. */
 export function environmentOf({ apiKey, baseURL }: Gate): Readonly<Record<string, string>> {
   return { TOLLGATE_API_KEY: apiKey, TOLLGATE_BASE_URL: baseURL }
 }

@@ -1,4 +1,4 @@
-// The TypeScript client's face to the runner: what it is built of, and its own checks.
+// The TypeScript client for the runner: what it is built from, and its own checks.
 
 import { join } from 'node:path'
 import type { Language } from '../language.ts'
@@ -48,7 +48,7 @@ function tool(name: string, words: readonly string[]): Promise<void> {
   )
 }
 
-/** As a page has it: one module. */
+/** One module, as a web page loads it. */
 async function bundle(cwd: string): Promise<string> {
   const words = ['src/tollgate.ts', '--bundle', '--format=esm', '--log-level=error']
   return await outputOf('node_modules/.bin/esbuild', words, { cwd })

@@ -1,5 +1,6 @@
-# The clients' face to clients/conformance: reads a line, acts through the public API, says what it saw. `driver.py sync`
-# drives Tollgate, `driver.py async` AsyncTollgate. Of the private parts it knows one: the sleep that it stands in for.
+# The clients' face to clients/conformance: reads a line, acts through the public API, says what it saw. `driver.py
+# sync` drives Tollgate, `driver.py async` AsyncTollgate. Of the private parts it knows one: the sleep that it stands in
+# for.
 
 from __future__ import annotations
 
@@ -156,7 +157,7 @@ def given_of(step: Json, *names: str) -> Json:
 
 
 def chat_params(step: Json) -> Json:
-    """What the API has a name for by its name, the rest as a user has to give it."""
+    """Parameters that the API has names for go by name, the others in `extra_body`, as a user must give them."""
     body = dict(step["body"])
     named = {name: body.pop(name) for name in ("model", "messages") if name in body}
     return {**named, "extra_body": body}
@@ -192,9 +193,9 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     previous: Line | None = None
     while True:
-        # Read in a thread: what was left in the event loop goes on while the next line is waited for.
+        # Read in a thread, so that the event loop goes on while the next line is waited for.
         text = await loop.run_in_executor(None, sys.stdin.readline)
-        # A line's client lives until the next: what is closed when its loop is left is not closed for lack of it.
+        # A line's client lives until the next line: a stream that its loop has left must be closed by the loop itself.
         if previous is not None:
             await done(previous.client.close())
         if not text:

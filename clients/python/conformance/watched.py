@@ -1,4 +1,4 @@
-# A stream that is looped over as a step says, and what was seen of it; and the two loops, blocking and asynchronous.
+# Loops over a stream as a step says, and records what was seen; with both loops, blocking and asynchronous.
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def done(result: Any) -> Any:
 
 
 async def loop_over(parts: Any, leaves_after: Callable[[Any], Any]) -> None:
-    """As a user would: `break`, and nothing else."""
+    """Leaves as a user would: by `break` only."""
     if hasattr(parts, "__aiter__"):
         async for part in parts:
             if await leaves_after(part):

@@ -1,5 +1,5 @@
-# What is interrupted is not taken for its end: by another thread, by a cancelled task, by a loop that is over. And what
-# is shown of it has no key.
+# An interruption is never taken for the end: by another thread, by a cancelled task, by a loop that has ended. And no
+# error shows the key.
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Interrupted(unittest.IsolatedAsyncioTestCase):
             reading = asyncio.create_task(asyncio.to_thread(lambda: [one.text for one in stream]))
             while not stream.partial_text:
                 await asyncio.sleep(0.01)
-            # It waits for more.
+            # The reader waits for more.
             await asyncio.to_thread(time.sleep, 0.1)
             stream.close()
             self.assertEqual(await asyncio.wait_for(reading, 10), ["a"])
@@ -111,7 +111,7 @@ class Interrupted(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await asyncio.to_thread(lambda: asyncio.run(ask())), 0)
         await gate.close()
         with warnings.catch_warnings():
-            # asyncio's own, of what its loops left open.
+            # Objects of asyncio itself, which its loops left open.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
         await asyncio.sleep(0.05)

@@ -151,7 +151,7 @@ class Nothing(Body):
 
 
 class Silent(Body):
-    """Nothing more comes until it is closed, and that breaks what is being read."""
+    """Nothing more comes until it is closed, and closing breaks the read."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self.pieces:

@@ -1,5 +1,5 @@
-# What only real sockets show: that a refusal is seen which comes before an upload is whole, that who is forgotten hangs up,
-# that a connection serves again after a stream.
+# What only real sockets show: a refusal is seen although the upload is not complete, a stream that nobody holds any
+# more hangs up, and a connection can be used again after a stream.
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def refuse(
     writer.write(HEAD.encode() + BODY)
     await writer.drain()
     try:
-        # As the gateway does, so that most clients get to their answer.
+        # As the gateway does, so that most clients can read their answer.
         with suppress(asyncio.IncompleteReadError):
             if b"x-stay" in asked:
                 await is_told.wait()
@@ -56,7 +56,7 @@ class EarlyRefusals(unittest.IsolatedAsyncioTestCase):
             with Tollgate("tg_live_secret", self.url, headers=headers, idle_timeout=10) as gate:
                 gate.files.upload(FILE, session_id="sess_1")
 
-        # One that reads no more, and does not hang up either.
+        # A server that reads no more, but does not hang up.
         for headers in ({}, {"x-stay": "1"}):
             with self.assertRaisesRegex(BadRequestError, "too large"):
                 await asyncio.to_thread(upload, headers)

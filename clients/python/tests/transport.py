@@ -1,4 +1,4 @@
-# A network that is none: what a test lets the gateway answer, and whether the answer was closed.
+# A network for tests: a test says what the gateway answers, and sees whether the answer was closed.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AsyncHandler = Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """Pieces, and then silence that a test would notice: reading on fails."""
+    """Pieces, and then silence, which makes a read fail."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = pieces

@@ -1,4 +1,4 @@
-# What type checkers make of the two clients. Never run.
+# What type checkers say of the two clients. Never run.
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        // The text is not shown: it may have a password in it.
+        // The text is not shown, because it may contain a password.
         let refuse = |what: &str| Err(Error::Config(format!("the base URL {what}")));
         let Ok(mut root) = Url::parse(text.trim()) else {
             return refuse("is not a URL, such as https://gateway.example.com/v1");
@@ -64,7 +64,7 @@ fn encode(segment: &str, path: &mut String) -> Result<()> {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     match segment {
         "" => return Err(Error::Config("an id must not be empty".into())),
-        // URLs drop these segments even when they are encoded: another resource would be meant.
+        // URLs drop these segments even when they are encoded, so the request would go to another resource.
         "." | ".." => return Err(Error::Config(format!("{segment:?} is no id"))),
         _ => {}
     }

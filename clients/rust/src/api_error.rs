@@ -1,4 +1,4 @@
-// What the gateway says of a failure, in any of the shapes that it and the backends behind it give it.
+// The gateway's description of a failure, in any of the shapes that it and the backends behind it use.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct ApiError {
     /// HTTP status; `None` for an error that came inside a stream.
     pub status: Option<u16>,
-    /// What to switch on, such as `insufficient_balance`.
+    /// The code to switch on, such as `insufficient_balance`.
     pub code: Option<String>,
     /// The family, such as `billing_error`.
     pub kind: Option<String>,
@@ -47,7 +47,7 @@ impl ApiError {
         }
     }
 
-    /// A server that answers with the key that it was sent must not make it show up in a log.
+    /// A server may answer with the key that it was sent: the key must not get into a log.
     pub(crate) fn without_secret(mut self, secret: &str) -> Self {
         let fields = [&mut self.code, &mut self.kind, &mut self.param, &mut self.request_id];
         for text in fields.into_iter().flatten().chain([&mut self.message]) {

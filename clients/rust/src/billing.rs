@@ -40,7 +40,7 @@ impl Billing {
 pub struct Transaction {
     /// `txn_…`
     pub id: String,
-    /// What it was.
+    /// The kind of change.
     #[serde(rename = "type")]
     pub kind: TransactionType,
     /// Tokens; below 0 for a charge.
@@ -55,10 +55,10 @@ pub struct Transaction {
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Of a charge: what could not be paid then, beside `amount`.
+    /// For a charge: what the account could not pay then, in addition to `amount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owed: Option<i64>,
-    /// Of a charge: what a model reported beyond what is possible. Not charged.
+    /// For a charge: what a model reported beyond what is possible. Not charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implausible: Option<i64>,
     /// Everything else, such as `request_id`, `session_id`, `message_id`, `note`.
@@ -79,7 +79,7 @@ pub struct UsageSum {
     pub requests: u64,
     /// Tokens that were sent to models.
     pub prompt_tokens: u64,
-    /// Tokens that models said.
+    /// Tokens that models generated.
     pub completion_tokens: u64,
     /// In balance tokens.
     pub cost: u64,

@@ -1,4 +1,4 @@
-// A call that was set up and is sent when it is awaited.
+// A call that was set up; it is sent when it is awaited.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Call<T> {
 settings!(<T> Call<T>);
 
 impl<T> Call<T> {
-    /// `run` sends the request and makes something of the answer.
+    /// `run` sends the request and turns the answer into a result.
     pub(crate) fn new<F>(
         client: &Client,
         request: Result<Request>,
@@ -37,8 +37,8 @@ impl<T> Call<T> {
         Self { client: client.clone(), request, run: Box::new(|client, request| Box::pin(run(client, request))) }
     }
 
-    /// Instead of one that is made up: the same key and body again is the same call. At most 255 visible ASCII
-    /// characters. Only of calls that create something.
+    /// Replaces the random key: a call with the same key and body is the same call. At most 255 visible ASCII
+    /// characters. Only for calls that create something.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         if let Ok(request) = &mut self.request {
             if request.idempotency_key.is_some() {

@@ -18,8 +18,8 @@ use crate::transport::request_id;
 
 /// Chat Completions. From [`Client::chat`].
 ///
-/// When its connection fails, a call is tried again only where it can't have arrived: it would be paid twice.
-/// Nor is it after a 504.
+/// When its connection fails, a call is tried again only if it can't have arrived: otherwise it would be charged twice.
+/// For the same reason it is not tried again after a 504.
 #[derive(Debug, Clone)]
 pub struct Chat {
     pub(crate) client: Client,
@@ -62,14 +62,14 @@ impl Chat {
     }
 }
 
-/// What to ask a model.
+/// The request for a model.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 #[must_use]
 pub struct ChatRequest(Map<String, Value>);
 
 impl ChatRequest {
-    /// Without a word yet.
+    /// A request without messages.
     pub fn new(model: impl Into<String>) -> Self {
         Self::default().param("model", model.into())
     }
@@ -115,8 +115,8 @@ impl From<Map<String, Value>> for ChatRequest {
 /// An answer while it is generated: its chunks, one after another. Dropping it closes the connection.
 ///
 /// # Errors
-/// An item is an error where the gateway sent one or what is no stream, or [`Error::IncompleteStream`] where the stream
-/// was cut off; each with the text so far. Nothing comes behind it.
+/// An item is an error if the gateway sent one or something that is not a stream, or [`Error::IncompleteStream`] if the
+/// stream broke off; each has the text so far. Nothing follows an error.
 #[must_use = "a stream is read by next()"]
 pub struct ChatStream {
     events: Option<Events>,

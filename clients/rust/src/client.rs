@@ -1,5 +1,5 @@
-// The client and how it is set up. Cheap to clone; all clones share one pool of connections. The key is in none of its
-// faces.
+// The client and its settings. Cheap to clone; all clones share one pool of connections. Nothing that the client shows
+// contains the key.
 
 use std::fmt;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) http: reqwest::Client,
     pub(crate) address: Address,
     pub(crate) authorization: HeaderValue,
-    /// For finding it in what a server sends back.
+    /// Used to find the key in what a server sends back.
     pub(crate) key: String,
     pub(crate) headers: HeaderMap,
     pub(crate) max_retries: u32,
@@ -148,19 +148,19 @@ impl ClientBuilder {
         self
     }
 
-    /// For making a connection. 10 s where not set.
+    /// Time for making a connection; by default 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long nothing may come or go: no byte of an answer, no heartbeat of a stream. 60 s where not set.
+    /// The longest time without a byte of an answer or a heartbeat of a stream; by default 60 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Until an answer that is generated, but not streamed, begins. 600 s where not set.
+    /// Time until an answer that is generated, but not streamed, begins; by default 600 s.
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.answer_timeout = timeout;
         self
@@ -172,7 +172,7 @@ impl ClientBuilder {
         self
     }
 
-    /// For tests of this crate: what waits before a further attempt.
+    /// For tests of this crate: replaces the wait before a further attempt.
     #[doc(hidden)]
     pub fn sleep_with<F>(mut self, sleep: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
     where
@@ -231,7 +231,7 @@ fn build_http(
     connect_timeout: Duration,
     is_plain: bool,
 ) -> Result<reqwest::Client> {
-    // rustls wants one provider a process. One that the application has chosen stays.
+    // rustls allows one provider in a process. If the application has chosen one, it stays.
     #[cfg(feature = "ring")]
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -239,7 +239,7 @@ fn build_http(
     let finish = |http: reqwest::ClientBuilder| {
         http.redirect(reqwest::redirect::Policy::none())
             .connect_timeout(connect_timeout)
-            // Another crate of the same program may have switched them on for all.
+            // Another crate of the program may have switched them on for all.
             .no_gzip()
             .no_brotli()
             .no_zstd()
@@ -249,7 +249,7 @@ fn build_http(
             .build()
     };
     let is_ours = given.is_none();
-    // A machine without root certificates can talk to a gateway that needs none.
+    // Without root certificates, a machine can still talk to a gateway that needs none.
     let http = finish(given.unwrap_or_default()).or_else(|error| {
         if is_ours && is_plain { finish(reqwest::Client::builder().tls_certs_only([])) } else { Err(error) }
     });
@@ -260,7 +260,7 @@ fn build_http(
 mod tests {
     use crate::{Call, Chat, ChatStream, Client, Download, Error, Items, MessageStream, Session, Upload};
 
-    /// Programs of several threads move them all.
+    /// The client can be used from several threads.
     #[test]
     fn what_is_made_can_be_sent_to_another_thread() {
         fn is_send<T: Send + 'static>() {}

@@ -1,6 +1,6 @@
-// What a model says, whole or in chunks, as Chat Completions has it. Comes from many kinds of backends, so nothing but
-// JSON that is no object is refused: a field of a strange type is kept among the unknown ones. The text as it came is
-// kept too, and is what is written back.
+// What a model says, whole or in chunks, in the format of Chat Completions. It comes from many kinds of backends, so
+// only JSON that is not an object is refused: a field of an unexpected type is kept among the unknown ones. The text as
+// it came is kept too, and is what serializing writes.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,9 +16,9 @@ pub struct Chunk {
     pub id: Option<String>,
     /// The backend's name of the model.
     pub model: Option<String>,
-    /// What was said; empty in a chunk that has only usage.
+    /// The choices; empty in a chunk that has only usage.
     pub choices: Vec<ChunkChoice>,
-    /// Tokens; in the last chunk, where it was asked for.
+    /// Tokens; in the last chunk, if the request asked for it.
     pub usage: Option<Usage>,
     /// Everything else.
     pub extra: Extra,
@@ -49,7 +49,7 @@ pub struct ChatCompletion {
 pub struct ChunkChoice {
     /// Which of `n` answers.
     pub index: u32,
-    /// What is new.
+    /// The new text and tool calls.
     pub delta: Delta,
     /// In the last chunk of the answer.
     pub finish_reason: Option<FinishReason>,
@@ -91,7 +91,7 @@ pub struct Delta {
 }
 
 impl Chunk {
-    /// What is new in the text of choice 0; empty where nothing is.
+    /// The new text of choice 0; empty if there is none.
     pub fn text(&self) -> &str {
         let choice = self.choices.iter().find(|choice| choice.index == 0);
         choice.and_then(|choice| choice.delta.content.as_deref()).unwrap_or_default()
@@ -99,7 +99,7 @@ impl Chunk {
 }
 
 impl Delta {
-    /// What the model thinks, where the backend says so.
+    /// The model's reasoning, if the backend sends it.
     pub fn reasoning(&self) -> Option<&str> {
         ["reasoning_content", "reasoning"].iter().find_map(|&name| self.extra.get(name)?.as_str())
     }
@@ -127,7 +127,7 @@ struct Fields<C> {
 
 impl<C: DeserializeOwned> Fields<C> {
     fn parse(raw: &str) -> serde_json::Result<Self> {
-        // A mistyped field makes the quick way fail: then each is looked at by itself.
+        // A field of an unexpected type makes the quick way fail: then each field is read separately.
         serde_json::from_str(raw).or_else(|_| Ok(Self::pick(serde_json::from_str(raw)?)))
     }
 
@@ -142,7 +142,7 @@ impl<C: DeserializeOwned> Fields<C> {
     }
 }
 
-/// What can't be read stays where it is.
+/// A field that can't be read stays among the unknown ones.
 fn take<T: DeserializeOwned>(fields: &mut Map<String, Value>, name: &str) -> Option<T> {
     let value = T::deserialize(fields.get(name)?).ok()?;
     fields.remove(name);

@@ -21,10 +21,10 @@ use crate::request::{Request, settings};
 use crate::retry::wait_before;
 use crate::transport::{Again, Failure, text_of};
 
-/// Without a byte between them.
+/// The most attempts without a byte between them.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// A download to be asked for. Awaited, a [`Download`].
+/// A download that has not been sent yet; awaiting it gives a [`Download`].
 #[must_use = "a download is asked for when it is awaited"]
 pub struct Content {
     client: Client,
@@ -48,7 +48,7 @@ impl Content {
         self
     }
 
-    /// Continues an earlier download only if it is still the same file: [`Download::etag`] of it. An empty one is none.
+    /// Continues an earlier download only if the file is the same: pass its [`Download::etag`]. An empty one is none.
     pub fn etag(mut self, etag: impl Into<String>) -> Self {
         self.etag = Some(etag.into()).filter(|etag| !etag.is_empty());
         self
@@ -71,7 +71,7 @@ impl IntoFuture for Content {
             let mut request = self.request?;
             set_start(&mut request, self.start, self.etag.as_deref())?;
             let response = self.client.inner.send(&request).await?;
-            // Where there is nothing yet, nothing can have changed.
+            // With no bytes yet, nothing can have changed.
             let etag = self.etag.filter(|_| self.start > 0);
             check_start(&response, self.start, etag)?;
             Ok(Download::new(self.client, request, response, self.start, self.progress))
@@ -88,8 +88,8 @@ impl fmt::Debug for Content {
 /// The bytes of a file, piece by piece. Dropping it closes the connection.
 ///
 /// # Errors
-/// A piece is an error where the file has changed or could not be continued ([`Error::IncompleteStream`]), or the
-/// gateway refuses the rest or sends it packed ([`Error::Protocol`]). Nothing comes behind it.
+/// A piece is an error if the file has changed or could not be continued ([`Error::IncompleteStream`]), or the
+/// gateway refuses the rest or sends it compressed ([`Error::Protocol`]). Nothing follows an error.
 #[must_use = "a download is read by next(), write_to() or bytes()"]
 pub struct Download {
     client: Client,
@@ -128,7 +128,7 @@ impl Download {
         (!["", ".", ".."].contains(&last)).then(|| last.to_owned())
     }
 
-    /// Names this content: with it, a later download can continue this one.
+    /// The tag of this content: with it, a later download can continue this one.
     pub fn etag(&self) -> Option<String> {
         tag_of(&self.headers)
     }
@@ -138,7 +138,7 @@ impl Download {
         self.total
     }
 
-    /// Where the next piece begins: the start of a download that continues this one.
+    /// The position of the next piece: the start for a download that continues this one.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -207,7 +207,7 @@ impl Download {
 
     fn go_on(&mut self, response: Response) -> Result<()> {
         check_start(&response, self.position, self.etag())?;
-        // Where an answer has no length, nothing else tells a part from the whole.
+        // In an answer without a length, nothing else tells a part from the whole.
         self.total = self.total.or_else(|| total_of(&response));
         self.state = State::Reading(Bytestream::new(response, self.client.inner.idle_timeout(self.request.settings)));
         Ok(())
@@ -215,7 +215,7 @@ impl Download {
 
     fn resume(&mut self, why: &str, wait: Option<Duration>) -> Result<()> {
         let incomplete = |what: &str| Err(Error::incomplete(format!("the download was cut off ({why}) {what}")));
-        // A weak one does not promise the same bytes.
+        // A weak tag does not promise the same bytes.
         let Some(etag) = self.etag().filter(|etag| etag.starts_with('"')) else {
             return incomplete("and can't be continued: the answer had no strong ETag");
         };
@@ -235,7 +235,7 @@ impl Download {
     }
 }
 
-/// From the first byte on there is nothing to ask for.
+/// At the first byte there is nothing to continue.
 fn set_start(request: &mut Request, start: u64, etag: Option<&str>) -> Result<()> {
     if start == 0 {
         return Ok(());
@@ -262,7 +262,7 @@ fn total_of(response: &Response) -> Option<u64> {
     }
 }
 
-/// The whole file instead of its rest means that it is another one, and so does another tag.
+/// An answer with the whole file instead of its rest, or with another tag, means that the file has changed.
 fn check_start(response: &Response, start: u64, etag: Option<String>) -> Result<()> {
     let coding = text_of(response.headers(), "content-encoding");
     if let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) {

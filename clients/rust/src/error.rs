@@ -1,5 +1,5 @@
-// What can go wrong, as one enum: a variant a family of answers, so that a caller matches what it can do something
-// about. The API key is in none of them.
+// What can go wrong, as one enum: a variant for each family of answers, so that a caller can match those that it can
+// handle. None of them contains the API key.
 
 use std::error::Error as StdError;
 
@@ -58,20 +58,20 @@ pub enum Error {
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
-    /// A stream or a download ended before its end and could not be continued, or nobody could tell how it ended.
+    /// A stream or a download broke off and could not be continued, or its end could not be read.
     #[error(transparent)]
     IncompleteStream(Box<IncompleteStream>),
-    /// The client or the call was not set up rightly: no key, a bad base URL, an empty id.
+    /// The client or the call is not set up correctly: no key, a bad base URL, an empty id.
     #[error("{0}")]
     Config(String),
-    /// What came is not what the API sends: an answer that is no stream, an event that is no JSON or over 8 MiB.
+    /// What came is not part of the API: an answer that is no stream, an event that is no JSON or over 8 MiB.
     #[error("{message}")]
     Protocol {
-        /// What is not as it should be.
+        /// What is wrong.
         message: String,
         /// The text of a stream that came before it.
         partial_text: Option<String>,
-        /// Of the first answer of a stream.
+        /// The request id of the first answer of a stream.
         request_id: Option<String>,
     },
     /// A file to upload could not be read, or a download could not be written.
@@ -88,11 +88,11 @@ pub struct IncompleteStream {
     pub message: String,
     /// The text that came; `None` for a download.
     pub partial_text: Option<String>,
-    /// Of the first answer.
+    /// The request id of the first answer.
     pub request_id: Option<String>,
 }
 
-/// The gateway's words in those variants that have them, shared or mutable as `$error` is.
+/// The gateway's error in the variants that have one, shared or mutable as `$error` is.
 macro_rules! answer {
     ($error:expr) => {
         match $error {
@@ -111,7 +111,7 @@ macro_rules! answer {
 }
 
 impl Error {
-    /// The gateway's words, where it answered.
+    /// The gateway's error, if it answered one.
     pub fn api(&self) -> Option<&ApiError> {
         answer!(self)
     }
@@ -139,7 +139,7 @@ impl Error {
         }
     }
 
-    /// Whether its call was refused, or never sent.
+    /// Whether the call was refused, or never sent.
     pub(crate) fn did_nothing(&self) -> bool {
         match self.api() {
             Some(answer) => answer.status < Some(500),
@@ -147,7 +147,7 @@ impl Error {
         }
     }
 
-    /// What a stream knows besides: the text so far, and the id of its first request.
+    /// What a stream adds to its error: the text so far, and the id of its first request.
     pub(crate) fn of_stream(mut self, text: &str, request_id: Option<&str>) -> Self {
         let (partial, id) = if let Self::IncompleteStream(error) = &mut self {
             (&mut error.partial_text, &mut error.request_id)
@@ -177,7 +177,7 @@ impl Error {
         Self::Protocol { message: message.into(), partial_text: None, request_id: None }
     }
 
-    /// Of an answer's status.
+    /// The error for an answer's status.
     pub(crate) fn of_status(status: StatusCode, error: ApiError) -> Self {
         let error = Box::new(error);
         match status.as_u16() {
@@ -193,7 +193,7 @@ impl Error {
         }
     }
 
-    /// Of an error inside a stream, where the status can no longer say it.
+    /// The error for an event inside a stream, when no status can tell it any more.
     pub(crate) fn of_kind(error: ApiError) -> Self {
         let error = Box::new(error);
         match error.kind.as_deref().unwrap_or_default() {
@@ -215,13 +215,13 @@ impl Error {
                 if error.is_connect() { "no connection within the connect time-out" } else { "it took too long" };
             return Self::Timeout { message: what.into() };
         }
-        // Without the URL: an id in it may be nobody else's business, and logs are read by many.
+        // Without the URL, because it may contain ids, and many people read logs.
         let error = error.without_url();
         Self::Connection { message: chain(&error), source: Some(Box::new(error)) }
     }
 }
 
-/// reqwest's own text names neither the cause nor its cause.
+/// reqwest's own text has neither the cause nor the cause's cause.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,5 +1,5 @@
-// One answer's body as events, pulled: what the reader does not ask for stays with the server. A body that gives no
-// byte for the idle time-out counts as lost. Says what each event means, not what to do about it.
+// The events of one answer's body, on demand: what the reader does not ask for stays at the server. A body that gives
+// no byte for the idle time-out counts as lost. It says what each event means; its callers act on it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -20,13 +20,13 @@ use crate::transport::text_of;
 /// Why no more events come.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The connection ended, broke or stayed idle. Another one may go on.
+    /// The connection ended, broke or stayed idle. Another connection may continue.
     Lost(String),
     /// What came is no stream of events.
     Malformed(Error),
 }
 
-/// An answer's bytes, each wait for more of them bounded.
+/// An answer's bytes, with a time limit for each wait.
 pub(crate) struct Bytestream {
     body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     idle: Duration,
@@ -45,9 +45,9 @@ impl Bytestream {
             self.stale = true;
             return Poll::Ready(next.map(|bytes| bytes.map_err(Error::of_http)));
         }
-        // Bytes that are there already cost no timer.
+        // Bytes that are already there need no timer.
         if std::mem::take(&mut self.stale) {
-            // To put it off costs no lock, a new one would. An endless one has no end to put off.
+            // Resetting a timer takes no lock, a new timer would. An endless time-out needs no reset.
             if let Some(end) = Instant::now().checked_add(self.idle) {
                 self.timer.as_mut().reset(end);
             }
@@ -72,7 +72,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Refuses an answer that does not say that it is a stream: a page of a proxy is no empty one.
+    /// Refuses an answer that is not declared as a stream: otherwise a proxy's page would look like an empty stream.
     pub(crate) fn new(response: reqwest::Response, idle: Duration) -> Result<Self, Error> {
         let status = response.status();
         let came = text_of(response.headers(), "content-type").unwrap_or_else(|| "no content type".into());
@@ -93,7 +93,7 @@ impl Events {
                     return Poll::Ready(Err(Stop::Malformed(error)));
                 }
             }
-            // An event that is not ended by its blank line never arrived.
+            // An event without its blank line is incomplete.
             match ready!(self.bytes.poll_next(cx)) {
                 Some(Ok(bytes)) => self.pending = bytes,
                 Some(Err(error)) => return Poll::Ready(Err(Stop::Lost(error.to_string()))),
@@ -126,7 +126,7 @@ pub(crate) fn understand(data: String) -> Result<Said, Error> {
     Ok(Said::Chunk(Box::new(chunk)))
 }
 
-/// The text so far of choice 0, for whoever is told of a failure.
+/// The text of choice 0 so far, for errors.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     text: String,

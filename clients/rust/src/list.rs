@@ -1,5 +1,5 @@
-// Lists that come in pages: page by page, or item by item over all of them, where the next page is asked for when the
-// last item of one has been taken.
+// Lists in pages: page by page, or item by item over all of them; the next page is requested when the last item of a
+// page has been taken.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ pub enum Order {
     Descending,
 }
 
-/// A list to be asked for: awaited, its first page; with [`List::items`], all that is in it.
+/// A list that has not been requested yet: awaiting it gives its first page; [`List::items`] gives all items.
 #[must_use = "a list is asked for when it is awaited, or its items are"]
 pub struct List<T> {
     client: Client,
@@ -45,7 +45,7 @@ impl<T> List<T> {
         self.query("limit", items.to_string())
     }
 
-    /// From behind the item with this id.
+    /// Begins after the item with this id.
     pub fn after(self, id: impl AsRef<str>) -> Self {
         self.query("after", id)
     }
@@ -80,7 +80,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
             let next = if came.has_more && !came.data.is_empty() {
                 let is_backwards = request.query("before").is_some() && request.query("after").is_none();
                 let (side, id) = if is_backwards { ("before", &came.first_id) } else { ("after", &came.last_id) };
-                // A list that goes on nowhere would look whole, one that goes on where it was would never end.
+                // A list without a next id would look complete, and one whose next id repeats would never end.
                 let id = id.as_ref().filter(|&id| !id.is_empty() && request.query(side).as_ref() != Some(id));
                 let lost = || Error::protocol("the list has more, but does not say where it goes on");
                 request.set_query(side, id.ok_or_else(lost)?);
@@ -116,21 +116,21 @@ pub struct Page<T> {
     pub data: Vec<T>,
     /// Whether another page follows.
     pub has_more: bool,
-    /// Of `data`.
+    /// The first id of `data`.
     pub first_id: Option<String>,
-    /// Of `data`.
+    /// The last id of `data`.
     pub last_id: Option<String>,
     next: Option<List<T>>,
 }
 
 impl<T> Page<T> {
-    /// The list from behind this page on; `None` behind the last one.
+    /// The list after this page; `None` after the last page.
     pub fn next(self) -> Option<List<T>> {
         self.next
     }
 }
 
-/// All items of a list, one after another. Ends behind the first error.
+/// All items of a list, one after another. Ends after the first error.
 #[must_use = "items are asked for when they are awaited"]
 pub struct Items<T> {
     page: vec::IntoIter<T>,
@@ -139,7 +139,7 @@ pub struct Items<T> {
 }
 
 impl<T: DeserializeOwned + Unpin + 'static> Items<T> {
-    /// The next item; `None` behind the last one.
+    /// The next item; `None` after the last one.
     pub async fn next(&mut self) -> Option<Result<T>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -1,6 +1,6 @@
-// A session's answer while it is generated. When the connection breaks, it asks for the rest by itself, from behind the
+// A session's answer while it is generated. When the connection breaks, it requests the rest by itself, from after the
 // last event that arrived: no event is missed, none comes twice. All of it happens while it is polled; no task runs
-// behind it.
+// in the background.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use crate::sse::Event;
 use crate::transport::{Again, Failure, request_id, text_of};
 use crate::types::{ChatMessage, MessageStatus};
 
-/// Without a new chunk between them.
+/// The most attempts without a new chunk between them.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// A session's answer while it is generated: its chunks, one after another.
@@ -34,8 +34,8 @@ const MAX_ATTEMPTS: u32 = 5;
 /// Dropping it closes the connection, and the answer goes on at the gateway; [`MessageStream::cancel`] stops it.
 ///
 /// # Errors
-/// An item is an error where the gateway sent one or what is no stream, or [`Error::IncompleteStream`] where the stream
-/// could not be resumed, or its message is not complete; each with the text so far. Nothing comes behind it.
+/// An item is an error if the gateway sent one or something that is not a stream, or [`Error::IncompleteStream`] if the
+/// stream could not be resumed or its message is not complete; each has the text so far. Nothing follows an error.
 #[must_use = "a stream is read by next()"]
 pub struct MessageStream {
     messages: Messages,
@@ -48,7 +48,7 @@ pub struct MessageStream {
     last_number: Option<u64>,
     transcript: Transcript,
     attempts: u32,
-    /// Then a resume could not tell what was given already.
+    /// True when a resume could not tell what was given already.
     has_unnumbered: bool,
     own_cancels: Arc<AtomicU32>,
 }
@@ -111,17 +111,17 @@ impl MessageStream {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// Of the answer.
+    /// The id of the answer.
     pub fn message_id(&self) -> Option<&str> {
         self.message_id.as_deref()
     }
 
-    /// Of what was said.
+    /// The id of the message that is answered.
     pub fn user_message_id(&self) -> Option<&str> {
         self.user_message_id.as_deref()
     }
 
-    /// Of the last chunk: where [`Messages::resume`] goes on.
+    /// The id of the last chunk: [`Messages::resume`] continues after it.
     pub fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_deref()
     }
@@ -147,7 +147,7 @@ impl MessageStream {
         async move {
             cancels.fetch_add(1, Ordering::Relaxed);
             let answer = messages.cancel(id).await;
-            // An answer that was lost may have stopped it.
+            // A cancel whose answer was lost may have stopped the message.
             if answer.as_ref().is_err_and(Error::did_nothing) {
                 cancels.fetch_sub(1, Ordering::Relaxed);
             }
@@ -163,7 +163,7 @@ impl MessageStream {
     /// Reads what is left of the stream, then the message as the gateway keeps it, with usage and cost.
     ///
     /// # Errors
-    /// As of the stream, unless it has told already, and of [`Messages::retrieve`].
+    /// Those of the stream, unless it has returned its error already, and those of [`Messages::retrieve`].
     pub async fn final_message(&mut self) -> Result<ChatMessage> {
         while let Some(chunk) = self.next().await {
             chunk?;
@@ -241,7 +241,7 @@ impl MessageStream {
         (!is_own).then(|| Error::of_kind(error.without_secret(&self.messages.client.inner.key)))
     }
 
-    /// The next attempt, if there is to be one. `why` is what ended the one before.
+    /// The next attempt, if another one is allowed. `why` is what ended the one before.
     fn resume(&mut self, why: &str, wait: Option<Duration>) -> Step {
         let incomplete =
             |what: &str| Step::Over(Some(Error::incomplete(format!("the stream was cut off ({why}) {what}"))));
@@ -261,7 +261,7 @@ impl MessageStream {
         Step::On
     }
 
-    /// What the message's end means to a reader who did not see it.
+    /// What the message's status means to a reader who missed the stream's end.
     fn judge(&self, status: &MessageStatus) -> Option<Error> {
         match status {
             MessageStatus::Completed => None,

@@ -35,7 +35,7 @@ impl Messages {
         Call::json(&self.client, self.post(message, false))
     }
 
-    /// `GET …/messages/ID`; one in progress as far as it has come.
+    /// `GET …/messages/ID`; a message in progress has what came so far.
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<ChatMessage> {
         Call::json(&self.client, self.url(&["messages", id.as_ref()]).map(Request::get))
     }
@@ -45,7 +45,7 @@ impl Messages {
         List::new(&self.client, self.url(&["messages"]))
     }
 
-    /// `POST …/messages/ID/cancel`: stops it, whoever reads it. Answers the message as it ended.
+    /// `POST …/messages/ID/cancel`: stops it, whoever reads it. Returns the message as it ended.
     pub fn cancel(&self, id: impl AsRef<str>) -> Call<ChatMessage> {
         let url = self.url(&["messages", id.as_ref(), "cancel"]);
         Call::json(&self.client, url.map(|url| Request::new(Method::POST, url)))
@@ -64,7 +64,7 @@ impl Messages {
         })
     }
 
-    /// `GET …/stream`: the stream of the answer that is being generated; `None` where none is.
+    /// `GET …/stream`: the stream of the answer that is being generated; `None` if there is none.
     pub fn active(&self) -> Call<Option<MessageStream>> {
         let messages = self.clone();
         let request = self.url(&["stream"]).map(|url| Request::get(url).for_events());
@@ -97,11 +97,11 @@ impl Messages {
     }
 }
 
-/// What becomes of an answer whose reader leaves.
+/// What happens to an answer whose reader leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDisconnect {
-    /// It is generated to its end, and kept. What happens where nothing is set.
+    /// It is generated to its end, and kept. This is the default.
     Continue,
     /// It is cancelled.
     Cancel,
@@ -139,12 +139,12 @@ impl Message {
         self.part(json!({ "type": "image_url", "image_url": { "url": url.into() } }))
     }
 
-    /// Instead of the session's model.
+    /// Uses this model instead of the session's.
     pub fn model(self, model: impl Into<String>) -> Self {
         self.param("model", model.into())
     }
 
-    /// What becomes of the answer when its reader leaves.
+    /// What happens to the answer when its reader leaves.
     pub fn on_disconnect(self, what: OnDisconnect) -> Self {
         self.param("on_disconnect", if what == OnDisconnect::Cancel { "cancel" } else { "continue" })
     }

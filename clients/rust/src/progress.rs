@@ -1,4 +1,4 @@
-// A caller's function that is told how far something has come. What it is told only rises, whatever is sent or read
+// Calls a caller's function with the progress of a transfer. The reported bytes only rise, whatever is sent or read
 // again.
 
 use std::sync::{Arc, Mutex};

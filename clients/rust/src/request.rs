@@ -1,4 +1,4 @@
-// One logical call, as often as it has to be sent: what goes out, and what may differ from the client's settings.
+// One logical call, sent as often as needed: its content, and what may differ from the client's settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) idempotency_key: Option<String>,
-    /// Sent twice, it would be paid twice.
+    /// Each arrival is charged, so it must not be sent twice.
     pub(crate) is_paid_each_time: bool,
-    /// The backend generates the answer: a 504 of it is not asked for again.
+    /// The backend generates the answer: after a 504 it is not requested again.
     pub(crate) generates: bool,
     pub(crate) follows_redirects: bool,
     pub(crate) settings: Settings,
@@ -83,7 +83,7 @@ impl Request {
         self
     }
 
-    /// The answer's head comes when everything has been generated.
+    /// The answer's head comes only when everything has been generated.
     pub(crate) fn is_slow(&self) -> bool {
         self.generates && self.accept != EVENTS
     }
@@ -118,7 +118,7 @@ pub(crate) fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Re
     Ok(())
 }
 
-/// What each kind of call lets its caller set.
+/// The options that each kind of call has.
 macro_rules! settings {
     ($($generics:tt)*) => {
         impl $($generics)* {
@@ -136,7 +136,7 @@ macro_rules! settings {
                 self.set(|settings| settings.max_retries = Some(retries))
             }
 
-            /// How long nothing may come or go.
+            /// The longest time in which nothing comes or goes.
             pub fn idle_timeout(self, timeout: std::time::Duration) -> Self {
                 self.set(|settings| settings.idle_timeout = Some(timeout))
             }

@@ -1,4 +1,4 @@
-// One attempt to go on with a session's stream where it broke off, and what the gateway says where nothing follows.
+// One attempt to continue a session's stream after a break, and what the gateway says when nothing follows.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) enum Resumed {
     Failed(Failure),
 }
 
-/// Waits, then asks for what is behind `last_event_id`.
+/// Waits, then requests what follows `last_event_id`.
 pub(crate) fn ask_for_rest(
     messages: &Messages,
     settings: Settings,
@@ -39,13 +39,13 @@ pub(crate) fn ask_for_rest(
     }))
 }
 
-/// What the gateway keeps of a message that has no more to stream.
+/// The state of a message that has no more to stream.
 pub(crate) fn how_it_ended(messages: &Messages, settings: Settings, id: &str) -> BoxFuture<Resumed> {
     let call = messages.retrieve(id).with(settings);
     Box::pin(async move {
         match call.await {
             Ok(message) => Resumed::Ended(message.status),
-            // Whether the text is whole is what nobody could tell.
+            // Without an answer, nobody can tell whether the text is complete.
             Err(error @ (Error::Connection { .. } | Error::Timeout { .. })) => {
                 let what = format!("the stream has ended, and its message could not be read: {error}");
                 Resumed::Failed(Error::incomplete(what).into())

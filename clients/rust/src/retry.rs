@@ -1,4 +1,4 @@
-// Which answers are worth another attempt, and how long to wait before it. Pure, but for chance.
+// Which answers are worth another attempt, and how long to wait before it. Pure, apart from randomness.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -9,7 +9,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Whether the status allows another attempt; the gateway's own word wins. `generates`: the backend, in this call.
+/// Whether the status allows another attempt; the gateway's own header has priority. `generates`: whether it generates.
 pub(crate) fn is_worth_retrying(status: StatusCode, headers: &HeaderMap, code: Option<&str>, generates: bool) -> bool {
     match text(headers, "x-should-retry") {
         Some("true") => return true,
@@ -17,7 +17,7 @@ pub(crate) fn is_worth_retrying(status: StatusCode, headers: &HeaderMap, code: O
         _ => {}
     }
     match status.as_u16() {
-        // The backend may have generated all the while: another attempt would be paid for, too.
+        // The backend may have generated meanwhile: another attempt would be charged, too.
         504 => !generates,
         408 | 429 | 500..=599 => true,
         409 => code == Some("idempotency_in_progress"),
@@ -25,7 +25,7 @@ pub(crate) fn is_worth_retrying(status: StatusCode, headers: &HeaderMap, code: O
     }
 }
 
-/// As the gateway asks for it. What is no time, or is past, is as if it were absent.
+/// The wait that the gateway asks for. A value that is invalid or in the past counts as absent.
 pub(crate) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let millis = || text(headers, "retry-after-ms").and_then(|text| positive(text, 0.001));
     let seconds = || text(headers, RETRY_AFTER.as_str()).and_then(|text| positive(text, 1.0).or_else(|| until(text)));
@@ -41,7 +41,7 @@ pub(crate) fn wait_before(n: u32, asked: Option<Duration>) -> Duration {
     Duration::from_secs_f64(chance() * highest)
 }
 
-/// 128 bits that nobody else has, as hex.
+/// 128 random bits as hex, which no other call has.
 pub(crate) fn fresh_key() -> String {
     format!("{:016x}{:016x}", random(), random())
 }

@@ -29,14 +29,14 @@ impl Sessions {
         Call::json(&self.client, url.map(Request::get))
     }
 
-    /// `PATCH /api/chat/sessions/ID`: what `params` names, and nothing else.
+    /// `PATCH /api/chat/sessions/ID`: changes only the fields that `params` has.
     pub fn update(&self, id: impl AsRef<str>, params: SessionParams) -> Call<Session> {
         let SessionParams(body) = params;
         let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
         Call::json(&self.client, url.and_then(|url| Request::patch(url, &body)))
     }
 
-    /// `DELETE /api/chat/sessions/ID`: its messages and files go with it.
+    /// `DELETE /api/chat/sessions/ID`: also deletes its messages and files.
     pub fn delete(&self, id: impl AsRef<str>) -> Call<()> {
         let url = self.client.inner.address.api(&["chat", "sessions", id.as_ref()]);
         Call::empty(&self.client, url.map(Request::delete))
@@ -48,14 +48,14 @@ impl Sessions {
     }
 }
 
-/// What a session is to be.
+/// The fields of a session.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 #[must_use]
 pub struct SessionParams(Map<String, Value>);
 
 impl SessionParams {
-    /// Everything as it is by default.
+    /// All fields have their defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,12 +65,12 @@ impl SessionParams {
         self.param("title", title.into())
     }
 
-    /// The model of messages that name none.
+    /// The model for messages that name none.
     pub fn model(self, model: impl Into<String>) -> Self {
         self.param("model", model.into())
     }
 
-    /// The system message before each turn.
+    /// The system message before the conversation.
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         self.param("instructions", instructions.into())
     }

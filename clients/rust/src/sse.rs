@@ -1,11 +1,11 @@
-// Bytes to events, incrementally, in one pass: any line ending, characters and lines cut anywhere. Knows nothing of
+// Turns bytes into events, in one pass: any line ending, characters and lines cut anywhere. Knows nothing of
 // what the data means. Holds one unfinished event, at most 8 MiB of data.
 
 use bytes::{Buf, Bytes};
 
-/// Of one event's data.
+/// The limit of one event's data.
 const MAX_EVENT: usize = 8 << 20;
-/// Of a line besides the data in it. A comment or a name may not be longer than an event either.
+/// What a line may have besides its data. A comment or a name may not be longer than an event either.
 const MAX_LINE: usize = MAX_EVENT + 64;
 /// Room for an unfinished line that is kept between events.
 const KEPT: usize = 64 << 10;
@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes from `input` up to the end of the next event with data; all of it where there is none.
+    /// Takes from `input` up to the end of the next event with data, or all of it if there is none.
     pub(crate) fn next(&mut self, input: &mut Bytes) -> Result<Option<Event>, TooLarge> {
         while !input.is_empty() {
             if std::mem::take(&mut self.after_return) && input[0] == b'\n' {
@@ -108,7 +108,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// An id stands for its own event only: one that is inherited would make the next event a repetition.
+    /// An id belongs only to its own event: an inherited id would make the next event look like a repetition.
     fn dispatch(&mut self) -> Option<Event> {
         let id = self.id.take();
         let data = self.data.take().filter(|data| !data.is_empty())?;

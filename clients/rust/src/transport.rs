@@ -1,5 +1,5 @@
-// Sends a request until it is answered, or until another attempt is of no use or not allowed. Here alone the key goes
-// out, to the base URL's origin alone.
+// Sends a request until it is answered, or until another attempt is useless or not allowed. Only this file sends the
+// key, and only to the base URL's origin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ const AGENT: &str = concat!("tollgate-gateway-rust/", env!("CARGO_PKG_VERSION"))
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_JSON: usize = 64 << 20;
 const MAX_ERROR: usize = 1 << 20;
-/// A refusal is read for no longer, drop by drop or not.
+/// The time limit for reading a refusal, even if it comes byte by byte.
 const MAX_ERROR_TIME: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 5;
 
-/// An attempt that got no good answer.
+/// An attempt that did not succeed.
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) again: Again,
-    /// What the gateway asks for.
+    /// The wait that the gateway asks for.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ impl From<Error> for Failure {
 }
 
 impl Inner {
-    /// Answers with a 2xx, or fails.
+    /// Resolves with a 2xx answer, or fails.
     pub(crate) async fn send(&self, request: &Request) -> Result<Response> {
         let retries =
             if request.can_be_sent_again() { request.settings.max_retries.unwrap_or(self.max_retries) } else { 0 };
@@ -105,7 +105,7 @@ impl Inner {
             let next = if request.follows_redirects && hops < MAX_REDIRECTS { redirect(&response, &url) } else { None };
             let Some(next) = next else {
                 let failure = self.refusal(request, response).await;
-                // An upload that was refused in the middle: the rest of it need not be read.
+                // When an upload is refused before its end, the rest of its source need not be read.
                 if let Some(sending) = sending {
                     sending.stop();
                 }
@@ -171,13 +171,13 @@ impl Inner {
             headers.extend(ranges.map(|(name, value)| (name.clone(), value.clone())));
         }
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static(request.accept));
-        // Answers are counted and continued by bytes; of packed ones, which bytes?
+        // Answers are counted and continued by bytes, which compression would change.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         Ok(headers)
     }
 
-    /// Ids and types of a server that sends back what it got end in errors.
+    /// Errors contain ids and types, which a server may have copied from the request.
     fn hide_key(&self, headers: &mut HeaderMap) {
         for value in headers.values_mut() {
             if String::from_utf8_lossy(value.as_bytes()).contains(&self.key) {
@@ -186,14 +186,14 @@ impl Inner {
         }
     }
 
-    /// What an answer that is no 2xx means.
+    /// The error for an answer that is not 2xx.
     async fn refusal(&self, request: &Request, response: Response) -> Failure {
         let status = response.status();
         let headers = response.headers().clone();
         let idle = self.idle_timeout(request.settings);
         let bytes = Bytestream::new(response, idle);
         let limit = idle.min(MAX_ERROR_TIME);
-        // A body that breaks, that comes in drops or is no JSON leaves the status to tell.
+        // If the body breaks, comes too slowly or is no JSON, the status alone says what happened.
         let reading = tokio::time::timeout(limit, read(bytes, MAX_ERROR));
         let body = reading.await.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -228,7 +228,7 @@ fn redirect(response: &Response, url: &Url) -> Option<Url> {
     matches!(next.scheme(), "http" | "https").then_some(next)
 }
 
-/// `None` where there is more than `limit`.
+/// `None` if there is more than `limit`.
 async fn read(mut bytes: Bytestream, limit: usize) -> Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     while let Some(more) = bytes.next().await.transpose()? {

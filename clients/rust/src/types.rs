@@ -1,4 +1,4 @@
-// What the API's answers are made of. A word or a field that is not known here is kept as it came, and written back;
+// The types of the API's answers. A word or a field that is not known here is kept as it came, and written back;
 // a field that is missing is `None` or empty.
 
 use std::fmt;
@@ -6,10 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Fields that this version of the crate has no name for.
+/// Fields that this version of the crate does not know.
 pub type Extra = Map<String, Value>;
 
-/// An enum that a newer gateway, or a backend, may have more words for.
+/// Declares an enum to which a newer gateway, or a backend, may add words.
 macro_rules! open_enum {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$about])*
@@ -23,7 +23,7 @@ macro_rules! open_enum {
         }
 
         impl $name {
-            /// As it is written in JSON.
+            /// The word in JSON.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -47,7 +47,7 @@ macro_rules! open_enum {
             }
         }
 
-        /// No word.
+        /// An empty word.
         impl Default for $name {
             fn default() -> Self {
                 Self::Other(String::new())
@@ -125,11 +125,11 @@ open_enum! {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Of what was sent to the model.
+    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Of what it said.
+    /// Tokens of the answer.
     pub completion_tokens: u64,
-    /// Both.
+    /// The sum of both.
     pub total_tokens: u64,
     /// Everything else, such as `estimated` or `prompt_tokens_details`.
     #[serde(flatten)]
@@ -149,9 +149,9 @@ pub struct Session {
     pub updated_at: u64,
     /// For people.
     pub title: Option<String>,
-    /// The model of messages that name none.
+    /// The model for messages that name none.
     pub model: Option<String>,
-    /// The system message before each turn; not in lists, where it is `None`.
+    /// The system message before the conversation; not in lists, where it is `None`.
     pub instructions: Option<String>,
     /// The caller's own pairs.
     pub metadata: Map<String, Value>,
@@ -179,7 +179,7 @@ pub struct ChatMessage {
     pub content: Value,
     /// The tools that the model wants to be called, as Chat Completions has them.
     pub tool_calls: Option<Vec<Value>>,
-    /// What the model thought, where it says so.
+    /// The model's reasoning, if the backend sends it.
     pub reasoning: Option<String>,
     /// How far it has come.
     pub status: MessageStatus,
@@ -226,15 +226,15 @@ pub struct FileObject {
     pub created_at: u64,
     /// Unix seconds.
     pub expires_at: Option<u64>,
-    /// As the gateway cleaned it.
+    /// The name, as the gateway has cleaned it.
     pub filename: String,
-    /// `user_data` where none was given.
+    /// `user_data` unless the upload said otherwise.
     pub purpose: String,
     /// `processed`
     pub status: String,
     /// `sess_…`
     pub session_id: Option<String>,
-    /// What the bytes are, not what the upload said.
+    /// The type of the bytes, whatever the upload said.
     pub content_type: String,
     /// Hex.
     pub sha256: String,
@@ -268,11 +268,11 @@ pub struct Balance {
     pub reserved: i64,
     /// `balance − reserved`: what a new request may cost.
     pub available: i64,
-    /// All that was ever added.
+    /// The sum of all that was added.
     pub granted: i64,
-    /// All that was ever paid for what was used.
+    /// The sum of all charges that were paid.
     pub spent: i64,
-    /// Used and not yet paid: taken first from what comes in.
+    /// Used and not yet paid: paid first from what comes in.
     pub owed: i64,
     /// Unix seconds.
     pub updated_at: u64,

@@ -1,5 +1,5 @@
-// A file on its way to the gateway: a form that is read as it is sent, never whole in memory, with its length where
-// that is known. A source that can't be read twice is sent once.
+// An upload: a form that is read as it is sent, never whole in memory, with its length if that is known. A source that
+// can't be read twice is sent once.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -23,7 +23,7 @@ const PIECE: usize = 64 << 10;
 
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 
-/// A file to upload, and what is known of it.
+/// A file to upload, with its properties.
 #[must_use = "it is uploaded by files().upload()"]
 pub struct Upload {
     source: Source,
@@ -47,12 +47,12 @@ impl Upload {
         Self::new(Source::Path(path), filename)
     }
 
-    /// What is in memory already.
+    /// Bytes that are in memory already.
     pub fn bytes(filename: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
         Self::new(Source::Bytes(bytes.into()), filename.into())
     }
 
-    /// Anything that can be read, once: a failed upload of it is not tried again.
+    /// Anything that can be read, once: if its upload fails, it is not tried again.
     pub fn reader(filename: impl Into<String>, reader: impl AsyncRead + Send + 'static) -> Self {
         let reader: Reader = Box::pin(reader);
         Self::new(Source::Once { reader: Mutex::new(Some(reader)), length: None }, filename.into())
@@ -62,7 +62,7 @@ impl Upload {
         Self { source, filename, content_type: None, fields: Vec::new(), progress: Progress::default() }
     }
 
-    /// Instead of the path's own name.
+    /// Replaces the name from the path.
     pub fn filename(mut self, name: impl Into<String>) -> Self {
         self.filename = name.into();
         self
@@ -83,12 +83,12 @@ impl Upload {
         self
     }
 
-    /// Hex. A file that arrives otherwise is refused with `checksum_mismatch`.
+    /// Hex. A file that arrives with another hash is refused with `checksum_mismatch`.
     pub fn sha256(self, hex: impl Into<String>) -> Self {
         self.field("sha256", hex.into())
     }
 
-    /// `user_data` where not set.
+    /// By default `user_data`.
     pub fn purpose(self, purpose: impl Into<String>) -> Self {
         self.field("purpose", purpose.into())
     }
@@ -120,7 +120,7 @@ impl Upload {
         !matches!(self.source, Source::Once { .. })
     }
 
-    /// For one attempt.
+    /// The body of one attempt.
     pub(crate) async fn open(&self) -> Result<Form> {
         let (content, length) = match &self.source {
             Source::Bytes(bytes) => (Content::Bytes(bytes.clone()), Some(bytes.len() as u64)),
@@ -169,7 +169,7 @@ impl Upload {
         let content_type = self.content_type.as_deref().unwrap_or("application/octet-stream");
         let bad = |_| Error::Config("the content type is not one".into());
         HeaderValue::from_str(content_type).map_err(bad)?;
-        // As browsers write names.
+        // Names are written as browsers do.
         let name = self.filename.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
         part("file", &format!("; filename=\"{name}\"\r\nContent-Type: {content_type}\r\n\r\n"));
         Ok(head)
@@ -189,7 +189,7 @@ pub(crate) struct Form {
     pub(crate) sending: Arc<Sending>,
 }
 
-/// What the one who waits for the answer sees of the body, and may do to it.
+/// What the code that waits for the answer can see and do to the body.
 #[derive(Default)]
 pub(crate) struct Sending {
     sent: AtomicU64,
@@ -202,7 +202,7 @@ impl Sending {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The rest is not wanted: the answer came before it.
+    /// The rest is not needed: the answer came before it.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -237,14 +237,14 @@ impl Pieces {
         let most = self.left.map_or(PIECE, |left| usize::try_from(left).unwrap_or(PIECE).min(PIECE));
         let piece = match &mut self.content {
             Content::Bytes(bytes) => bytes.split_to(bytes.len().min(most)),
-            // What a file has grown by since its length was promised is not sent.
+            // Bytes that were added to a file after its length was sent are not sent.
             Content::File(_) if most == 0 => Bytes::new(),
             Content::File(reader) | Content::Reader(reader) => {
-                // A reader's end is looked for: more than was promised is another mistake than a file that grows.
+                // A reader must end here: more bytes than promised are an error, unlike a file that has grown.
                 let most = most.max(1);
                 self.buffer.reserve(most);
                 let mut limited = reader.take(most as u64);
-                // It keeps nothing between polls, so that it need not be kept either.
+                // It keeps no state between polls, so it can be made anew for each.
                 ready!(std::pin::pin!(limited.read_buf(&mut self.buffer)).poll(cx))?;
                 self.buffer.split().freeze()
             }

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use tollgate_gateway::{Client, Error, Message};
 
-/// One answer a connection, in order, then none. Each request that came is told.
+/// Answers each connection with the next answer, then with none. Reports each request that came.
 fn server<const N: usize>(answers: [&'static str; N]) -> (Client, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

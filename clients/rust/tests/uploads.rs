@@ -1,11 +1,11 @@
-//! What arrives of a reader whose length was told: all of it, or an error.
+//! What arrives from a reader whose length was given: all of it, or an error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 
 use tollgate_gateway::{Client, Error, Result, Upload};
 
-/// Takes one upload, whatever comes of it.
+/// Takes one upload, whatever happens to it.
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The longest time-out that there is: who sets it wants none.
+//! The longest possible time-out means no limit.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ async fn a_time_out_may_be_endless() {
     let builder = Client::builder().api_key("tg_live_secret").base_url(url);
     let client = builder.connect_timeout(timeout).idle_timeout(timeout).answer_timeout(timeout).build().unwrap();
     let mut download = client.files().content("file_1").await.unwrap();
-    // The second half runs when the first has nothing yet, and waits.
+    // The second half runs when the first has no data yet and waits.
     let (piece, ()) = tokio::join!(download.next(), async { go.send(()).unwrap() });
     assert_eq!(piece.unwrap().unwrap(), "text");
 }

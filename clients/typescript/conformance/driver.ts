@@ -1,5 +1,5 @@
-// What the conformance runner drives this client with: a line of JSON in, a line of JSON out. Acts through the public
-// API alone, but for the clock, which it stops. The words are those of clients/conformance/README.md.
+// The program by which the conformance runner drives this client: a line of JSON in, a line of JSON out. Uses only the
+// public API, except that it stops the clock. clients/conformance/README.md describes the words.
 
 import { createInterface } from 'node:readline'
 import { inspect } from 'node:util'

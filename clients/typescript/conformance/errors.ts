@@ -1,4 +1,4 @@
-// An error as the runner knows it: by the classes' public fields alone.
+// Describes an error for the runner, by the public fields of its class only.
 
 import { APIError, TollgateError } from '../src/tollgate.ts'
 import type { Json } from './steps.ts'

@@ -45,7 +45,7 @@ export interface Step {
 
 export type Show = (value: unknown) => void
 
-/** `stream`: the one that the step is done in the middle of. */
+/** `stream`: the stream during which the step is done. */
 export async function act(gate: Tollgate, step: Step, show: Show, stream?: Left): Promise<Json> {
   try {
     const open = opened(gate, step)

@@ -1,5 +1,4 @@
-// A stream as the runner wants to hear of it: chunks as texts, as JSON or as a digest, and what was done in their
-// midst.
+// Describes a stream for the runner: chunks as texts, as JSON or as a digest, and what was done while it was read.
 
 import { createHash } from 'node:crypto'
 import type { ChatStream, Chunk, MessageStream } from '../src/tollgate.ts'
@@ -10,7 +9,7 @@ interface Telling {
   readonly step: Step
   readonly show: Show
   readonly open: Promise<ChatStream | MessageStream | null>
-  /** In the midst of it. */
+  /** Done while the stream is read. */
   act(step: Step, stream: ChatStream | MessageStream): Promise<Json>
 }
 

@@ -1,4 +1,5 @@
-// A question and its answer, as it is generated. Nothing is kept: `node examples/chat.ts "Why is the sky blue?"`
+// A question and its answer, printed as it is generated. Nothing is kept: `node examples/chat.ts "Why is the sky
+// blue?"`
 
 import { Tollgate } from 'tollgate-gateway'
 

@@ -1,4 +1,4 @@
-// A conversation of two turns in one session, and what it cost. Ctrl-C stops the model, not only this reader.
+// A conversation of two turns in one session, and what it cost. Ctrl-C stops the model, not only this program.
 
 import { Tollgate } from 'tollgate-gateway'
 

@@ -1,4 +1,4 @@
-// One process begins to read an answer, another goes on where it stopped: what each of them needs is two ids.
+// One process begins to read an answer, and another one continues where it stopped: it needs only two ids.
 
 import { Tollgate } from 'tollgate-gateway'
 

@@ -1,12 +1,12 @@
-// Going on where an answer broke off: asking for the rest, a few times, for as long as that brings something. Promises to
-// end when the caller's signal does, or when the reader leaves.
+// Continues an answer that broke off: asks for the rest, a few times, as long as that brings something new. Promises to
+// end when the caller's signal fires, or when the reader leaves.
 
 import type { Attempt } from './attempt.ts'
 import { clock } from './clock.ts'
 import { APIError, ConnectionError, IncompleteStreamError } from './errors.ts'
 import { waitAfter } from './retry.ts'
 
-/** Without progress between them. */
+/** Attempts in a row without progress. */
 const maxAttempts = 5
 
 export class Again {
@@ -19,7 +19,7 @@ export class Again {
     this.#given = given
   }
 
-  /** Something new has come: attempts are counted anew. */
+  /** Call it when something new has come: it restarts the count of attempts. */
   progress(): void {
     this.#attempts = 0
   }
@@ -28,13 +28,13 @@ export class Again {
     this.#left.abort(reason)
   }
 
-  /** The signal's reason, or the reader's: whatever that is, it is no failure of an attempt. */
+  /** Throws the reason of the caller's signal or of the reader: it is not a failure of an attempt. */
   throwIfLeft(): void {
     this.#given?.throwIfAborted()
     this.#left.signal.throwIfAborted()
   }
 
-  /** `open` makes one attempt. Rejects with what is no lost connection and no passing refusal, at once. */
+  /** `open` makes one attempt. Rejects at once with any error but a lost connection or a passing refusal. */
   async open(lost: unknown, open: (signal: AbortSignal) => Promise<Attempt>): Promise<Attempt> {
     let cause = lost
     while (this.#attempts < maxAttempts) {
@@ -54,7 +54,7 @@ export class Again {
     throw new IncompleteStreamError(words, { cause })
   }
 
-  /** What takes the signal ends with the caller's own, too. */
+  /** Runs `work` with a signal that also fires when the caller's own does. */
   async during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const given = this.#given
     given?.throwIfAborted()

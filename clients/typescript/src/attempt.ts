@@ -1,4 +1,4 @@
-// One request and its answer, read piece by piece. Promises that each wait ends: by what came, by a time-out, or by
+// One request and its answer, read piece by piece. Promises that each wait ends: when data comes, by a time-out, or by
 // the caller's signal. Does not try again, and knows neither paths nor keys.
 
 import { dispatcherFor, isRefusedRedirect } from './dispatcher.ts'
@@ -9,12 +9,12 @@ export type Send = (url: string, init: RequestInit) => Promise<Response>
 
 export interface Sending {
   readonly url: string
-  /** The runtime's fetch where not given. */
+  /** By default the runtime's fetch. */
   readonly send: Send | undefined
   readonly connectMs: number
-  /** From the request to the answer's head; begins anew with `Attempt.touch`. */
+  /** The time-out from the request to the answer's head; `Attempt.touch` restarts it. */
   readonly headMs: number
-  /** Between two pieces of the answer. */
+  /** The time-out between two pieces of the answer. */
   readonly idleMs: number
   readonly signal: AbortSignal | undefined
 }
@@ -26,7 +26,7 @@ interface Wait {
   readonly isReached: boolean
 }
 
-/** How long and how much is read behind the end, so that the connection can be used again. */
+/** How long and how much is read after the end, so that the connection can be used again. */
 const behindMs = 500
 const maxBehind = 65_536
 const longestMs = 2 ** 31 - 1
@@ -47,7 +47,7 @@ export class Attempt {
     this.obey(signal)
   }
 
-  /** `init` is made when the attempt is there, so that a body can tell it what has gone out. */
+  /** `init` is called when the attempt exists, so that a body can report to it what has been sent. */
   static async start(sending: Sending, init: (attempt: Attempt) => RequestInit): Promise<Attempt> {
     const attempt = new Attempt(sending)
     try {
@@ -71,7 +71,7 @@ export class Attempt {
     return this.#response
   }
 
-  /** From now on it is this signal that ends it, and no other. Throws its reason where it has. */
+  /** Replaces the signal that ends the attempt. Throws the reason if this signal has already fired. */
   obey(signal: AbortSignal | undefined): this {
     this.#release()
     this.#signal = signal
@@ -80,19 +80,19 @@ export class Attempt {
     return this
   }
 
-  /** Something has gone out: the wait for the head begins anew. false: it is over, and nothing more is sent. */
+  /** Something was sent: restarts the wait for the head. Returns false when the attempt has ended. */
   touch(): boolean {
     if (this.#abort.signal.aborted) return false
     if (!this.#response) this.#wait(this.#head)
     return true
   }
 
-  /** The signal's reason where that has ended it. */
+  /** The reason of the signal, if the signal has ended the attempt. */
   throwIfClosed(): void {
     this.#abort.signal.throwIfAborted()
   }
 
-  /** The next piece; undefined: the end. Waits no longer than the idle time-out. */
+  /** The next piece; undefined at the end. Waits no longer than the idle time-out. */
   async read(): Promise<Uint8Array | undefined> {
     const { body } = this.response
     if (!body) {
@@ -105,7 +105,7 @@ export class Attempt {
     this.#wait(this.#idle)
     try {
       const { value, done } = await this.#reader.read()
-      // A fetch of the caller's may know no signals: its cancelled reader says that it is done.
+      // A fetch given by the caller may ignore signals: but its reader, once cancelled, reports the end.
       signal.throwIfAborted()
       if (done) this.#release()
       return value
@@ -118,7 +118,7 @@ export class Attempt {
     }
   }
 
-  /** The connection is closed unless the answer was read to its end. */
+  /** Closes the connection, unless the answer was read to its end. */
   close(reason?: unknown): void {
     if (this.#abort.signal.aborted) return
     this.#release()
@@ -127,7 +127,7 @@ export class Attempt {
     this.#cancel()
   }
 
-  /** Reads what little may be left, then closes. Returns at once. */
+  /** Reads the little that may be left, then closes. Returns at once. */
   finish(): void {
     const timer = setTimeout(() => this.close(), behindMs)
     unref(timer)
@@ -142,7 +142,7 @@ export class Attempt {
       clearTimeout(timer)
       this.close()
     }
-    // The answer is complete: what becomes of its connection concerns nobody.
+    // The answer is complete, so a failure of its connection does not matter.
     drain().then(end, end)
   }
 
@@ -162,9 +162,9 @@ export class Attempt {
     this.#wait(this.#head)
     const dispatcher = send ? undefined : dispatcherFor(watcher)
     try {
-      // Looked up at each call: what takes the place of the global one, in tests say, is meant.
+      // Looked up at each call, so that a replaced global fetch is used, for example in tests.
       this.#response = await (send ?? fetch)(url, { ...init, ...dispatcher, signal })
-      // One of the caller's may know no signals.
+      // A fetch given by the caller may ignore signals.
       if (signal.aborted) this.#cancel()
       signal.throwIfAborted()
     } catch (cause) {
@@ -177,13 +177,13 @@ export class Attempt {
 
   #cancel(): void {
     const cancelled = this.#reader ? this.#reader.cancel() : this.#response?.body?.cancel()
-    // Whoever reads is told by the signal.
+    // The signal tells the reader.
     cancelled?.catch(() => undefined)
   }
 
   #wait({ ms, what, isReached }: Wait): void {
     this.#rest()
-    // Longer ones are taken for none at all by setTimeout, and end at once.
+    // setTimeout takes longer times for 0, and would fire at once.
     if (ms > longestMs) return
     const end = () => this.close(new TimeoutError(`${what} for ${ms} ms.`, { isReached }))
     this.#timer = setTimeout(end, ms)
@@ -200,7 +200,7 @@ export class Attempt {
   }
 }
 
-/** ECONNREFUSED and the like, which Node has one level down. */
+/** The code, such as ECONNREFUSED, which Node puts on the error's cause. */
 function codeOf(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const word = cause?.code ?? code

@@ -1,4 +1,4 @@
-// What an account has, and what it was spent on. Amounts are whole tokens of the balance.
+// An account's balance, and what it was spent on. Amounts are whole tokens of the balance.
 
 import { listAt } from './list.ts'
 import type { List, ListParams } from './list.ts'
@@ -9,15 +9,15 @@ import type { CallOptions, Transport } from './transport.ts'
 export interface Balance {
   readonly object: 'billing.balance'
   readonly unit: string
-  /** What was granted less what was spent. */
+  /** The granted tokens less the spent ones. */
   readonly balance: number
-  /** Held for what is running. */
+  /** Held for requests that are running. */
   readonly reserved: number
-  /** What a new call can have. */
+  /** What a new call can use. */
   readonly available: number
   readonly granted: number
   readonly spent: number
-  /** Used and not yet paid: taken first from whatever becomes available. While it is not 0, nothing is available. */
+  /** Used and not yet paid: paid first from whatever becomes available. While it is not 0, nothing is available. */
   readonly owed: number
   readonly updated_at: number
   readonly [name: string]: unknown
@@ -27,16 +27,16 @@ export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
   readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | (string & {})
-  /** Negative where the balance went down. */
+  /** Negative when the balance went down. */
   readonly amount: number
   readonly balance_after: number
   readonly created_at: number
   readonly model?: string
   readonly usage?: TokenUsage
   readonly estimated?: boolean
-  /** Of a charge: what could not be paid then, beside `amount`. */
+  /** For a charge: what the account could not pay then, in addition to `amount`. */
   readonly owed?: number
-  /** Of a charge: what a model reported beyond what is possible. Not charged. */
+  /** For a charge: what a model reported beyond what is possible. Not charged. */
   readonly implausible?: number
   readonly request_id?: string
   readonly session_id?: string
@@ -82,7 +82,7 @@ export class Billing {
     )
   }
 
-  /** Newest first, unless told otherwise. */
+  /** Newest first by default. */
   transactions(params: ListParams = {}, options?: CallOptions): List<Transaction> {
     const path = pathTo('api', 'billing', 'transactions')
     return listAt(this.#transport, path, { query: params, options })

@@ -1,11 +1,11 @@
-// Reads answers that are no streams: JSON and errors, within bounds. Closes what it does not read.
+// Reads answers that are not streams: JSON and errors, within limits. Closes answers that it does not read.
 
 import type { Attempt } from './attempt.ts'
 import { ConnectionError, TollgateError } from './errors.ts'
 
 const maxJson = 64 * 1_048_576
 const maxError = 1_048_576
-/** Drop by drop, even that would take for ever. */
+/** A limit, because a body that comes byte by byte would take for ever. */
 const maxErrorMs = 10_000
 
 export async function jsonOf(attempt: Attempt): Promise<unknown> {
@@ -35,7 +35,7 @@ export async function jsonOf(attempt: Attempt): Promise<unknown> {
   })
 }
 
-/** Of an error: as much of it as came. Rejects only with the caller's own reason. */
+/** The body of an error, as much of it as came. Rejects only with the caller's own reason. */
 export async function textOf(attempt: Attempt): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
@@ -49,7 +49,7 @@ export async function textOf(attempt: Attempt): Promise<string> {
       text += decoder.decode(piece, { stream: true })
     }
   } catch (error) {
-    // The status is known, and says more than that the rest was lost.
+    // The status is known, and says more than the loss of the rest.
     if (!(error instanceof ConnectionError)) throw error
   } finally {
     clearTimeout(timer)

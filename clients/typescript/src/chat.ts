@@ -1,4 +1,4 @@
-// Stateless chat, by the names that OpenAI's SDK has for it.
+// Stateless chat, with the names that OpenAI's SDK uses.
 
 import type { TokenUsage } from './chunk.ts'
 import { ChatStream } from './stream.ts'
@@ -25,9 +25,9 @@ export interface ToolCall {
   readonly [name: string]: unknown
 }
 
-/** Chat Completions' parameters; those that are not named here go to the model as well. */
+/** The parameters of Chat Completions; parameters that are not listed here are sent to the model as well. */
 export interface ChatParams {
-  /** The gateway's first model that chats where not given. */
+  /** By default the gateway's first model that can chat. */
   readonly model?: string | null | undefined
   readonly max_tokens?: number | null | undefined
   readonly max_completion_tokens?: number | null | undefined
@@ -75,8 +75,8 @@ export class Completions {
 
   /**
    * The answer to a list of messages; with `stream: true` its stream. The gateway keeps nothing of it, and leaving
-   * the stream ends the generation. Knows no idempotency: sent again when it was refused (not by a 504), and after a lost
-   * connection only if it surely reached nobody.
+   * the stream ends the generation. There is no idempotency key: the request is sent again when it was refused (not by
+   * a 504), and after a lost connection only if it surely reached no server.
    */
   create(body: ChatRequest & { readonly stream: true }, options?: CallOptions): Promise<ChatStream>
   create(

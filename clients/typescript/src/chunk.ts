@@ -1,8 +1,8 @@
-// A chunk of an answer: the event's JSON, as it came, with its text at hand.
+// A chunk of an answer: the event's JSON as it came, with easy access to its text.
 
 import { TollgateError } from './errors.ts'
 
-/** What is not named here is kept all the same. */
+/** Fields that are not listed here are kept, too. */
 export interface Delta {
   readonly role?: string
   readonly content?: string | null
@@ -27,14 +27,14 @@ export interface ChunkChoice {
 }
 
 export interface Chunk {
-  /** Of choice 0; empty where it says nothing. */
+  /** The text of choice 0; empty when the chunk has none. */
   readonly text: string
   readonly id?: string
   readonly object?: string
   readonly created?: number
   readonly model?: string
   readonly choices: readonly ChunkChoice[]
-  /** In the last one, where it was asked for. */
+  /** In the last chunk, if the request asked for it. */
   readonly usage?: TokenUsage | null
   readonly [name: string]: unknown
 }
@@ -43,7 +43,7 @@ export interface TokenUsage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
-  /** true: the gateway's own count, where the backend said nothing. */
+  /** true when the gateway counted the tokens itself, because the backend reported nothing. */
   readonly estimated?: boolean
   readonly [name: string]: unknown
 }
@@ -52,7 +52,7 @@ interface Said {
   readonly choices?: unknown
 }
 
-/** On the prototype, so that a chunk's own fields, and its JSON, are those that came. */
+/** The getter is on the prototype, so that the chunk has only the fields that came, also as JSON. */
 const prototype = {
   get choices(): readonly ChunkChoice[] {
     return []
@@ -62,7 +62,7 @@ const prototype = {
   },
 }
 
-/** An `error` that is not null is no chunk: whoever calls looks at it first. */
+/** Callers check first for an `error` that is not null: such an event is not a chunk. */
 export function chunkOf(data: string): Chunk & { readonly error?: unknown } {
   const json = objectOf(data)
   return Object.setPrototypeOf(json, prototype) as Chunk

@@ -1,8 +1,8 @@
-// The only place that waits between attempts, so that a test can put its own function here. No part of the public
+// The only place that waits between attempts, so that a test can put its own function here. Not part of the public
 // API.
 
 export interface Clock {
-  /** Rejects with the signal's reason when that comes first. */
+  /** Rejects with the signal's reason if the signal fires first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -10,7 +10,7 @@ export const clock: Clock = {
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()
-      // It keeps a process alive, unlike a time-out: somebody awaits what comes behind it.
+      // Unlike a time-out, this keeps the process alive: the caller awaits what follows.
       const timer = setTimeout(() => {
         signal?.removeEventListener('abort', leave)
         resolve()

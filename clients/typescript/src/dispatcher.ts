@@ -1,6 +1,6 @@
-// What Node's fetch can't be asked for: to be told of the connection, no limits of its own on how long an answer may
-// take (it has 300 s), and a body that isn't kept. Hands each request on to the dispatcher that is set globally, so
-// proxies and agents stay as they are. Does nothing in other runtimes.
+// What Node's fetch does not offer: a notice of the connection, answers without a time limit (fetch has 300 s), and a
+// body that is not kept in memory. Passes each request on to the dispatcher that is set globally, so that proxies and
+// agents still work. Does nothing in other runtimes.
 
 type Handler = Readonly<Record<string, unknown>>
 
@@ -11,9 +11,9 @@ interface Dispatcher {
 const begins = ['onRequestStart', 'onConnect']
 
 interface Watcher {
-  /** A connection is looked for. Not called by a fetch that knows no dispatchers. */
+  /** Called when a connection is needed. Never called by a fetch that does not use dispatchers. */
   onDispatch(): void
-  /** It is there, and the request goes out. */
+  /** Called when the connection is open and the request is sent. */
   onConnect(): void
 }
 
@@ -35,20 +35,20 @@ export function dispatcherFor(watcher: Watcher): { dispatcher: Dispatcher } | un
 }
 
 /**
- * Fields for fetch's second argument, with a body that is a stream. Up to Node 24 all of it stays in memory until it
- * is sent, for a redirect that might want it again; unless none is to be followed, for nobody's window.
+ * Fields for fetch's second argument, with a body that is a stream. Up to Node 24 fetch keeps the whole body in
+ * memory for a possible redirect, unless redirects are refused and `window` is null.
  */
 export function initForStreams(): RequestInit {
   return undiciVersion() === undefined ? {} : { redirect: 'error', window: null }
 }
 
-/** Of that redirect. */
+/** Whether this is fetch's error for such a redirect. */
 export function isRefusedRedirect(error: unknown): boolean {
   const { cause } = error as { readonly cause?: { readonly message?: unknown } }
   return cause?.message === 'unexpected redirect'
 }
 
-/** Of the one within Node, whose fetch it is. Bun and Deno only pretend. */
+/** The version of the undici inside Node, which Node's fetch uses. Bun and Deno only imitate the field. */
 function undiciVersion(): number | undefined {
   const { process } = globalThis as {
     readonly process?: { readonly versions?: Readonly<Record<string, string>> }
@@ -57,7 +57,7 @@ function undiciVersion(): number | undefined {
   return undici === undefined || bun || deno ? undefined : Number.parseInt(undici)
 }
 
-/** A package of another version may have set one that Node's fetch can't speak to. */
+/** A package of another version may have set a dispatcher that Node's fetch can't use. */
 function globalDispatcher(undici: number): Dispatcher {
   const known = globalThis as unknown as Readonly<Record<symbol, Dispatcher | undefined>>
   const newest = undici < 8 ? undefined : known[Symbol.for('undici.globalDispatcher.2')]

@@ -1,5 +1,5 @@
-// A file on its way in, piece by piece as it is asked for; goes on by itself where the connection breaks, as long as
-// the file is the same. Promises that what ends without an error is whole.
+// A file on its way in, piece by piece as the reader asks for it; continues by itself when the connection breaks, as
+// long as the file is the same. Promises that a download which ends without an error is whole.
 
 /// <reference lib="esnext.disposable" preserve="true" />
 
@@ -11,22 +11,22 @@ import type { OnProgress } from './upload.ts'
 
 interface DownloadSetup {
   readonly start: number
-  /** Of the part that is there already. */
+  /** The tag of the part that is there already. */
   readonly etag: string | undefined
-  /** Asks for the file from this byte on, if it still is the one with this tag. One attempt. */
+  /** Requests the file from this byte on, if it still has this tag. One attempt. */
   readonly reopen: (start: number, etag: string, signal: AbortSignal) => Promise<Attempt>
   readonly onProgress?: OnProgress | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** Read it once, in one of its ways: a loop over its pieces, `stream()`, `bytes()`, `text()` or `blob()`. */
+/** Can be read once, in one of its ways: a loop over its pieces, `stream()`, `bytes()`, `text()` or `blob()`. */
 export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
-  /** As the gateway found it to be. */
+  /** The type that the gateway found. */
   readonly contentType: string | null
   readonly filename: string | null
-  /** With `start`: continues it later. */
+  /** With `start`, it continues the download later. */
   readonly etag: string | null
-  /** Its first byte's place in the file. */
+  /** The place of its first byte in the file. */
   readonly start: number
   readonly #setup: DownloadSetup
   readonly #again: Again
@@ -43,18 +43,18 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     this.#at = this.start = setup.start
     this.contentType = headers.get('content-type')
     this.filename = filenameOf(headers.get('content-disposition') ?? '')
-    // Where the bytes came packed, it is not theirs.
+    // The tag of compressed bytes is not that of the file.
     this.etag = headers.has('content-encoding') ? null : headers.get('etag')
     this.#size = sizeOf(attempt)
     ensureAt(attempt, setup.start, setup.etag)
   }
 
-  /** Of the whole file, in bytes; null where the server has not said. */
+  /** The size of the whole file in bytes; null when the server has not said it. */
   get size(): number | null {
     return this.#size
   }
 
-  /** Bytes of the file so far, those before `start` included: where to continue. */
+  /** Bytes of the file so far, including those before `start`: the place to continue from. */
   get position(): number {
     return this.#at
   }
@@ -80,23 +80,23 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
     return streamOf(this) as ReadableStream<Uint8Array<ArrayBuffer>>
   }
 
-  /** All of it, in memory. */
+  /** The whole file, in memory. */
   async bytes(): Promise<Uint8Array<ArrayBuffer>> {
     return new Uint8Array(await new Response(this.stream()).arrayBuffer())
   }
 
-  /** All of it, in memory, as UTF-8. */
+  /** The whole file, in memory, as UTF-8. */
   async text(): Promise<string> {
     return await new Response(this.stream()).text()
   }
 
-  /** All of it, where the runtime keeps Blobs. */
+  /** The whole file, stored where the runtime keeps Blobs. */
   async blob(): Promise<Blob> {
     const type = this.contentType ?? ''
     return await new Response(this.stream(), { headers: { 'content-type': type } }).blob()
   }
 
-  /** Whoever reads it then, or again, is told so: half a file is none. */
+  /** Reading it afterwards rejects: half a file is no file. */
   close(): void {
     const reason = new TollgateError('The download was read or closed already.')
     this.#again.leave(reason)
@@ -120,7 +120,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
       if (this.#at === this.size) return undefined
       this.#attempt = await this.#goOn(lost)
       this.#size ??= sizeOf(this.#attempt)
-      // Closed while it was on its way.
+      // Closed while the answer was on its way.
       this.#again.throwIfLeft()
     }
   }
@@ -143,7 +143,7 @@ export class Download implements AsyncIterable<Uint8Array>, AsyncDisposable {
   }
 }
 
-/** What isn't the rest of the same file is not taken for it. `etag`: that of what came before. */
+/** Refuses an answer that is not the rest of the same file. `etag`: the tag of the earlier part. */
 function ensureAt(attempt: Attempt, start: number, etag?: string): void {
   const { status, headers } = attempt.response
   const isSame = !etag || (headers.get('etag') || etag) === etag
@@ -157,7 +157,7 @@ function sizeOf(attempt: Attempt): number | null {
   const { status, headers } = attempt.response
   if (status === 206) return rangeOf(attempt)?.size ?? null
   const length = headers.get('content-length')
-  // That of the compressed bytes, which nobody sees.
+  // The length of compressed bytes is not that of the file.
   return length === null || headers.has('content-encoding') ? null : Number(length)
 }
 
@@ -177,8 +177,8 @@ function filenameOf(disposition: string): string | null {
   try {
     if (encoded !== undefined) name = decodeURIComponent(encoded)
   } catch {
-    // The plain one is there for those who can't read it.
+    // The plain name is for clients that can't read the other form.
   }
-  // Whoever writes to it means no folder.
+  // A file may be written under this name, so it must not lead to another folder.
   return name?.replace(/^.*[/\\]/s, '') ?? null
 }

@@ -1,17 +1,18 @@
-// What a call can reject with: one class a family of statuses, made from the server's own words. Promises that no
-// error carries the API key. Decides only whether an error is worth another attempt; the waiting is retry.ts.
+// The errors that a call can reject with: one class for each family of statuses, with the server's own message.
+// Promises that no error contains the API key. Decides only whether an error is worth another attempt; retry.ts does
+// the waiting.
 
-/** What every error of this library is. Abort reasons are the caller's own, and pass as they are. */
+/** The base of every error of this library. An abort reason is the caller's own, and is passed on as it is. */
 export class TollgateError extends Error {
   override readonly name: string = 'TollgateError'
-  /** What a stream had said until it failed: the text of choice 0, up to 8 MiB of it. */
+  /** The text of choice 0 that a stream had sent before it failed, up to 8 MiB of it. */
   partialText: string | null = null
 }
 
-/** No answer: refused, lost, not to be found. */
+/** There was no answer: the connection was refused or lost, or the host was not found. */
 export class ConnectionError extends TollgateError {
   override readonly name: string = 'ConnectionError'
-  /** false: the request surely reached nobody. */
+  /** false: the request surely reached no server. */
   readonly isReached: boolean
 
   /** @internal */
@@ -27,35 +28,35 @@ interface Lost {
   readonly isReached?: boolean
 }
 
-/** Nothing came for as long as a time-out allows. */
+/** Nothing came within a time-out. */
 export class TimeoutError extends ConnectionError {
   override readonly name = 'TimeoutError'
 }
 
-/** A stream or a download that ended before its end. What came is in `partialText`. */
+/** A stream or a download broke off before its end. `partialText` has what came. */
 export class IncompleteStreamError extends TollgateError {
   override readonly name = 'IncompleteStreamError'
 }
 
 export interface Problem {
-  /** The server's own words, for people. They may change. */
+  /** The server's own message, for people. It may change. */
   readonly detail: string
-  /** HTTP status; null in a stream that had begun. */
+  /** The HTTP status; null when a stream had begun. */
   readonly status: number | null
-  /** What to switch on: `insufficient_balance`, `session_busy`, … */
+  /** The code to switch on: `insufficient_balance`, `session_busy`, … */
   readonly code: string | null
   readonly type: string | null
   /** The field at fault. */
   readonly param: string | null
   /** Finds the line in the gateway's log. */
   readonly requestId: string | null
-  /** Seconds, where the server says when. */
+  /** Seconds to wait, if the server says so. */
   readonly retryAfter: number | null
-  /** Whether the same call is worth another attempt; false too where that would be paid for twice. */
+  /** Whether the same call may succeed when it is sent again; also false when that would be charged twice. */
   readonly isRetriable: boolean
 }
 
-/** The server's refusal, or the error that ended a stream. Its `message` has the status, the code and the request id, too. */
+/** The server's refusal, or the error that ended a stream. Its `message` has the status, code and request id, too. */
 export class APIError extends TollgateError implements Problem {
   override readonly name: string = 'APIError'
   readonly detail: string
@@ -101,27 +102,27 @@ export class InsufficientBalanceError extends APIError {
   override readonly name = 'InsufficientBalanceError'
 }
 
-/** 403: the key lacks the scope, the model or the quota. */
+/** 403: the key lacks the scope or the model, or the quota is used up. */
 export class PermissionDeniedError extends APIError {
   override readonly name = 'PermissionDeniedError'
 }
 
-/** 404 and 410: not there, or no longer. */
+/** 404 and 410: it does not exist, or no longer. */
 export class NotFoundError extends APIError {
   override readonly name = 'NotFoundError'
 }
 
-/** 409: `session_busy` most of the time. */
+/** 409: mostly `session_busy`. */
 export class ConflictError extends APIError {
   override readonly name = 'ConflictError'
 }
 
-/** 429, after the retries. */
+/** 429, after all retries. */
 export class RateLimitError extends APIError {
   override readonly name = 'RateLimitError'
 }
 
-/** 5xx, after the retries. */
+/** 5xx, after all retries. */
 export class ServerError extends APIError {
   override readonly name = 'ServerError'
 }
@@ -156,11 +157,11 @@ const byType: Readonly<Record<string, APIErrorClass>> = {
 
 export interface Refusal {
   readonly status: number
-  /** As it came: JSON of the API, or anything. */
+  /** The body as it came: JSON of the API, or anything else. */
   readonly text: string
   readonly headers: Headers
   readonly retryAfter: number | null
-  /** Of a call that makes the backend generate. */
+  /** Whether the call makes the backend generate. */
   readonly isGenerated: boolean
 }
 
@@ -185,12 +186,12 @@ function isRetriable({ status, headers, isGenerated }: Refusal, code: string | n
   const said = headers.get('x-should-retry')
   if (said === 'true' || said === 'false') return said === 'true'
   if (status === 409) return code === 'idempotency_in_progress'
-  // The backend may have generated all the while: another attempt would be paid for, too.
+  // The backend may have generated meanwhile: another attempt would be charged, too.
   if (status === 504) return !isGenerated
   return status === 408 || status === 429 || status >= 500
 }
 
-/** Of a redirect that the runtime does not show. */
+/** For a redirect that the runtime does not show. */
 export function errorOfRedirect(): APIError {
   return new APIError({
     ...aboutOf(undefined),
@@ -201,7 +202,7 @@ export function errorOfRedirect(): APIError {
   })
 }
 
-/** Of an event that has an `error`. */
+/** For an event that has an `error`. */
 export function errorOfEvent(json: object, requestId: string | null): APIError {
   const about = aboutOf(json)
   const problem: Problem = {
@@ -243,7 +244,7 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** As it may be shown. */
+/** The header without an API key in it, so that it may be shown. */
 export function headerOf(headers: Headers, name: string): string | null {
   return textOf(headers.get(name))
 }

@@ -1,5 +1,5 @@
-// Bytes of an event stream in, events out: in one pass, whatever the pieces are cut like. Promises that no event and
-// no line grows beyond its bound. What the data means is chunk.ts's.
+// Turns the bytes of an event stream into events: in one pass, however the pieces are cut. Promises that no event and
+// no line grows beyond its limit. chunk.ts reads the data.
 
 import { createParser } from 'eventsource-parser'
 import type { EventSourceMessage, EventSourceParser } from 'eventsource-parser'
@@ -8,7 +8,7 @@ import { TollgateError } from './errors.ts'
 export type StreamEvent = EventSourceMessage
 
 export const maxEvent = 8 * 1_048_576
-/** Field names, ids and line ends around the data. */
+/** Room for field names, ids and line ends around the data. */
 const slack = 65_536
 
 export class EventReader {
@@ -17,7 +17,7 @@ export class EventReader {
   #events: StreamEvent[] = []
   #isTooLong = false
   #endsInCr = false
-  /** Characters since the last line's end. */
+  /** Characters since the last line end. */
   #line = 0
 
   constructor() {
@@ -27,12 +27,12 @@ export class EventReader {
         this.#isTooLong ||= isLongerThanAllowed(event.data)
         if (event.data !== '') this.#events.push(event)
       },
-      // The rest of what it complains of is to be ignored.
+      // The standard says to ignore the rest of what the parser reports here.
       onError: ({ type }) => void (this.#isTooLong ||= type === 'max-buffer-size-exceeded'),
     })
   }
 
-  /** The events that this piece completes. */
+  /** Returns the events that this piece completes. */
   feed(piece: Uint8Array): readonly StreamEvent[] {
     const text = this.#decoder.decode(piece, { stream: true })
     if (text !== '') this.#parse(text)
@@ -43,12 +43,13 @@ export class EventReader {
   }
 
   #parse(text: string): void {
-    // Lines of fields that nobody knows are skipped by the parser, however long they get.
+    // The parser skips lines of unknown fields, however long they get.
     const end = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r'))
     this.#line = end < 0 ? this.#line + text.length : text.length - end - 1
     this.#isTooLong ||= this.#line > maxEvent + slack
     if (this.#isTooLong) return
-    // A CR at the end may be half of a CRLF. Not every version of the parser takes it for an end before more comes.
+    // A CR at the end may be half of a CRLF. Some versions of the parser wait for more before they take it for a line
+    // end.
     const whole = this.#endsInCr && text.startsWith('\n') ? text.slice(1) : text
     if (whole === '') return void (this.#endsInCr = false)
     this.#endsInCr = whole.endsWith('\r')
@@ -57,7 +58,7 @@ export class EventReader {
 }
 
 function isLongerThanAllowed(data: string): boolean {
-  // No character has more than three bytes a code unit.
+  // A code unit has at most three bytes of UTF-8.
   if (data.length * 3 <= maxEvent) return false
   return new TextEncoder().encode(data).length > maxEvent
 }

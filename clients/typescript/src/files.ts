@@ -1,4 +1,4 @@
-// A session's files: up and down as streams, with their progress.
+// A session's files: uploads and downloads as streams, with their progress.
 
 import { Download } from './download.ts'
 import { TollgateError } from './errors.ts'
@@ -21,7 +21,7 @@ export interface FileObject {
   readonly purpose: string
   readonly status: string
   readonly session_id: string
-  /** What the bytes are, whatever was said of them. */
+  /** The type of the bytes, whatever the sender said. */
   readonly content_type: string
   /** Hex. */
   readonly sha256: string
@@ -30,30 +30,30 @@ export interface FileObject {
 
 export interface UploadParams extends CallOptions {
   readonly sessionId: string
-  /** A File's own where not given. */
+  /** By default the name of the File. */
   readonly filename?: string | undefined
   readonly contentType?: string | undefined
-  /** In bytes, of a stream whose size is known: sent as Content-Length. */
+  /** The size in bytes of a stream, if it is known: sent as Content-Length. */
   readonly size?: number | undefined
   readonly purpose?: string | undefined
   /** Seconds. */
   readonly expiresAfter?: number | undefined
-  /** Hex. A file that arrives otherwise is refused. */
+  /** Hex. The gateway refuses a file that arrives with another hash. */
   readonly sha256?: string | undefined
   readonly onProgress?: OnProgress | undefined
 }
 
 export interface ContentOptions extends CallOptions {
-  /** First byte that is wanted: `position` of the download before. */
+  /** The first byte to read: `position` of the earlier download. */
   readonly start?: number | undefined
-  /** `etag` of the download before: what is a different file by now is refused. */
+  /** `etag` of the earlier download: a file that has changed since is refused. */
   readonly etag?: string | undefined
   /** Counts from the file's first byte. */
   readonly onProgress?: OnProgress | undefined
 }
 
 export interface FileListParams extends ListParams {
-  /** All of the account's where not given. */
+  /** By default all files of the account. */
   readonly session_id?: string | undefined
 }
 
@@ -66,8 +66,8 @@ export class Files {
   }
 
   /**
-   * Sends a file in pieces; what is in memory is a piece. A stream is sent once; anything else is sent again where
-   * that may help. Rejects with what reading the file failed with.
+   * Sends a file in pieces; memory holds one piece. A stream is sent once; anything else is sent again when that may
+   * help. If reading the file fails, it rejects with that error.
    */
   async upload(file: Uploadable, params: UploadParams): Promise<FileObject> {
     const { sessionId, contentType, size, onProgress, ...options } = params
@@ -88,7 +88,7 @@ export class Files {
     }
   }
 
-  /** The bytes, to be read as they come. See {@link Download}. */
+  /** The file's bytes, read as they come. See {@link Download}. */
   async content(id: string, options: ContentOptions = {}): Promise<Download> {
     const { start = 0, etag, onProgress, ...rest } = options
     const open = (range: { start: number; etag?: string | undefined }, more?: CallOptions) =>
@@ -116,18 +116,18 @@ export class Files {
     return await this.#transport.json({ method: 'GET', path }, options)
   }
 
-  /** Its bytes count no longer. */
+  /** The file no longer counts against the storage quota. */
   async delete(id: string, options?: CallOptions): Promise<void> {
     await this.#transport.done({ method: 'DELETE', path: pathTo('api', 'files', id) }, options)
   }
 
-  /** Newest first, unless told otherwise. */
+  /** Newest first by default. */
   list(params: FileListParams = {}, options?: CallOptions): List<FileObject> {
     return listAt(this.#transport, pathTo('api', 'files'), { query: params, options })
   }
 }
 
-/** Compressed, a range would be one of other bytes. */
+/** Of a compressed answer, a range would mean other bytes. */
 function rangeHeaders({
   start,
   etag,

@@ -1,14 +1,14 @@
-// Lists: all pages, one after another as they are asked for, or one page. Keeps no more than a page.
+// Lists: all pages, one after another as the caller reads them, or one page. Keeps no more than a page.
 
 import { TollgateError } from './errors.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
 export interface ListParams {
-  /** Of a page: 1 to 100, 20 where not given. */
+  /** Items of a page: 1 to 100, by default 20. */
   readonly limit?: number | undefined
-  /** Only what comes behind this id. */
+  /** Only items after this id. */
   readonly after?: string | undefined
-  /** Only what comes before this id: pages go backwards. */
+  /** Only items before this id: the pages go backwards. */
   readonly before?: string | undefined
   readonly order?: 'asc' | 'desc' | undefined
 }
@@ -22,13 +22,13 @@ export interface Page<T> {
   readonly [name: string]: unknown
 }
 
-/** `after` or `before` of the page that is wanted; neither: the first. */
+/** `after` or `before` selects the page; without them it is the first. */
 type Turn = Pick<ListParams, 'after' | 'before'>
 type ReadPage<T> = (turn: Turn) => Promise<Page<T>>
 
 /**
  * What a list call returns. `for await (const item of list)` goes through the items of all pages, `list.pages()`
- * through the pages; `await list` is the first page. Nothing is asked for before that.
+ * through the pages; `await list` is the first page. No request is sent before that.
  */
 export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
   readonly #read: ReadPage<T>
@@ -53,7 +53,7 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
       if (page.has_more !== true) return undefined
       const next = this.#cursorOf(page)
       if (page.data.length === 0) return undefined
-      // Nothing is left out in silence, and a server that repeats itself is not asked for ever.
+      // A list must not be silently incomplete, and a server that repeats a page must not be asked for ever.
       if (next === undefined || next === cursor) {
         throw new TollgateError('The list has more, and does not say where it goes on.')
       }
@@ -83,7 +83,7 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
   }
 }
 
-/** Of what is to be had at this path; `query` is asked for with each page. @internal */
+/** The list at this path; `query` is sent with the request for each page. @internal */
 export function listAt<T>(
   transport: Transport,
   path: string,

@@ -1,4 +1,4 @@
-// The stream of a session's message: resumes by itself where it breaks off, so that a reader sees each chunk once.
+// The stream of a session's message: it resumes by itself after a break, so that a reader sees each chunk once.
 // The generation goes on without a reader; only `cancel` stops it.
 
 import { Again } from './again.ts'
@@ -8,7 +8,7 @@ import type { StreamEvent } from './events.ts'
 import type { Message } from './messages.ts'
 import { ChatStream } from './stream.ts'
 
-/** What a message's stream asks the gateway for. @internal */
+/** The requests that a message's stream makes. @internal */
 export interface MessageCalls {
   /** One attempt. */
   resume(messageId: string, lastEventId: string | null, signal: AbortSignal): Promise<Attempt>
@@ -20,8 +20,8 @@ export interface MessageCalls {
 }
 
 /**
- * The answer to a message. The loop throws the {@link APIError} that the server ended it with, an {@link
- * IncompleteStreamError} where it could not be resumed, or the signal's reason. Leaving the loop closes the
+ * The answer to a message. The loop throws the {@link APIError} with which the server ended it, an {@link
+ * IncompleteStreamError} if it could not be resumed, or the signal's reason. Leaving the loop closes the
  * connection and nothing else: the message is generated, stored and charged all the same.
  */
 export class MessageStream extends ChatStream {
@@ -31,9 +31,9 @@ export class MessageStream extends ChatStream {
   #messageId: string | null
   #lastEventId: string | null
   #number: number
-  /** Without ids nobody knows from where to go on. */
+  /** Without ids there is no place to resume from. */
   #hasIds = true
-  /** Cancels of this reader that may have stopped it. */
+  /** Cancels by this reader that may have stopped the message. */
   #cancels = 0
   #cancelled: Promise<Message> | undefined
 
@@ -49,17 +49,17 @@ export class MessageStream extends ChatStream {
     this.#number = numberOf(this.#lastEventId)
   }
 
-  /** Of the answer. null until something has named it. */
+  /** The id of the answer. null until an event or a header has named it. */
   get messageId(): string | null {
     return this.#messageId
   }
 
-  /** Of the question; null on streams that were resumed. */
+  /** The id of the question; null on resumed streams. */
   get userMessageId(): string | null {
     return this.#userMessageId
   }
 
-  /** Where to resume from, in another process say: `messages.resume`. */
+  /** The place to resume from, for example in another process: `messages.resume`. */
   get lastEventId(): string | null {
     return this.#lastEventId
   }
@@ -70,7 +70,7 @@ export class MessageStream extends ChatStream {
   }
 
   /**
-   * Stops the generation, once. The loop goes on with what came before the stop, and ends without an error. Resolves
+   * Stops the generation, once. The loop still gets what came before the stop, then ends without an error. Resolves
    * with the message as it ended.
    */
   async cancel(): Promise<Message> {
@@ -80,7 +80,7 @@ export class MessageStream extends ChatStream {
       return await this.#cancelled
     } catch (error) {
       this.#cancelled = undefined
-      // One that failed, or whose answer was lost, may have stopped it all the same.
+      // A cancel that failed, or whose answer was lost, may have stopped the message all the same.
       const isRefused = error instanceof APIError && (error.status ?? 500) < 500
       if (isRefused) this.#cancels--
       throw error
@@ -104,7 +104,7 @@ export class MessageStream extends ChatStream {
     if (id !== undefined) {
       const number = numberOf(id)
       if (number <= this.#number) return false
-      // Of ids that are not numbered each counts.
+      // Every id that is not a number counts as progress.
       if (!Number.isNaN(number)) this.#number = number
       this.#lastEventId = id
       this.#messageId ??= id.slice(0, Math.max(id.lastIndexOf(':'), 0)) || null
@@ -134,7 +134,7 @@ export class MessageStream extends ChatStream {
     return await this.#again.open(lost, resume)
   }
 
-  /** The server has no more events. */
+  /** Whether the server has sent all events. */
   async #ensureComplete(): Promise<null> {
     const status = await this.#status()
     if (status === 'completed' || (this.#cancels > 0 && status === 'cancelled')) return null
@@ -160,7 +160,7 @@ export class MessageStream extends ChatStream {
   }
 }
 
-/** -1 before the first, so that 0 is greater; NaN is neither. */
+/** -1 before the first event, so that 0 is greater; NaN is never greater or less. */
 function numberOf(id: string | null): number {
   if (id === null) return -1
   const digits = /:(\d+)$/.exec(id)?.[1]

@@ -32,7 +32,7 @@ export interface Message {
 }
 
 export interface SendParams extends ChatParams {
-  /** What becomes of the answer when its reader leaves; it goes on where not given. */
+  /** What happens to the answer when its reader leaves; by default it is still generated. */
   readonly on_disconnect?: 'continue' | 'cancel' | undefined
   readonly stream?: boolean | null | undefined
 }
@@ -44,7 +44,7 @@ export interface SendContent extends SendParams {
   readonly messages?: undefined
 }
 
-/** Or the new turns, the last one of a user or a tool. */
+/** Or the new turns; the last one is of a user or a tool. */
 export interface SendTurns extends SendParams {
   readonly messages: readonly ChatMessage[]
   readonly content?: undefined
@@ -54,7 +54,7 @@ export interface SendTurns extends SendParams {
 export type SendMessage = SendContent | SendTurns
 
 export interface ResumeOptions extends CallOptions {
-  /** `lastEventId` of the stream before; from the start where not given. */
+  /** `lastEventId` of the earlier stream; by default the stream is read from its start. */
   readonly lastEventId?: string | null | undefined
 }
 
@@ -68,7 +68,7 @@ export class Messages {
 
   /**
    * Sends to a session, and resolves with the stream of the answer; with `stream: false` with the finished message.
-   * Sent again with the same idempotency key it is still one message.
+   * If it is sent again with the same idempotency key, it is still one message.
    */
   create(
     sessionId: string,
@@ -104,21 +104,21 @@ export class Messages {
     return await this.#transport.json({ method: 'GET', path }, options)
   }
 
-  /** Oldest first, unless told otherwise. */
+  /** Oldest first by default. */
   list(sessionId: string, params: ListParams = {}, options?: CallOptions): List<Message> {
     const path = toSession(sessionId, 'messages')
     return listAt(this.#transport, path, { query: params, options })
   }
 
-  /** Stops the generation, from anywhere. Resolves with the message as it ended. */
+  /** Stops the generation, from any process. Resolves with the message as it ended. */
   async cancel(sessionId: string, id: string, options?: CallOptions): Promise<Message> {
     const path = toSession(sessionId, 'messages', id, 'cancel')
     return await this.#transport.json({ method: 'POST', path }, options)
   }
 
   /**
-   * The stream again, from the start or behind `lastEventId`: what was missed, then what is generated meanwhile. Kept
-   * for 15 minutes behind the end; then NotFoundError `stream_expired`, and the message is to be retrieved.
+   * The stream again, from the start or after `lastEventId`: what was missed, then what is still generated. The gateway
+   * keeps it for 15 minutes after its end; then it throws NotFoundError `stream_expired`: retrieve the message.
    */
   async resume(
     sessionId: string,
@@ -134,7 +134,7 @@ export class Messages {
     })
   }
 
-  /** The stream of the answer that is generated now, from its start; null when none is. */
+  /** The stream of the answer that is being generated, from its start; null when there is none. */
   async active(sessionId: string, options: CallOptions = {}): Promise<MessageStream | null> {
     const path = toSession(sessionId, 'stream')
     const attempt = await this.#transport.open({ method: 'GET', path, isStream: true }, options)
@@ -163,7 +163,7 @@ export class Messages {
   }
 }
 
-/** `files` is this library's own: the gateway has parts. */
+/** `files` exists only in this library: the gateway has parts. */
 function withFiles({ files, ...message }: SendMessage): object {
   if (!files || files.length === 0) return message
   const { content } = message

@@ -24,7 +24,7 @@ function escaped(text: string): string {
   return text.replace(/["\r\n]/g, (letter) => escapes[letter] ?? '')
 }
 
-/** A type with a line's end in it would be a header of its own. */
+/** A type with a line end in it would add a header. */
 function lineOf(text: string): string {
   return text.replace(/[\r\n]+/g, ' ')
 }

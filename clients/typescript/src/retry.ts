@@ -1,4 +1,4 @@
-// How long to wait before an attempt. Pure but for the clock and the dice.
+// How long to wait before an attempt. Pure, apart from the clock and the random numbers.
 
 import { APIError } from './errors.ts'
 
@@ -6,7 +6,7 @@ const longestMs = 60_000
 const firstMs = 500
 const capMs = 8000
 
-/** Of an answer, in seconds; null where it says nothing of use. */
+/** What an answer says, in seconds; null when it says nothing usable. */
 export function retryAfterOf(headers: Headers, now = Date.now()): number | null {
   const ms = numberOf(headers.get('retry-after-ms'))
   if (ms !== null) return ms / 1000
@@ -14,7 +14,7 @@ export function retryAfterOf(headers: Headers, now = Date.now()): number | null 
   return numberOf(value) ?? secondsUntil(value, now)
 }
 
-/** In ms, before another attempt; `failed`: attempts that have failed without progress before this one did. */
+/** The wait in ms before the next attempt; `failed`: attempts that have failed without progress before this one. */
 export function waitAfter(error: unknown, failed: number): number {
   const told = error instanceof APIError ? error.retryAfter : null
   if (told !== null) return Math.min(told * 1000, longestMs)
@@ -27,7 +27,7 @@ function numberOf(value: string | null): number | null {
   return Number.isFinite(number) ? number : null
 }
 
-/** Of an HTTP date that is still to come. */
+/** The wait until an HTTP date in the future. */
 function secondsUntil(value: string | null, now: number): number | null {
   if (value === null || !/\d\d:\d\d:\d\d GMT$/.test(value)) return null
   const ms = Date.parse(value) - now

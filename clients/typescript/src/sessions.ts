@@ -5,18 +5,18 @@ import type { List, ListParams } from './list.ts'
 import { pathTo } from './transport.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
-/** In a list a session comes without its instructions: `retrieve` reads them. */
+/** A list leaves out the instructions of its sessions: `retrieve` reads them. */
 export interface ListedSession {
   readonly id: string
   readonly object: 'chat.session'
-  /** Unix seconds, as all times here. */
+  /** In Unix seconds, like all times here. */
   readonly created_at: number
   readonly updated_at: number
   readonly title: string | null
   readonly model: string | null
   readonly metadata: Readonly<Record<string, string>>
   readonly message_count: number
-  /** The answer that is generated now: to resume, or to cancel. */
+  /** The answer that is being generated: resume or cancel it by this id. */
   readonly active_message_id: string | null
   readonly [name: string]: unknown
 }
@@ -28,9 +28,9 @@ export interface Session extends ListedSession {
 export interface SessionParams {
   /** At most 200 characters. In an update, null clears it. */
   readonly title?: string | null | undefined
-  /** The gateway's first model that chats where not given. */
+  /** By default the gateway's first model that can chat. */
   readonly model?: string | null | undefined
-  /** Goes to the model before everything else. */
+  /** Sent to the model before everything else. */
   readonly instructions?: string | null | undefined
   /** At most 16 pairs, names of 64 and values of 512 characters; an update replaces all of them. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
@@ -58,12 +58,12 @@ export class Sessions {
     return await this.#transport.json(call, options)
   }
 
-  /** Its messages and files go with it; what is being generated is cancelled. */
+  /** Also deletes its messages and files, and cancels an answer that is being generated. */
   async delete(id: string, options?: CallOptions): Promise<void> {
     await this.#transport.done({ method: 'DELETE', path: toSession(id) }, options)
   }
 
-  /** Newest first, unless told otherwise. */
+  /** Newest first by default. */
   list(params: ListParams = {}, options?: CallOptions): List<ListedSession> {
     return listAt(this.#transport, toSession(), { query: params, options })
   }

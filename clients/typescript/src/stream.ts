@@ -1,5 +1,5 @@
-// An answer's stream: chunks to be pulled, one loop, and every way in which it can end. What can't be read on ends as
-// IncompleteStreamError; message-stream.ts knows how to read on.
+// An answer's stream: chunks on demand, one loop, and every way in which it can end. A stream that can't be resumed
+// ends with IncompleteStreamError; message-stream.ts knows how to resume.
 
 /// <reference lib="esnext.disposable" preserve="true" />
 
@@ -18,13 +18,13 @@ import { EventReader } from './events.ts'
 import type { StreamEvent } from './events.ts'
 import { Transcript } from './transcript.ts'
 
-/** What is told of an event. */
+/** What reading one event has resulted in. */
 type Taken = Chunk | 'done' | 'dropped'
 
 /**
  * The answer of `chat.completions.create` with `stream: true`. Can't be resumed: the gateway keeps nothing of it.
  *
- * The loop throws an {@link APIError} that the server ended it with, an {@link IncompleteStreamError} where it broke
+ * The loop throws an {@link APIError} with which the server ended it, an {@link IncompleteStreamError} if it broke
  * off, or the signal's reason. Leaving the loop closes the connection, which ends the generation.
  */
 export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
@@ -42,7 +42,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     ensureEvents(attempt)
   }
 
-  /** Finds the line in the gateway's log; of the last connection where there were several. */
+  /** Finds the line in the gateway's log; after several connections it is that of the last one. */
   get requestId(): string | null {
     return this.#requestId
   }
@@ -52,7 +52,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     return this.#transcript.text
   }
 
-  /** Once: a second loop goes on where the first one stopped. */
+  /** One reader at a time: a second loop continues where the first one stopped. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, undefined> {
     return {
       next: () => this.#chunks.next(),
@@ -63,25 +63,25 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     }
   }
 
-  /** Closes the connection. A loop that waits ends as if the stream had. */
+  /** Closes the connection. A loop that waits ends without an error. */
   close(): void {
     this.#isClosed = true
     this.#attempt?.close()
   }
 
-  // Where the symbol isn't known yet this is a method of another name, which harms nobody.
+  // In runtimes without the symbol this method gets another name, which does no harm.
   async [Symbol.asyncDispose](): Promise<void> {
     this.close()
   }
 
-  /** Whether it was left by its reader. @internal */
+  /** Whether the reader has left it. @internal */
   protected get isClosed(): boolean {
     return this.#isClosed
   }
 
   /**
-   * Called when the connection has ended without a terminal. Another answer to go on with; null: there is nothing
-   * more, and all is well. @internal
+   * Called when the connection has ended without a terminal. Resolves with another answer to continue with, or with
+   * null when nothing more follows and all is well. @internal
    */
   protected async reconnect(
     _ended: Attempt,
@@ -93,12 +93,12 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     )
   }
 
-  /** false: it came before. @internal */
+  /** Returns false for an event that came before. @internal */
   protected isNew(_event: StreamEvent): boolean {
     return true
   }
 
-  /** Whether this error is how the reader wanted it to end. @internal */
+  /** Whether the reader wanted this end, so that the error is none. @internal */
   protected isWanted(_error: APIError): boolean {
     return false
   }
@@ -130,7 +130,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     }
   }
 
-  /** What the next piece completes; undefined: the end. */
+  /** What the next piece completes; undefined at the end. */
   async #read(): Promise<readonly StreamEvent[] | undefined> {
     while (this.#attempt && !this.#isClosed) {
       const { piece, lost } = await readFrom(this.#attempt)
@@ -158,7 +158,7 @@ export class ChatStream implements AsyncIterable<Chunk>, AsyncDisposable {
     const next = await this.reconnect(ended, lost)
     this.#attempt = next ?? undefined
     if (!next) return
-    // Closed while it was under way.
+    // Closed while the request was on its way.
     if (this.#isClosed) return next.close()
     ensureEvents(next)
     this.#reader = new EventReader()
@@ -180,7 +180,7 @@ async function readFrom(attempt: Attempt): Promise<Read> {
   }
 }
 
-/** 204 has none, and needs none. */
+/** A 204 has no content type, and needs none. */
 function ensureEvents(attempt: Attempt): void {
   const type = headerOf(attempt.response.headers, 'content-type')?.toLowerCase() ?? ''
   if (attempt.response.status === 204 || type.startsWith('text/event-stream')) return

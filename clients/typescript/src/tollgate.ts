@@ -1,4 +1,4 @@
-// The package's face: the client, and the types that its users name.
+// The public API of the package: the client, and the types that its users name.
 
 import type { Send } from './attempt.ts'
 import { Billing } from './billing.ts'
@@ -61,25 +61,25 @@ export type { OnProgress, Uploadable } from './upload.ts'
 export { version } from './version.ts'
 
 export interface TollgateOptions {
-  /** `TOLLGATE_API_KEY` of the environment where not given. Goes to the base URL's origin alone. */
+  /** By default `TOLLGATE_API_KEY` of the environment. Sent only to the base URL's origin. */
   readonly apiKey?: string | undefined
-  /** With or without `/v1`. `TOLLGATE_BASE_URL` of the environment where not given. */
+  /** With or without `/v1`. By default `TOLLGATE_BASE_URL` of the environment. */
   readonly baseURL?: string | undefined
-  /** Attempts after the first; 2. */
+  /** Attempts after the first; by default 2. */
   readonly maxRetries?: number | undefined
-  /** Ms; 10 s. Node only, and at most 10 s there: elsewhere it is the runtime's own, within `idleTimeout`. */
+  /** ms to connect; by default 10 s, and at most 10 s. Node only: elsewhere the runtime's own, within `idleTimeout`. */
   readonly connectTimeout?: number | undefined
-  /** Ms without a byte; 60 s. Infinity: none, as for the others. */
+  /** The longest time in ms without a byte; by default 60 s. Infinity, here as elsewhere, means no limit. */
   readonly idleTimeout?: number | undefined
-  /** Ms until the head of an answer that is generated and not streamed; 600 s. */
+  /** ms until the head of an answer that is generated and not streamed; by default 600 s. */
   readonly answerTimeout?: number | undefined
-  /** Sent with each request, to the base URL's origin. */
+  /** Sent with each request, only to the base URL's origin. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** In the place of the runtime's: an HTTP client of one's own, a proxy, a log. */
+  /** Replaces the runtime's fetch: for your own HTTP client, a proxy, or a log. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
 }
 
-/** A Tollgate gateway, as one key sees it. Keeps no connections of its own: there is nothing to close. */
+/** A Tollgate gateway, used with one key. It keeps no connections of its own: there is nothing to close. */
 export class Tollgate {
   readonly chat: Chat
   readonly sessions: Sessions
@@ -88,7 +88,7 @@ export class Tollgate {
   readonly billing: Billing
   readonly models: Models
 
-  /** Throws a TollgateError where key or address are missing or can't be. */
+  /** Throws a TollgateError when the key or the address is missing or invalid. */
   constructor(options: TollgateOptions = {}) {
     const transport = new Transport({
       apiKey: keyOf(options.apiKey ?? env('TOLLGATE_API_KEY')),
@@ -109,12 +109,12 @@ export class Tollgate {
   }
 }
 
-/** Some are called as a method of nothing only. */
+/** Some implementations of fetch must be called without a `this`. */
 function sendOf(own: TollgateOptions['fetch']): Send | undefined {
   return own && ((url, init) => own(url, init))
 }
 
-/** What no header can carry would be told of with the key in the message. */
+/** Checked here, because fetch's own error about an invalid header would contain the key. */
 function keyOf(key = ''): string {
   const trimmed = key.trim()
   if (trimmed === '') throw new TollgateError('An API key is needed: apiKey, or TOLLGATE_API_KEY.')
@@ -128,7 +128,7 @@ function baseOf(text = ''): string {
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
     throw new TollgateError('The base URL is none such as https://gate.example.com/v1.')
   }
-  // They would be in every message of fetch's that names the address.
+  // Otherwise every message of fetch that names the address would contain them.
   if (url.username || url.password)
     throw new TollgateError('A base URL has no user and no password.')
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`

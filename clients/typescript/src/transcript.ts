@@ -1,7 +1,7 @@
-// The text of an answer so far, up to a bound. Costs little for a million small pieces.
+// The text of an answer so far, up to a limit. Cheap even for a million small pieces.
 
 const maxText = 8 * 1_048_576
-/** As a rope, each piece would cost several times its length. */
+/** Joined from time to time: a string of many small pieces takes several times its length. */
 const most = 4096
 
 export class Transcript {

@@ -17,21 +17,21 @@ import { isBrowser } from './runtime.ts'
 import type { Form } from './upload.ts'
 import { version } from './version.ts'
 
-/** Of one call. What is not given is the client's. */
+/** The options of one call. By default those of the client. */
 export interface CallOptions {
-  /** Ends the call, wherever it is: it rejects with the signal's reason. */
+  /** Ends the call at any point: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
-  /** Headers to send along. */
+  /** Headers that are sent in addition. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Two calls with the same key are one. A random one where not given. */
+  /** Two calls with the same key are one. By default a random one. */
   readonly idempotencyKey?: string | undefined
   /** Attempts after the first. */
   readonly maxRetries?: number | undefined
-  /** Ms. Node only: elsewhere the runtime's own, within `idleTimeout`. At most 10 s in Node. */
+  /** ms to connect. Node only, at most 10 s: elsewhere the runtime's own, within `idleTimeout`. */
   readonly connectTimeout?: number | undefined
-  /** Ms without a byte. */
+  /** The longest time in ms without a byte. */
   readonly idleTimeout?: number | undefined
-  /** Ms until the head of an answer that is generated and not streamed. */
+  /** ms until the head of an answer that is generated and not streamed. */
   readonly answerTimeout?: number | undefined
 }
 
@@ -56,11 +56,11 @@ export interface Call {
   readonly form?: Form | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly isStream?: boolean
-  /** The backend generates its answer: one that is not streamed takes its time, and a 504 of it is not asked for again. */
+  /** The backend generates the answer: without a stream it takes long, and after a 504 it is not requested again. */
   readonly isGenerated?: boolean
-  /** Knows no idempotency: sent again only when it surely reached nobody. */
+  /** The route takes no idempotency key: the request is sent again only when it surely reached no server. */
   readonly isPaid?: boolean
-  /** To another origin too, without the key. */
+  /** Whether to follow a redirect to another origin, without the key. */
   readonly followsRedirects?: boolean
 }
 
@@ -73,7 +73,7 @@ export class Transport {
     this.#settings = settings
   }
 
-  /** The JSON of an answer. */
+  /** The JSON of the answer. */
   async json<T>(call: Call, options: CallOptions = {}): Promise<T> {
     return (await jsonOf(await this.open(call, options))) as T
   }
@@ -84,7 +84,7 @@ export class Transport {
     attempt.finish()
   }
 
-  /** Resolves with an answer that is none of an error; what its body says is the caller's to read. */
+  /** Resolves with an answer that is not an error; the caller reads its body. */
   async open(call: Call, options: CallOptions = {}): Promise<Attempt> {
     const url = this.#urlOf(call)
     const headers = this.#headersOf(call, options)
@@ -112,7 +112,7 @@ export class Transport {
       authorization: `Bearer ${apiKey}`,
       accept: call.isStream ? 'text/event-stream' : 'application/json',
     })
-    // Browsers that let it be set ask the server first whether they may send it.
+    // Browsers that allow this header send a preflight for it first.
     if (!isBrowser()) headers.set('user-agent', `tollgate-gateway-typescript/${version}`)
     if (call.json) headers.set('content-type', 'application/json')
     if (call.json && call.method === 'POST') {
@@ -127,7 +127,7 @@ export class Transport {
   async #follow(request: Request): Promise<Attempt> {
     let attempt = await this.#send(request, 'manual')
     if (!request.call.followsRedirects) return await this.#accepted(attempt, request)
-    // A browser shows nobody where it is sent; left to itself it goes there without the key.
+    // A browser does not show the target of a redirect; when it follows by itself, it does not send the key there.
     if (attempt.response.type === 'opaqueredirect') {
       attempt.close()
       attempt = await this.#send(request, 'follow')
@@ -156,7 +156,7 @@ export class Transport {
     throw errorOfAnswer({ status, text, headers, retryAfter: retryAfterOf(headers), isGenerated })
   }
 
-  /** What is no stranger's business stays here. */
+  /** The headers for this address: another origin does not get the key. */
   #headersFor(url: string, { call, headers }: Request): Headers {
     if (new URL(url).origin === new URL(this.#settings.base).origin) return headers
     return new Headers({ ...call.headers, accept: '*/*' })
@@ -195,13 +195,13 @@ interface Request {
   readonly body: string | undefined
 }
 
-/** Joins segments to a path; each is one, whatever is in it. */
+/** Joins segments to a path; each stays one segment, whatever it contains. */
 export function pathTo(...segments: readonly string[]): string {
   return segments.map((segment) => `/${segmentOf(segment)}`).join('')
 }
 
 function segmentOf(text: string): string {
-  // Dots are resolved on the way, by proxies too, however they are written.
+  // Dots in a path are resolved on the way, also by proxies, however they are encoded.
   if (typeof text !== 'string' || /^\.{0,2}$/.test(text)) {
     throw new TollgateError(`"${text}" is no id.`)
   }
@@ -212,7 +212,7 @@ function segmentOf(text: string): string {
   }
 }
 
-/** Where it is sent. Some runtimes' fetch reads files too, which no server has to ask for. */
+/** The address of the request. Some runtimes' fetch can also read local files, which no server may ask for. */
 function redirectOf({ status, headers }: Response, base: string): string | undefined {
   const location = headers.get('location') ?? ''
   if (![301, 302, 303, 307, 308].includes(status) || !URL.canParse(location, base)) return undefined
@@ -220,7 +220,7 @@ function redirectOf({ status, headers }: Response, base: string): string | undef
   return protocol === 'http:' || protocol === 'https:' ? href : undefined
 }
 
-/** The runtime's own error has the value in it. */
+/** The runtime's own error would contain the value. */
 function setHeader(headers: Headers, name: string, value: string): void {
   try {
     headers.set(name, value)
@@ -229,7 +229,7 @@ function setHeader(headers: Headers, name: string, value: string): void {
   }
 }
 
-/** Another on its way than it is here would be no key. */
+/** A key that is changed on the way would be another key. */
 function ensureKey(key: string): string {
   if (/^[!-~]+$/.test(key)) return key
   throw new TollgateError('An idempotency key is of visible ASCII characters.')
@@ -241,7 +241,7 @@ function isWorthAnother(error: unknown, { form, isPaid }: Call): boolean {
   return error instanceof ConnectionError && !(isPaid && error.isReached)
 }
 
-/** `crypto.randomUUID` is not there on pages of plain HTTP. */
+/** `crypto.randomUUID` does not exist on pages of plain HTTP. */
 function randomKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -1,5 +1,5 @@
-// A file on its way out as multipart/form-data, in pieces as the connection takes them: what is in memory is a piece.
-// Browsers can't send streams: there the form is the browser's own, and XMLHttpRequest says how far it is.
+// Sends a file as multipart/form-data, in pieces as the connection takes them: memory holds one piece. Browsers can't
+// send streams: there the browser builds the form, and XMLHttpRequest reports the progress.
 
 import type { Send } from './attempt.ts'
 import { initForStreams } from './dispatcher.ts'
@@ -12,27 +12,27 @@ import { sendByXhr } from './xhr.ts'
 export type Uploadable =
   Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
-/** `bytes` of the file so far; `total`: undefined where nobody knows it. Rises, also over several attempts. */
+/** `bytes` of the file sent so far; `total`: undefined if unknown. Never falls, also over attempts. */
 export type OnProgress = (bytes: number, total: number | undefined) => void
 
 interface FormParams {
   readonly filename: string
   readonly contentType?: string | undefined
-  /** In bytes, of a stream whose size is known. */
+  /** The size in bytes of a stream, if it is known. */
   readonly size?: number | undefined
-  /** Before the file, in order. */
+  /** Fields that are sent before the file, in order. */
   readonly fields: readonly (readonly [name: string, value: string])[]
   readonly onProgress?: OnProgress | undefined
 }
 
 export interface Form {
-  /** Its source can't be read twice. */
+  /** The source can't be read twice. */
   readonly isOnce: boolean
   /** Why reading the source failed, if it did. */
   readonly failure: unknown
-  /** What it has to be sent with; undefined: anything. */
+  /** Returns what must send this body; undefined means that any fetch can. */
   sendWith(send: Send | undefined): Send | undefined
-  /** For one attempt. `touch`: something has gone out; false: no more is wanted. */
+  /** Makes the body of one attempt. `touch` reports that something was sent; false: no more is wanted. */
   open(headers: Headers, touch: () => boolean): RequestInit
 }
 
@@ -46,7 +46,7 @@ export async function formOf(file: Uploadable, params: FormParams): Promise<Form
 interface Source {
   readonly size: number | undefined
   readonly type: string
-  /** undefined: it can be read once only. */
+  /** undefined when the source can be read only once. */
   readonly blob: Blob | undefined
   open(): AsyncIterable<Uint8Array>
 }
@@ -62,14 +62,14 @@ function sourceOf(file: Uploadable, { contentType, size }: FormParams): Source {
       open: () => piecesOf(blob.stream()),
     }
   }
-  // Callers in JavaScript give anything.
+  // Callers in JavaScript may give anything.
   const isStream = Object(file) === file && ('getReader' in file || Symbol.asyncIterator in file)
   if (!isStream) throw new TollgateError('A file is a Blob, bytes, or a stream of bytes.')
   const open = () => ('getReader' in file ? piecesOf(file) : file)
   return { size, type, blob: undefined, open }
 }
 
-/** Not every runtime's streams can be looped over. */
+/** Some runtimes' streams can't be used in a loop. */
 async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader()
   try {
@@ -79,12 +79,12 @@ async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uin
       yield value
     }
   } finally {
-    // Nobody reads what is left.
+    // Nobody reads the rest.
     reader.cancel().catch(() => undefined)
   }
 }
 
-/** Asks for a piece when it is asked for one. */
+/** Reads a piece from the source when the stream asks for one. */
 export function streamOf(pieces: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = pieces[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(
@@ -167,7 +167,7 @@ class StreamedForm implements Form {
         bytes += piece.length
         if (bytes > size) break
         yield piece
-        // Asked for more: the piece was taken. Or thrown away: Node reads on when the connection is lost.
+        // A request for more means that the piece was taken, or dropped: Node reads on when the connection is lost.
         if (!touch()) return
         this.#progress.reach(bytes)
       }

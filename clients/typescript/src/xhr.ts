@@ -1,4 +1,4 @@
-// XMLHttpRequest with fetch's face: in a page, the only one that says how much of a body has gone out.
+// XMLHttpRequest with the interface of fetch: in a web page, only it reports how much of a body was sent.
 
 export function sendByXhr(
   url: string,

@@ -1,4 +1,4 @@
-// What a server can't see of a client: what it refuses to be made of, and what it does with a fetch of the caller's.
+// What a server can't see of a client: which settings it refuses, and how it uses a fetch that the caller gives.
 
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
@@ -16,7 +16,7 @@ function gateOf(fetch: Fetch, more = {}): Tollgate {
   return new Tollgate({ apiKey, baseURL, fetch, ...more })
 }
 
-/** One that says something, then nothing, and knows no signals. */
+/** A fetch whose answer says something, then nothing, and that ignores signals. */
 function silent(said: string): Fetch {
   return async () => {
     const start = (controller: ReadableStreamDefaultController) =>

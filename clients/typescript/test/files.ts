@@ -1,4 +1,4 @@
-// Sources of every kind, and what becomes of those that fail.
+// Sources of every kind, and what happens when they fail.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

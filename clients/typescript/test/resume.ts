@@ -1,4 +1,4 @@
-// What a caller's signal does to streams and downloads that were read on over another connection.
+// How a caller's signal ends streams and downloads that were resumed over another connection.
 
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
@@ -7,7 +7,7 @@ import { ConnectionError, Tollgate } from '../src/tollgate.ts'
 
 const encoder = new TextEncoder()
 
-/** What is said by one connection after another; the last one stays, silent. */
+/** What each connection sends, in turn; the last one stays open and silent. */
 function gateOf(said: readonly [text: string, init: ResponseInit][]): Tollgate {
   const left = [...said]
   const fetch = async () => {
@@ -144,7 +144,7 @@ test(
   'a download that is closed as its rest arrives gives none of it',
   { timeout: 10_000 },
   async () => {
-    // Each in another of the turns in which the answer is on its way to whoever asked.
+    // Each close is in another turn of the event loop, while the answer is on its way to its reader.
     await Promise.all(Array.from({ length: 20 }, (_, turns) => assertClosed(turns)))
   },
 )

@@ -1,5 +1,5 @@
-// The attackers' process. Behind everybody else for the processor: what is measured is what the gateway does about them,
-// not what they take of a machine that they would not share.
+// The attackers' process. It has the lowest priority for the processor: the test measures what the gateway does about
+// the attacks, not how much CPU the attackers take, since real attackers are on other machines.
 
 import { setPriority } from 'node:os'
 import { assault } from './attacks.ts'

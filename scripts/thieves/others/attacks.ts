@@ -1,5 +1,5 @@
-// Attacks on others (findings 9 to 14), as they run in the attacker's process. Rates are what one cheap machine does; most
-// come from accounts that have no money.
+// Attacks on other customers (findings 9 to 14), run in the attacker's process. The rates are what one cheap machine
+// can send; most attacks use accounts without money.
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,16 +8,16 @@ import type { Held } from './means.ts'
 import type { Answers, Assault } from './orders.ts'
 
 export interface Attack {
-  /** The finding. */
+  /** The number of the finding. */
   readonly item: number
-  /** What has to be there first. */
+  /** Makes what the attack needs beforehand. */
   prepare?(assault: Assault, answers: Record<string, number>): Promise<void>
   run(assault: Assault, answers: Record<string, number>): Promise<void>
 }
 
 const MiB = 2 ** 20
 const sessions = '/api/chat/sessions'
-/** Nearly as large as they may be. */
+/** A little less than the limit of the instructions. */
 const instructionBytes = 32 * 1024 - 10
 
 export const attacks: Readonly<Record<string, Attack>> = {
@@ -65,7 +65,7 @@ async function fill(
   })
 }
 
-/** Comes back whenever it is thrown out. */
+/** Opens the connection again each time that the gateway closes it. */
 async function keepOpen(many: number, ms: number, open: (i: number) => Promise<Held>) {
   const held = await Promise.all(Array.from({ length: many }, (_, i) => open(i)))
   let opened = many
@@ -90,10 +90,10 @@ async function announce({ urls, poorKeys, ms }: Assault, answers: Record<string,
   answers['opened'] = await keepOpen(8, ms, () => hold(urls[0], head))
 }
 
-/** Nine of them leave less than a customer's large body of the 256 MiB that all bodies have. */
+/** All bodies together have 256 MiB; nine of these leave less than the honest customer's large body needs. */
 const dataUrlBytes = 28.42 * MiB
 
-/** They are answered, slowly, and paid for. */
+/** Requests that are answered slowly, and are paid for. */
 async function dataUrls({ urls, richKey, ms }: Assault, answers: Record<string, number>) {
   const url = `data:image/png;base64,${'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAA'.repeat(dataUrlBytes / 48)}`
   const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
@@ -134,7 +134,7 @@ async function strangers({ urls, ms }: Assault, answers: Record<string, number>)
   })
 }
 
-/** Half of them with a key that was good once. */
+/** Half of the requests have a key that was valid once. */
 async function flood(one: Assault, answers: Record<string, number>) {
   const { urls, victimRef, revokedKey, ms } = one
   await steadily({ ms, perSecond: 400 }, async (i) => {
@@ -143,7 +143,7 @@ async function flood(one: Assault, answers: Record<string, number>) {
   })
 }
 
-/** Sessions whose list is long: 8 MiB of instructions, or as much as there may be. */
+/** Makes sessions whose list is long: 8 MiB of instructions, or as much as the quota allows. */
 async function hoard({ urls, poorKeys }: Assault, answers: Record<string, number>) {
   const key = poorKeys[0] ?? ''
   const instructions = 'i'.repeat(instructionBytes)
@@ -167,7 +167,7 @@ async function unread({ urls, poorKeys, ms }: Assault, answers: Record<string, n
 
 let spoken = ''
 
-/** A session of four messages of nearly 1 MiB. */
+/** Makes a session with four messages of nearly 1 MiB each. */
 async function converse({ urls, richKey: key }: Assault, answers: Record<string, number>) {
   const id = await newSession(urls[0], key)
   spoken = `${sessions}/${id}/messages`
@@ -189,7 +189,7 @@ async function lists({ urls, poorKeys, ms }: Assault, answers: Record<string, nu
 
 let replayed = ''
 
-/** A message with 5 MiB of frames. */
+/** Makes a message with 5 MiB of frames. */
 async function speak({ urls, richKey: key }: Assault, answers: Record<string, number>) {
   const id = await newSession(urls[0], key)
   const body = JSON.stringify({ model: 'huge', content: 'Hi', max_tokens: 1600 })
@@ -218,11 +218,11 @@ async function slowUploads({ urls, poorKeys, ms }: Assault, answers: Record<stri
     const path = `/api/files/upload?session_id=${ids[i % 2]}`
     return hold(urls[0], headOf(path, poorKeys[i % 2] ?? '', more, 'POST') + partHead(mark) + 'abc')
   }
-  // A byte every 10 s is one at most while this lasts.
+  // With one byte every 10 s, each upload sends one byte at most during the attack.
   answers['opened'] = await keepOpen(40, ms, open)
 }
 
-/** Up to the quota, and beyond it where it can. */
+/** Stores files up to the quota, and beyond it if the gateway lets it. */
 async function store({ urls, poorKeys, ms }: Assault, answers: Record<string, number>) {
   const key = poorKeys[0] ?? ''
   const id = await newSession(urls[0], key)

@@ -1,5 +1,5 @@
-// The honest customer, in a process of his own with a backend of his own, so that nothing but the gateway stands between
-// him and his answers: small chats all the time, lists, now and then a large body, a file, a session.
+// The honest customer, in a process of its own with a backend of its own, so that only the gateway is between the
+// customer and the answers: small chats all the time, lists, and now and then a large body, a file, a session.
 
 import { Agent, createServer, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -14,7 +14,7 @@ import type { Measure, Measured } from './orders.ts'
 const chatsPerSecond = 20
 const listsPerSecond = 2
 const othersPerSecond = 0.7
-/** What has no answer by then has failed. */
+/** A request without an answer after this time has failed. */
 const patienceMs = 15_000
 const largeBytes = 256 * 1024
 const fileBytes = 2 ** 20
@@ -88,7 +88,7 @@ async function measure(order: Measure): Promise<Measured> {
   return { requests, latenciesMs: latenciesMs.toSorted((a, b) => a - b), failures }
 }
 
-/** The status, with the code of a refusal. A stream that ends without [DONE] has failed. */
+/** Resolves with the status, and the code of a refusal. A stream that ends without [DONE] has failed. */
 async function answerOf(url: string, agent: Agent, sent: Sent): Promise<string> {
   const { method, path, key, type = 'application/json', body, headers } = sent
   const length =

@@ -1,5 +1,5 @@
-// What attackers have: requests whose answers are counted or never read, sockets that send what they are told, keys
-// that are made up as the format is documented, and bodies of many small values.
+// The tools of attackers: requests whose answers are counted or never read, sockets that send given bytes, keys that
+// are invented in the documented format, and bodies of many small values.
 
 import { randomBytes } from 'node:crypto'
 import { Agent, request } from 'node:http'
@@ -18,15 +18,15 @@ export interface Call {
   readonly key: string
   readonly body?: string | Buffer
   readonly headers?: Readonly<Record<string, string>>
-  /** One of 127/8: who comes from many places. */
+  /** An address of 127/8, for attackers that use many addresses. */
   readonly from?: string
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })
-/** As long as a refusal may take on a busy machine. */
+/** The longest time that a refusal may take on a busy machine. */
 const patienceMs = 30_000
 
-/** The answer's status and text; status 0 where there was none. */
+/** Resolves with the status and text of the answer; the status is 0 when there was no answer. */
 export async function call({ method, url, key, body, headers, from }: Call) {
   const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
   const req = request(url, {
@@ -58,7 +58,7 @@ export function tell(
   count(answers, [status, code].filter(Boolean).join(' '))
 }
 
-/** So often a second, whether or not the last ones were answered, but no more than `most` at a time. */
+/** Calls at this rate, whether or not earlier calls were answered, but with at most `most` running at a time. */
 export async function steadily(
   { ms, perSecond, most = 32 }: { ms: number; perSecond: number; most?: number },
   act: (i: number) => Promise<void>,
@@ -73,7 +73,7 @@ export async function steadily(
     running.add(one)
     void one.finally(() => running.delete(one))
   }
-  // What is still on its way at the end is the attack's to wait for: its memory is, too.
+  // The attack waits for the calls that still run at its end: their memory counts for it, too.
   await Promise.race([Promise.all(running), pause(patienceMs)])
 }
 
@@ -82,7 +82,7 @@ export interface Held {
   readonly isOpen: boolean
 }
 
-/** A connection that sends these bytes. One that reads nothing does not see that it was closed, either. */
+/** Opens a connection and sends these bytes. With `reads` false, it does not notice that the gateway has closed it. */
 export async function hold(url: string, bytes: string, { reads = true } = {}): Promise<Held> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
@@ -124,13 +124,13 @@ export function madeUpKey(ref = letters(12)): string {
 const letters = (length: number): string =>
   Array.from(randomBytes(length), (byte) => alphabet.charAt(byte % 62)).join('')
 
-/** Many values in few bytes, in each of the ways in which a body can have them. */
+/** Returns a JSON text with many values in few bytes; `way` selects one of the ways in which a body can have them. */
 export function smallValues(bytes: number, way: number): string {
   const head = '{"model":"end","messages":[{"role":"user","content":"Hi"}],'
   const fill = (one: string) => one.repeat(Math.ceil((bytes - head.length) / one.length))
   switch (way % 4) {
     case 0: {
-      // Thirteen bytes each, at most.
+      // Each member has thirteen bytes at most.
       const names = Array.from({ length: Math.floor(bytes / 13) }, (_, i) => `"k${i}":1`)
       return `${head}${names.join(',')}}`
     }

@@ -1,17 +1,17 @@
-// What the processes of an attack say to each other: the honest customer and the attackers are told what to do by IPC,
-// one order at a time, and report when it is done.
+// The messages between the processes of an attack: by IPC, the honest customer and the attackers get one order at a
+// time, and report when it is done.
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
 import type { Test } from 'tap'
 
-/** For the customer: a while of his usual requests. */
+/** The order for the customer: send the usual requests for a while. */
 export interface Measure {
   readonly url: string
-  /** Of an account with money and high limits. */
+  /** The key of an account with money and high limits. */
   readonly key: string
-  /** Of another one, with usual limits, which asks for lists alone. */
+  /** The key of another account, with usual limits; it asks for lists only. */
   readonly quietKey: string
   readonly session: string
   readonly ms: number
@@ -19,37 +19,37 @@ export interface Measure {
 
 export interface Measured {
   readonly requests: number
-  /** Of small requests, to the last byte, sorted. */
+  /** Latencies of small requests, until the last byte, sorted. */
   readonly latenciesMs: readonly number[]
-  /** What went wrong, and how often. */
+  /** What went wrong, with how often. */
   readonly failures: Readonly<Record<string, number>>
 }
 
-/** For an attacker. `prepare` comes first, and is not measured. */
+/** The order for an attacker. `prepare` comes first and is not measured. */
 export interface Assault {
   readonly attack: string
   readonly step: 'prepare' | 'run'
   readonly urls: readonly [string, string]
-  /** Of accounts without money. */
+  /** Keys of accounts without money. */
   readonly poorKeys: readonly string[]
-  /** Of an account with money. */
+  /** The key of an account with money. */
   readonly richKey: string
-  /** The account's part of the quiet customer's key, and a key of his that was revoked. */
+  /** The account's part of the quiet customer's key, and a revoked key of that customer. */
   readonly victimRef: string
   readonly revokedKey: string
   readonly ms: number
 }
 
-/** What the gateway answered, and how often: `402 insufficient_balance`. */
+/** What the gateway answered, with how often: `402 insufficient_balance`. */
 export type Answers = Readonly<Record<string, number>>
 
-/** A process of ours that takes orders of one kind. */
+/** A child process that takes orders of one kind. */
 export interface Worker<Order, Report> {
   readonly address: string
   order(order: Order): Promise<Report>
 }
 
-/** `file` lies in this folder. Its first message is an address, or empty. */
+/** Starts `file` of this folder. The first message of the child is an address, or empty. */
 export async function startWorker<Order extends object, Report>(
   t: Pick<Test, 'teardown'>,
   file: string,
@@ -77,7 +77,7 @@ export async function startWorker<Order extends object, Report>(
   }
 }
 
-/** In a worker: carries out what it is told, until its starter has gone. */
+/** Called in a worker: carries out its orders until the parent process has ended. */
 export function obey<Order, Report>(
   address: string,
   carryOut: (order: Order) => Promise<Report>,

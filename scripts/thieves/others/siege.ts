@@ -1,5 +1,5 @@
-// One attack beside an honest customer: two fresh gateways on a fresh Redis, the customer measured before it and during
-// it, what the gateways and Redis grew by, and the verdict.
+// Runs one attack beside an honest customer: two new gateways on a new Redis, the customer's figures before and during
+// the attack, how much the gateways and Redis grew, and the verdict.
 
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
@@ -22,7 +22,7 @@ export interface Siege {
   readonly p99Ms: number
   readonly requests: number
   readonly failures: Readonly<Record<string, number>>
-  /** That the event loop of the besieged gateway stood still, at most. */
+  /** The longest time that the event loop of the attacked gateway was blocked. */
   readonly heldMs: number
   readonly rssMiB: number
   readonly redisMiB: number
@@ -37,14 +37,14 @@ interface SiegeOptions {
 }
 
 const MiB = 2 ** 20
-/** Of attackers' accounts. */
+/** The storage quota of an attacker's account. */
 const quotaMiB = 16
-/** Of the customer's latency. On a machine that others use, too, it says nothing. */
+/** The most that the customer's latency may grow. On a machine that has other work, this says nothing. */
 const mostGrowthMs = 100
-/** Of a gateway's memory. */
+/** The most that a gateway's memory may grow. */
 const mostRssMiB = 150
 const furtherMs = 1000
-/** The customer's own journal and sessions, and Redis' own buffers. */
+/** Room for the customer's own journal and sessions, and for Redis' own buffers. */
 const redisSlackMiB = 4
 
 export function besiege(name: string, options: SiegeOptions): Promise<Siege> {
@@ -89,7 +89,7 @@ async function besieged(
   return { ...siege, fault: faultOf(siege) }
 }
 
-/** Also while what was begun late is still worked on. */
+/** Keeps measuring until the attack is over, also while the gateway still works on what was begun late. */
 export async function measuredUntil(
   attack: Promise<unknown>,
   { first, measure }: { first: number; measure(ms: number): Promise<Measured> },
@@ -171,7 +171,7 @@ async function revokedKeyOf(gateway: OwnProcess, account: Account): Promise<stri
   return key
 }
 
-/** The most that one of them has at a time, beyond what it has now. */
+/** Returns a function that tells how much more memory one of the processes has had since now, at most. */
 function watchMemory(pids: readonly number[]) {
   const before = pids.map(rssOf)
   let grown = 0
@@ -193,14 +193,14 @@ function rssOf(pid: number): number {
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
 }
 
-/** What it stores: its buffers for clients and for its log come and go. */
+/** The memory of Redis' data, without its buffers for clients and for its log, which come and go. */
 async function redisBytes(link: Redis): Promise<number> {
   const info = await link.info('memory')
   const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
   return read('used_memory') - read('mem_clients_normal') - read('mem_aof_buffer')
 }
 
-/** Since it was asked last. */
+/** The longest block of the event loop since the last call. */
 async function heldMs(gateway: OwnProcess): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
   return 1000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1] ?? 0)

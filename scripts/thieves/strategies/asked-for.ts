@@ -1,4 +1,4 @@
-// What a body can ask for beside words: usage that is switched off (finding 3), parameters that cost or reach (4),
+// What a body can ask for besides words: usage that is switched off (finding 3), parameters that cost or reach (4), and
 // addresses that the backend fetches (15).
 
 import type { Random } from '../../../test/fixtures/random.ts'
@@ -7,7 +7,7 @@ import { wishes } from '../parameters.ts'
 import { stays, streamed } from '../strategy.ts'
 import type { Strategy } from '../strategy.ts'
 
-/** What two parsers read differently. */
+/** JSON that two parsers read in different ways. */
 export const usageTricks: Readonly<Record<string, string>> = {
   'another case': '{"include_usage":true,"Include_Usage":false}',
   'a duplicate': '{"include_usage":true,"include_usage":false}',
@@ -18,7 +18,7 @@ export const usageTricks: Readonly<Record<string, string>> = {
   'capitals at the top': '{"include_usage":true},"Stream_Options":{"include_usage":false}',
 }
 
-/** Behind it stands a document that only a report would tell of. */
+/** The body also has a document, which only the backend's report would count. */
 export const usageOff: readonly Strategy[] = Object.entries(usageTricks).flatMap(([way, options]) =>
   (['go', 'end'] as const).map((model) => ({
     name: `usage off by ${way}`,
@@ -42,7 +42,7 @@ const eachParameter = Object.entries(wishes).map(([name, value]): Strategy => {
   return name === 'chat_template' ? { ...strategy, balance: 400, body } : { ...strategy, body }
 })
 
-/** Those that were let through there, too. */
+/** The parameters that sessions let through, too. */
 const inSessions = eachParameter
   .filter(({ name }) => name === 'service_tier' || name === 'web_search_options')
   .map((one): Strategy => ({ ...one, mount: 'session' }))

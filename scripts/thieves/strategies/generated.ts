@@ -1,5 +1,5 @@
-// Rerank that counts its query once (finding 5); what was generated and is free (6); backends without bound, several
-// choices and Completions (7).
+// Rerank that counts its query once (finding 5); generated output that is not charged (6); backends without bound,
+// several choices and Completions (7).
 
 import type { Random } from '../../../test/fixtures/random.ts'
 import { plain, prose, ranking } from '../loads.ts'

@@ -1,4 +1,4 @@
-// Clients that want no more than they pay for, and sometimes leave. They must not pay much more than was used.
+// Clients that want no more than they pay for, and that sometimes leave. They must not pay much more than was used.
 
 import type { Random } from '../../../test/fixtures/random.ts'
 import type { Leaving } from '../client.ts'
@@ -47,6 +47,6 @@ export const honest: readonly Strategy[] = [
   whole('end', stays),
   whole('never', stays),
   whole('end', made),
-  // Its body is 6 kB, and no byte of it is more than a token; templates may add some.
+  // The body has 6 kB, and a byte is one token at most; templates may add some tokens.
   { ...client('liar', stays), name: robbed, isHonest: false, mostTokens: 20_000 },
 ]

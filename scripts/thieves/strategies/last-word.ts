@@ -1,5 +1,5 @@
-// Leave at the last word (finding 1): what only the backend's report would tell of is not paid for by who goes before it.
-// The same where the backend never reports.
+// Leaves at the last word (finding 1): a client that leaves before the report would not pay for what only the report
+// tells. The same with a backend that never reports.
 
 import type { Random } from '../../../test/fixtures/random.ts'
 import { documents, images, permuted, plain, prose, sound } from '../loads.ts'
@@ -18,7 +18,7 @@ const everyDocument = Object.entries(documents).flatMap(([name, document]): Stra
 })
 
 const long = (random: Random) => ({ ...plain(random, 20), stream: true, max_tokens: 1500 })
-/** 12,000 of them are thought, and not shown. */
+/** 12,000 of these tokens are reasoning, and are not sent. */
 const thoughtful = (random: Random) => ({ ...long(random), max_tokens: 13_500 })
 const picture = () => ({ ...images(8, 5376), ...streamed })
 const dear = (random: Random) => ({ ...permuted(random, 96_000), ...streamed })

@@ -16,7 +16,7 @@ export async function judgeSpace(path: string, reserveBytes: number): Promise<Ch
   const reserve = `store.disk.reserve, ${inGiB(reserveBytes)}`
   if (free < reserveBytes) return fail(`${detail}, less than ${reserve}: files are refused`)
   if (free - reserveBytes >= leastBytes) return ok(detail)
-  return warn(`${detail}, of which ${reserve}, is kept: not much for files`)
+  return warn(`${detail}, and ${reserve}, stays free: little is left for files`)
 }
 
 const inGiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`

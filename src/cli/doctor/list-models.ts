@@ -86,6 +86,6 @@ function isNamed(model: string, id: string): boolean {
 function judgeWindow({ id, window = 0 }: Listed, promptWindow: number): CheckOutcome {
   if (window <= promptWindow) return ok(`${id} is listed`)
   return warn(
-    `${id} has a context of ${window} there, and its context_window is ${promptWindow} here: what longer prompts take above it is not charged. Write context_window: ${window}`,
+    `${id} has a context of ${window} there, and its context_window is ${promptWindow} here: prompt tokens above ${promptWindow} are not charged. Write context_window: ${window}`,
   )
 }

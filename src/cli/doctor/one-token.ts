@@ -23,7 +23,7 @@ export interface ModelTarget {
 export async function askOneToken(route: ModelTarget, signal: AbortSignal): Promise<CheckOutcome> {
   const { model, target } = route
   if (!model.endpoints.includes('chat')) {
-    return ok(`not asked: it serves ${model.endpoints.join(', ')}`)
+    return ok(`not tried: the model serves ${model.endpoints.join(', ')}, not chat`)
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
@@ -83,7 +83,7 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ch
     return fail(`an error came in the stream: ${saidBy(said)}`)
   }
   if (meter.contentEvents > mostEvents) {
-    return warn('more than one token came: the bound is not obeyed; see max_tokens_field')
+    return warn('it generated more than the one token asked for; try another max_tokens_field')
   }
   if (!meter.finished) return fail(unfinished(meter, { model, cut }))
   const { reported, sawDone, finishReason } = meter
@@ -92,8 +92,10 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ch
   const tokens = reported?.completion ?? 1
   const cost = `cost ${plural(tokens, 'token')} there`
   if (reported?.completion === undefined) {
-    const why = target.includeUsage ? 'no usage reported' : 'usage not asked for'
-    return warn(`${heard}; ${why}: the gateway counts by itself; ${cost}`)
+    const why = target.includeUsage
+      ? 'no usage reported'
+      : 'usage not asked for (include_usage: false)'
+    return warn(`${heard}; ${why}: the gateway counts tokens itself; ${cost}`)
   }
   const usage = `usage reported (${reported.prompt ?? 0} + ${reported.completion})`
   return ok(`${heard}, ${usage}; ${cost}`)

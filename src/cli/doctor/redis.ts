@@ -23,7 +23,7 @@ export async function examineRedis(
 ): Promise<void> {
   const embeddedSocket = redis.kind === 'embedded' ? await liveSocket(data) : undefined
   if (redis.kind === 'embedded' && embeddedSocket === undefined) {
-    await examination.check('redis', async () => ok('embedded: it comes and goes with the gateway'))
+    await examination.check('redis', async () => ok('embedded: the gateway starts and stops it'))
     return
   }
   const { limitMs } = examination
@@ -89,7 +89,9 @@ export function judgeRole(info: Info): CheckOutcome {
     return fail('a node of a Redis Cluster, which is not supported yet')
   }
   const role = info.get('role') ?? 'unknown'
-  return role === 'master' ? ok(role) : fail(`${role}: it takes no writes; name its master`)
+  return role === 'master'
+    ? ok(role)
+    : fail(`${role}: it takes no writes; set redis to the URL of its master`)
 }
 
 export function judgeEviction(info: Info): CheckOutcome {
@@ -97,9 +99,11 @@ export function judgeEviction(info: Info): CheckOutcome {
   if (policy === 'noeviction') return ok(policy)
   const advice = 'set maxmemory-policy noeviction'
   if (info.get('maxmemory') === '0') {
-    return warn(`${policy}: once it is given a maxmemory, it throws balances away; ${advice}`)
+    return warn(
+      `${policy}: if a maxmemory is set, Redis will delete balances when memory is full; ${advice}`,
+    )
   }
-  return fail(`${policy}: with its memory full it throws balances away; ${advice}`)
+  return fail(`${policy}: Redis deletes balances when its memory is full; ${advice}`)
 }
 
 /** `fsync` is undefined when the server does not tell. */

@@ -16,7 +16,7 @@ export async function readBody(stream: IncomingMessage): Promise<Buffer> {
   let bytes = 0
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > mostBytes) throw new Error('it sends too much')
+    if (bytes > mostBytes) throw new Error(`the answer has more than ${mostBytes / 2 ** 20} MiB`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

@@ -99,7 +99,7 @@ async function readRange(store: ObjectStore, name: string): Promise<CheckOutcome
   const [start, end] = [1000, 1999]
   const read = await buffer(await store.read(name, { start, end }))
   if (read.equals(content.subarray(start, end + 1))) return ok(`bytes ${start} to ${end}`)
-  return fail(`bytes ${start} to ${end} are not those that were written`)
+  return fail(`bytes ${start} to ${end} differ from what was written`)
 }
 
 async function remove(store: ObjectStore, name: string): Promise<CheckOutcome> {
@@ -130,7 +130,7 @@ async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutc
   const leaving = new AbortController()
   const upload = Readable.from(slowly(size, leaving.signal), { objectMode: false })
   const put = store.put(name, upload, { signal }).then(
-    () => new Error('an upload that was cut short was taken for a whole one'),
+    () => new Error('the store kept an upload that was cut short as if it were whole'),
     (error: unknown) => error,
   )
   try {
@@ -143,8 +143,8 @@ async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutc
   const error = await put
   if (!(error instanceof CutShort)) throw error
   const left = [...(await store.unfinished(name)), ...(await store.list(name))]
-  if (left.length > 0) return fail('what was listed while it ran is still there')
-  return ok('listed while it ran, and nothing of it is left')
+  if (left.length > 0) return fail('parts of the upload are still there after it was cut short')
+  return ok('listed while it ran; nothing of it is left')
 }
 
 async function* slowly(size: number, leaving: AbortSignal): AsyncGenerator<Buffer> {
@@ -163,7 +163,8 @@ async function seen(
 ): Promise<undefined> {
   const end = performance.now() + seenMs
   while (!(await store.unfinished(name)).includes(name)) {
-    if (performance.now() > end) throw new Error('an upload that runs is not listed as unfinished')
+    if (performance.now() > end)
+      throw new Error('the store does not list a running upload as unfinished')
     await pause(lookMs, undefined, { signal })
   }
 }
@@ -188,5 +189,5 @@ export function judgeClock(aheadMs: number): CheckOutcome {
   if (off < clockWarnMs) return ok(detail)
   return off < clockFailMs
     ? warn(`${detail}: run NTP on both`)
-    : fail(`${detail}: S3 refuses what is signed that far off; run NTP on both`)
+    : fail(`${detail}: S3 refuses requests signed with a clock that far off; run NTP on both`)
 }

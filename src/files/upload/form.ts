@@ -95,7 +95,7 @@ export function readForm(req: IncomingMessage, parser: Busboy, options: FormOpti
     if (part instanceof GatewayError) stop.abort(part)
     else parts.add(part)
   }
-  const onError = (cause: unknown) => stop.abort(malformed('The body is not a whole form', cause))
+  const onError = (cause: unknown) => stop.abort(malformed('The form is not complete', cause))
   parser.on('error', onError)
   parser.on('field', (name, value, { valueTruncated }) => {
     take(textPart(name, value, valueTruncated))
@@ -183,7 +183,7 @@ function filePart({ name, filename, encoding, content }: FileEvent) {
   if (!name) return malformed('A part has no name')
   // RFC 7578, 4.7, forbids it. Storing the encoded bytes as they are would surprise the client.
   if (encoding === 'base64' || encoding === 'quoted-printable') {
-    return malformed('A part of a form has no Content-Transfer-Encoding, but its bytes as they are')
+    return malformed('The form uses Content-Transfer-Encoding, which is not accepted')
   }
   return {
     name: decodeParam(name),

@@ -77,7 +77,7 @@ function refuseAnother(known: string | undefined, value: string): void {
   if (known !== undefined && known !== value) {
     throw invalidParameter(
       'session_id',
-      'session_id in the form and in the query are not the same.',
+      'The session_id in the form differs from the one in the query. Send only one.',
     )
   }
 }

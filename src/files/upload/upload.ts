@@ -127,7 +127,7 @@ async function receive(upload: UploadRun): Promise<Received> {
   const received = { ...file, purpose: fields.purpose, expiresAfterS: fields.expiresAfterS() }
   if (fields.sha256 !== undefined && fields.sha256 !== file.sha256) {
     throw new GatewayError('checksum_mismatch', {
-      message: `What arrived has SHA-256 ${file.sha256}, not the one in sha256. Send it again.`,
+      message: `The file that arrived has another SHA-256 than the field sha256: ${file.sha256}. Send it again.`,
       param: 'sha256',
     })
   }

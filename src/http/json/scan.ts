@@ -169,7 +169,7 @@ function checkKey(key: string, { written, ownKeys }: WrittenKey): void {
   // To upper case, then to lower case: only that also folds letters such as the long s and the Kelvin sign.
   if (ownKeys.has(key) || ownKeys.has(key.toUpperCase().toLowerCase())) {
     throw invalidJson(
-      `The key "${written}" is too much like one that the gateway reads. Spell it exactly.`,
+      `The key "${written}" is spelt almost like one that the gateway reads. Write its exact letters, in the same case and without escapes.`,
     )
   }
 }

@@ -21,7 +21,9 @@ const schema = z.strictObject({
     .int()
     .min(1)
     .default(60)
-    .describe('Wrong admin tokens a minute from one address before further ones are answered 429.'),
+    .describe(
+      'How many wrong admin tokens a minute one address may send before further ones are answered 429.',
+    ),
 })
 
 export const admin: Plugin<z.infer<typeof schema>> = {

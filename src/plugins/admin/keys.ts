@@ -49,7 +49,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
     route('POST', 'accounts/:id/keys', async (x) => {
       const { name, scopes, models, expires_at: expiresAt, limits } = parseFields(x.body, creation)
       if (expiresAt && expiresAt * 1000 <= Date.now())
-        throw invalid('expires_at', 'it lies in the past')
+        throw invalid('expires_at', 'write a time in the future')
       const given = {
         name,
         scopes: scopes && [...new Set(scopes)],

@@ -22,7 +22,7 @@ export const topup = z.strictObject({
 })
 export const adjustment = z.strictObject({
   amount: whole.refine((amount) => amount !== 0, { error: 'write a whole number other than 0' }),
-  note: printable(500).min(1, { error: 'say why' }),
+  note: printable(500).min(1, { error: 'write the reason' }),
 })
 
 export function moneyRoutes(gateway: Gateway): readonly Route[] {

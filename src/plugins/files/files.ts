@@ -15,7 +15,7 @@ import { resourceRoutes } from './resource.ts'
 import { uploadRoute } from './upload.ts'
 
 const schema = z.strictObject({
-  max_bytes: bytes().prefault('100MiB').describe('The largest file that is taken.'),
+  max_bytes: bytes().prefault('100MiB').describe('The largest file that is accepted.'),
   allow: z
     .array(
       z.string().regex(/^(\*\/\*|[a-z]+\/(\*|[a-z0-9.+-]+))$/, {
@@ -25,15 +25,15 @@ const schema = z.strictObject({
     .min(1)
     .default(['*/*'])
     .describe(
-      'Content types that are taken, by what the bytes are and not by what the client says.',
+      'Content types that are accepted. The gateway looks at the bytes, not at what the client says.',
     ),
   uploads: z.int().min(1).default(20).describe('Uploads of one account at the same time.'),
   downloads: z.int().min(1).default(100).describe('Downloads of one account at the same time.'),
   redirect: z
     .enum(['never', 'presigned'])
     .default('never')
-    .describe('`presigned`: large downloads are sent to the S3 store by a short-lived URL.'),
-  redirect_above: bytes().prefault('16MiB').describe('Files larger than this are.'),
+    .describe('`presigned`: large downloads are redirected to the S3 store by a short-lived URL.'),
+  redirect_above: bytes().prefault('16MiB').describe('Files larger than this are redirected.'),
   redirect_expires: duration({ min: 1000, max: 7 * 86_400_000 })
     .prefault('60s')
     .describe('How long such a URL can be used to begin a download.'),

@@ -189,7 +189,7 @@ async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promi
       throw new GatewayError('idempotency_in_progress')
     case 'full':
       throw new GatewayError('storage_quota_exceeded', {
-        message: 'The session holds as much as it may. Go on in a new one.',
+        message: 'The session is full. Continue in a new session.',
       })
     case 'storage_quota_exceeded':
     case 'session_not_found':

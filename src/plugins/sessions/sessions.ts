@@ -24,13 +24,13 @@ const hourMs = 3_600_000
 const schema = z.strictObject({
   retention: duration({ min: 0, max: 10 * 8760 * hourMs })
     .prefault('0s')
-    .describe('A session that nothing changed for so long is deleted; `0s` keeps all for ever.'),
+    .describe('A session that was not changed for this long is deleted; `0s` keeps all for ever.'),
   replay_keep: duration()
     .prefault('15m')
     .describe("How long after a message's end its stream can still be read again."),
   replay_bytes: bytes()
     .prefault('8MiB')
-    .describe("The most that is kept of a message's stream; its oldest events go first."),
+    .describe("The most that is kept of a message's stream; the oldest events are dropped first."),
 })
 
 type SessionsConfig = z.infer<typeof schema>
@@ -41,7 +41,7 @@ export const sessions: Plugin<SessionsConfig> = {
   async setup(gateway, config) {
     if (!gateway.config.plugins.has('metering')) {
       throw new Error(
-        'plugins.sessions needs plugins.metering: an answer belongs to who holds money for it. Switch off both, or none.',
+        'plugins.sessions needs plugins.metering, which holds the money for each answer. Switch off both, or neither.',
       )
     }
     const scripts = scriptsOf(gateway)

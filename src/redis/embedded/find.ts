@@ -108,7 +108,7 @@ async function fetchServer(dataDir: string, log: Pick<Log, 'info'>): Promise<str
   return unpackTools(dataDir)
 }
 
-const orNot = '(not with TOLLGATE_INSTALL=no)'
+const orNot = '(TOLLGATE_INSTALL=no prevents it)'
 
 async function installTools(): Promise<void> {
   const args = ['install', '-y', '--no-install-recommends', 'redis-tools']

@@ -86,7 +86,7 @@ function readPart(part: unknown, spot: PartSpot): SentPart {
 
 const otherWays: ReadonlyMap<string, string> = new Map([
   ['file', 'Files are switched off here. Send images as data URLs, and other files as text.'],
-  ['input_audio', 'Sound is not taken within a message. Upload it and name its file_id.'],
+  ['input_audio', 'A message cannot contain sound. Upload it as a file and send its file_id.'],
 ])
 
 const textKeys = new Set(['type', 'text'])
@@ -112,7 +112,10 @@ function readFilePart(part: object, at: string): NamedFile {
   if (file === undefined) throw missing(path)
   if (!isObject(file)) throw invalid(path, 'must be an object with the field "file_id"')
   if (Object.hasOwn(file, 'file_data')) {
-    throw invalid(`${path}.file_data`, 'is not possible. Upload the file and name its "file_id"')
+    throw invalid(
+      `${path}.file_data`,
+      'is not allowed here. Upload the file and send its "file_id"',
+    )
   }
   refuseUnknownKeys(file, { known: namedKeys, at: path })
   const file_id = readName(field(file, 'file_id'), `${path}.file_id`)

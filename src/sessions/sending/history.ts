@@ -188,7 +188,10 @@ export class HistoryBuilder {
     const fresh = this.#results.find(({ at }) => at !== undefined)
     this.#results = []
     if (fresh) {
-      throw invalid(`messages[${fresh.at}].tool_call_id`, 'is of no call that waits for a result')
+      throw invalid(
+        `messages[${fresh.at}].tool_call_id`,
+        'names no tool call that waits for a result',
+      )
     }
   }
 

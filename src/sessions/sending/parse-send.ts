@@ -121,7 +121,7 @@ const session = `is not possible here: instructions belong to the session. PATCH
 const otherRoles: ReadonlyMap<unknown, string> = new Map([
   ['system', session],
   ['developer', session],
-  ['function', 'is of the old interface. Use "tool"'],
+  ['function', 'is outdated. Use "tool"'],
 ])
 
 function readTurn(message: unknown, spot: Spot): NewMessage<SentPart> {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { judgeSpace, watchFolders } from '../../../src/cli/doctor/disk.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'
 
-t.test('the room is told of the folder that is going to be made, too', async (t) => {
+t.test('the space is that of a folder that does not exist yet, too', async (t) => {
   const dir = await tempDir(t)
   const path = join(dir, 'not', 'yet')
   const { verdict, detail } = await judgeSpace(path, 0)
@@ -12,7 +12,7 @@ t.test('the room is told of the folder that is going to be made, too', async (t)
   t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
 })
 
-t.test('room is what is free beyond the reserve', async (t) => {
+t.test('the space for files is what is free beyond the reserve', async (t) => {
   const dir = await tempDir(t)
   const { bavail, bsize } = await statfs(dir)
   const free = bavail * bsize
@@ -21,7 +21,10 @@ t.test('room is what is free beyond the reserve', async (t) => {
     verdict: 'fail',
     detail: /less than store\.disk\.reserve, .* refused/,
   })
-  t.match(await judge(free - 2 ** 29), { verdict: 'warn', detail: /reserve.*not much for files/ })
+  t.match(await judge(free - 2 ** 29), {
+    verdict: 'warn',
+    detail: /reserve.*little is left for files/,
+  })
   t.equal((await judge(0)).verdict, free < 2 ** 30 ? 'warn' : 'ok')
 })
 
@@ -40,7 +43,7 @@ t.test('folders that the checks made are removed, unless something is in them', 
   t.strictSame(await readdir(store), ['file'])
 })
 
-t.test('folders that were there stay', async (t) => {
+t.test('folders that existed before stay', async (t) => {
   const store = await tempDir(t)
   await mkdir(join(store, 'doctor'))
   await (

@@ -6,7 +6,7 @@ import { startExamination } from '../../fixtures/examination.ts'
 
 const refused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
 
-t.test('a check that fails is told with what began it, and the next one runs', async (t) => {
+t.test('a check that fails is reported with its first cause, and the next one runs', async (t) => {
   const { examination, lines } = startExamination()
   const cause = Object.assign(new Error('no such bucket'), { name: 'NoSuchBucket' })
   const error = new GatewayError('storage_unavailable', { cause })
@@ -16,7 +16,7 @@ t.test('a check that fails is told with what began it, and the next one runs', a
   t.equal(examination.findings[0]?.unreachable, false)
 })
 
-t.test('what nobody answered is told apart from what was answered badly', async (t) => {
+t.test('no answer is told apart from a bad answer', async (t) => {
   const { examination } = startExamination()
   const silent = [refused(), new AggregateError([refused()]), new Error('x', { cause: refused() })]
   for (const error of silent) await examination.check('it', () => Promise.reject(error))
@@ -50,7 +50,7 @@ t.test('no secret and no control character is shown', async (t) => {
   t.ok((lines[1] ?? '').length < 500)
 })
 
-t.test('Ctrl-C ends the check that runs and all that follow; tidying goes on', async (t) => {
+t.test('Ctrl-C ends the running check and all that follow; tidying goes on', async (t) => {
   const stop = new AbortController()
   const { examination, lines } = startExamination({ signal: stop.signal })
   const begun = Promise.withResolvers<void>()

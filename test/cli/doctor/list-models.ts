@@ -1,4 +1,4 @@
-// src/cli/doctor/list-models.ts against scripted backends, and what real servers were seen to list.
+// src/cli/doctor/list-models.ts against scripted backends, and against lists of real servers.
 
 import { once } from 'node:events'
 import { createServer } from 'node:https'
@@ -33,7 +33,7 @@ t.test('a listed model is ok; GET /models has the key and the headers of a reque
   t.notOk(asked?.headers.authorization)
 })
 
-t.test("the target's query stays behind the path", async (t) => {
+t.test("the query of the target's URL stays after the path", async (t) => {
   const backend = await startBackend(t, list('m'))
   const { target } = await routeTo(t, `${backend.url}/?api-version=1`)
   t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
@@ -90,7 +90,7 @@ t.test('a refused key is a failure', async (t) => {
   t.match(outcome, { verdict: 'fail', detail: '401, the key is refused: scripted' })
 })
 
-t.test('one that is down, or silent, ends by its error or its signal', async (t) => {
+t.test('a backend that is down, or silent, ends by its error or its signal', async (t) => {
   const backend = await startBackend(t, silent)
   const { target } = await routeTo(t, backend.url)
   const stop = new AbortController()
@@ -109,7 +109,7 @@ t.test('one that is down, or silent, ends by its error or its signal', async (t)
   })
 })
 
-t.test("over TLS the target's own authority is believed, and no other", async (t) => {
+t.test("over TLS the target's own authority is trusted, and no other", async (t) => {
   const server = createServer({ cert: certificate.cert, key: certificate.key }, (_, res) => {
     res.end('{"data":[{"id":"m"}]}')
   })
@@ -134,6 +134,6 @@ for (const name of captures) {
   })
 }
 
-t.test('tf-models is none, and no failure', async (t) => {
+t.test('tf-models has no list, which is no failure', async (t) => {
   t.match((await listed(t, replay('tf-models.http'))).outcome, { verdict: 'warn', detail: /^500/ })
 })

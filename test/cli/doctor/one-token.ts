@@ -1,4 +1,5 @@
-// src/cli/doctor/one-token.ts against scripted backends: each way in which a stream can end, and what real servers sent.
+// src/cli/doctor/one-token.ts against scripted backends: each way in which a stream can end, and streams of real
+// servers.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -31,7 +32,7 @@ t.test('one token comes and is reported: ok, and what it cost', async (t) => {
   t.equal(backend.requests.length, 1)
 })
 
-t.test('it is asked as in a request: name, bound, usage, key', async (t) => {
+t.test('the request is like others: name, bound, usage, key', async (t) => {
   const target = 'model: gpt, key: sk-1, max_tokens_field: max_completion_tokens'
   const { backend } = await asked(t, chat(), { target })
   const body = JSON.parse(backend.requests[0]?.body.toString() ?? '') as unknown
@@ -44,13 +45,13 @@ t.test('it is asked as in a request: name, bound, usage, key', async (t) => {
   t.match(backend.requests[0]?.headers, { authorization: 'Bearer sk-1' })
 })
 
-t.test('no usage is a warning, and so is a bound that is not obeyed', async (t) => {
+t.test('no usage is a warning, and so are too many tokens', async (t) => {
   const silent = await asked(t, chat({ usage: 'never' }))
   t.match(silent.outcome, { verdict: 'warn', detail: /no usage reported/ })
   const unasked = await asked(t, chat(), { target: 'include_usage: false' })
   t.match(unasked.outcome, { verdict: 'warn', detail: /usage not asked for/ })
   const { backend, outcome } = await asked(t, endless())
-  t.match(outcome, { verdict: 'warn', detail: /bound is not obeyed/ })
+  t.match(outcome, { verdict: 'warn', detail: /more than the one token/ })
   await backend.requests[0]?.closed
 })
 
@@ -69,7 +70,7 @@ t.test('a stream that ends before its finish is a failure, however it ends', asy
   }
 })
 
-t.test('[DONE] is needed only by a model that waits for it', async (t) => {
+t.test('[DONE] is required only for a model with complete_when: done', async (t) => {
   const { outcome } = await asked(t, sse([word, finish]))
   t.match(outcome, { verdict: 'warn', detail: /no \[DONE\]; no usage/ })
   const model = 'complete_when: done'
@@ -80,19 +81,19 @@ t.test('[DONE] is needed only by a model that waits for it', async (t) => {
   })
 })
 
-t.test('a stream that stays open behind its finish is not waited for', async (t) => {
+t.test('a stream that stays open after its finish is not waited for', async (t) => {
   const { backend, outcome } = await asked(t, sse([word, finish], { end: false }))
   t.match(outcome, { verdict: 'warn', detail: /finish_reason stop, no \[DONE\]/ })
   await backend.requests[0]?.closed
 })
 
-t.test('a refusal is told with its status and sentence', async (t) => {
+t.test('a refusal is reported with its status and sentence', async (t) => {
   const { outcome } = await asked(t, failing(401), { target: 'key: sk-1' })
   t.match(outcome, { verdict: 'fail', detail: '401, the key is refused: scripted' })
   t.match((await asked(t, failing(503))).outcome, { verdict: 'fail', detail: '503: scripted' })
 })
 
-t.test('a silent one ends by the signal, and its connection with it', async (t) => {
+t.test('a silent backend ends by the signal, and its connection with it', async (t) => {
   const backend = await startBackend(t, silent)
   const stop = new AbortController()
   const rejected = t.rejects(askOneToken(await routeTo(t, backend.url), stop.signal))
@@ -102,13 +103,13 @@ t.test('a silent one ends by the signal, and its connection with it', async (t) 
   await request.closed
 })
 
-t.test('a model that does not chat is not asked', async (t) => {
+t.test('a model without chat is not tried', async (t) => {
   const { backend, outcome } = await asked(t, chat(), { model: 'endpoints: [embeddings]' })
-  t.match(outcome, { verdict: 'ok', detail: 'not asked: it serves embeddings' })
+  t.match(outcome, { verdict: 'ok', detail: 'not tried: the model serves embeddings, not chat' })
   t.equal(backend.requests.length, 0)
 })
 
-t.test('what real servers sent is judged as it was', async (t) => {
+t.test('streams of real servers get the right verdict', async (t) => {
   const verdicts = {
     'llama-stream-usage-on.sse': 'ok',
     'llama-stream-usage-off.sse': 'warn',

@@ -1,4 +1,4 @@
-// src/cli/doctor/redis.ts on real servers: good ones, badly set ones, and none.
+// src/cli/doctor/redis.ts on real servers: well configured ones, badly configured ones, and none.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -30,7 +30,7 @@ async function serverWith(t: Test, ...args: readonly string[]) {
   return (await startRedis(t, { args })).socket
 }
 
-t.test('a Redis as it should be is ok in all that is looked at', async (t) => {
+t.test('a well configured Redis is ok in every check', async (t) => {
   const { lines } = await examined(await serverWith(t, '--appendonly', 'yes'))
   t.strictSame(
     lines.map((line) => line.split(':')[0]),
@@ -42,7 +42,7 @@ t.test('a Redis as it should be is ok in all that is looked at', async (t) => {
   t.match(lines[5], /: \d+ ms (behind|ahead of) this machine's$/)
 })
 
-t.test('without an append-only file balances are lost by a crash: a warning', async (t) => {
+t.test('no append-only file, so that a crash loses balances, is a warning', async (t) => {
   const { lines } = await examined(await serverWith(t))
   t.match(lines[4], /^warn redis persistence: no append-only file/)
 })
@@ -60,7 +60,7 @@ t.test('a replica is a failure', async (t) => {
   t.match(lines[2], /^fail redis role: slave/)
 })
 
-t.test('one that is down, or hangs, or wants another password, is told in one line', async (t) => {
+t.test('a Redis that is down, hangs, or has another password is one line', async (t) => {
   const down = await startRedis(t)
   await down.stop()
   const refused = await examined(down.socket, { limitMs: 1000 })
@@ -80,14 +80,14 @@ t.test('one that is down, or hangs, or wants another password, is told in one li
   t.match((await examined(locked, { password: 'right' })).lines[0], /^ok redis: /)
 })
 
-t.test('CONFIG may be forbidden, as hosted servers do', async (t) => {
+t.test('CONFIG may be forbidden, as on hosted servers', async (t) => {
   const forbidden = ['--rename-command', 'CONFIG', '']
   const socket = await serverWith(t, '--appendonly', 'yes', ...forbidden)
   const { lines } = await examined(socket)
   t.match(lines[4], /^ok redis persistence: append-only file$/)
 })
 
-t.test('an embedded one is asked where its gateway runs, and not missed where not', async (t) => {
+t.test('an embedded Redis is checked only while its gateway runs', async (t) => {
   const data = await tempDir(t)
   const idle = startExamination()
   await examineRedis({ redis: { kind: 'embedded' }, data }, idle.examination)
@@ -101,7 +101,7 @@ t.test('an embedded one is asked where its gateway runs, and not missed where no
   for (const line of lines) t.match(line, /^ok /)
 })
 
-t.test('old versions, clusters and clocks are judged by what servers say of them', async (t) => {
+t.test('old versions, clusters and clocks are judged by what servers report', async (t) => {
   const info = (text: string) => parseInfo(text.replaceAll(' ', '\r\n'))
   t.match(judgeVersion(info('redis_version:6.2.14')), { verdict: 'fail', detail: /7 or later/ })
   t.match(judgeVersion(info('redis_version:7.2.4 valkey_version:8.0.1')), {

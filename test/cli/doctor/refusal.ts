@@ -4,7 +4,7 @@ import t from 'tap'
 import { readBody, refusal, saidBy } from '../../../src/cli/doctor/refusal.ts'
 import { routeTo } from '../../fixtures/route.ts'
 
-t.test('the sentence is found in every shape that servers write', async (t) => {
+t.test('the sentence is found in every shape that servers send', async (t) => {
   for (const body of [
     '{"error":{"message":"No such model"}}',
     '{"error":"No such model"}',
@@ -18,7 +18,7 @@ t.test('the sentence is found in every shape that servers write', async (t) => {
   t.equal(saidBy('{"detail":[{"msg":"x"}]}'), '{"detail":[{"msg":"x"}]}')
 })
 
-t.test('a refused key is told as that, never the key itself', async (t) => {
+t.test('a refused key is reported as that, without the key', async (t) => {
   const { target } = await routeTo(t, 'http://backend/v1', { target: 'key: sk-abc' })
   const body = Buffer.from('{"error":{"message":"Incorrect API key: sk-abc"}}')
   t.match(refusal(401, body, target), {
@@ -30,12 +30,12 @@ t.test('a refused key is told as that, never the key itself', async (t) => {
   t.match(refusal(500, Buffer.from('<p>'), open), { verdict: 'fail', detail: '500' })
 })
 
-t.test('a body without an end is not read to its end', async (t) => {
+t.test('a body without an end is not read without end', async (t) => {
   const endless = Readable.from(
     (function* () {
       for (;;) yield Buffer.alloc(1 << 20)
     })(),
   )
-  await t.rejects(readBody(endless as unknown as IncomingMessage), { message: /too much/ })
+  await t.rejects(readBody(endless as unknown as IncomingMessage), { message: /more than 4 MiB/ })
   t.ok(endless.destroyed)
 })

@@ -23,7 +23,7 @@ import { tempDir } from '../../fixtures/temp-dir.ts'
 const heads = (lines: readonly string[]) => lines.map((line) => line.split(':')[0])
 const all = ['write', 'ranged read', 'delete', 'upload cut short'].map((name) => `ok store ${name}`)
 
-t.test('a folder that can be written: ok in all, and as it was before', async (t) => {
+t.test('a folder that can be written: ok in every check, and unchanged afterwards', async (t) => {
   const dir = await tempDir(t)
   const { examination, lines } = startExamination()
   await examineStore({ disk: { path: join(dir, 'data', 'store') } }, examination)
@@ -32,7 +32,7 @@ t.test('a folder that can be written: ok in all, and as it was before', async (t
   t.strictSame(await readdir(dir), [])
 })
 
-t.test('a folder that cannot be: one failure, and the rest of the checks', async (t) => {
+t.test('a folder that cannot be written: one failure, and no further checks of it', async (t) => {
   const dir = await tempDir(t)
   const path = join(dir, 'file')
   await writeFile(path, '')
@@ -57,7 +57,7 @@ t.test(
 )
 
 for (const [i, line] of all.entries()) {
-  t.test(`Ctrl-C behind "${line}" leaves nothing`, async (t) => {
+  t.test(`Ctrl-C after "${line}" leaves nothing`, async (t) => {
     const dir = await tempDir(t)
     const stop = new AbortController()
     const { examination, lines } = startExamination({
@@ -95,13 +95,13 @@ function s3At({ endpoint, bucket, ...credentials }: S3Access): S3Config {
 const at = (endpoint: string) =>
   s3At({ endpoint, bucket: 'tollgate', accessKeyId: 'a', secretAccessKey: 'very-secret' })
 
-t.test('on an S3 server, all is tried and nothing is left', async (t) => {
+t.test('on an S3 server, every check runs and nothing is left', async (t) => {
   const server = givenS3() ?? (await startS3(t))
   const s3 = s3At(server)
   const store = s3Store(s3)
   t.teardown(() => store.close())
 
-  await t.test('ok in all, and nothing is left', async (t) => {
+  await t.test('every check is ok, and nothing is left', async (t) => {
     const { examination, lines } = startExamination({ limitMs: 10_000 })
     await examineStore({ s3 }, examination)
     t.strictSame(heads(lines), [...all, 'ok store clock'])
@@ -120,7 +120,7 @@ t.test('on an S3 server, all is tried and nothing is left', async (t) => {
     t.strictSame(await store.unfinished('doctor/'), [])
   })
 
-  await t.test('a wrong key is told as what it is, and not shown', async (t) => {
+  await t.test('a wrong key is reported as that, and not shown', async (t) => {
     const credentials = { accessKeyId: server.accessKeyId, secretAccessKey: 'wrong-secret' }
     const { examination, lines } = startExamination({ limitMs: 10_000 })
     await examineStore({ s3: { ...s3, credentials } }, examination)
@@ -140,7 +140,7 @@ t.test('a store that is not there is unreachable in all its checks', async (t) =
   t.ok(examination.findings.every(({ unreachable }) => unreachable))
 })
 
-/** Takes connections, and never says a word. */
+/** Accepts connections, and never sends anything. */
 async function startDeaf(t: Test): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => void sockets.add(socket.resume()))
@@ -152,7 +152,7 @@ async function startDeaf(t: Test): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-t.test('a store that hangs is given up, check by check', async (t) => {
+t.test('a store that hangs is given up in each check', async (t) => {
   const { examination, lines } = startExamination({ limitMs: 300 })
   await examineStore({ s3: at(await startDeaf(t)) }, examination)
   t.match(lines, [
@@ -167,7 +167,7 @@ const xml = (text: string, status = 200) => bytes(text, { status, type: 'applica
 const noUploads = xml('<ListMultipartUploadsResult></ListMultipartUploadsResult>')
 const noObjects = xml('<ListBucketResult></ListBucketResult>')
 
-/** Says yes to everything, and does none of it. */
+/** Confirms everything, and does nothing. */
 const liar: Script = (call) => {
   const { method = '', url = '', headers } = call.req
   if (url.includes('uploads') && method === 'GET') return noUploads(call)
@@ -182,19 +182,19 @@ const liar: Script = (call) => {
   return bytes(body, headers.range ? { status: 206, headers: range } : {})(call)
 }
 
-t.test('a store that says yes and does nothing is found out in each check', async (t) => {
+t.test('a store that confirms everything and does nothing is detected by each check', async (t) => {
   const backend = await startBackend(t, liar)
   const { examination, lines } = startExamination({ limitMs: 1000 })
   await examineStore({ s3: at(`http://127.0.0.1:${backend.port}`) }, examination)
   t.strictSame(lines.slice(1, 4), [
-    'fail store ranged read: bytes 1000 to 1999 are not those that were written',
+    'fail store ranged read: bytes 1000 to 1999 differ from what was written',
     'fail store delete: what was deleted is still there',
-    'fail store upload cut short: an upload that runs is not listed as unfinished',
+    'fail store upload cut short: the store does not list a running upload as unfinished',
   ])
   t.notMatch(lines.join(), 'very-secret')
 })
 
-t.test('a bucket that is not there is told as what it is', async (t) => {
+t.test('a missing bucket is reported as that', async (t) => {
   const error = '<Error><Code>NoSuchBucket</Code><Message>There is none.</Message></Error>'
   const backend = await startBackend(t, xml(error, 404))
   const { examination, lines } = startExamination()
@@ -203,7 +203,7 @@ t.test('a bucket that is not there is told as what it is', async (t) => {
   t.notOk(examination.findings[0]?.unreachable)
 })
 
-t.test('what is left of an upload cut short is found', async (t) => {
+t.test('parts that stay after an upload was cut short are found', async (t) => {
   let key = ''
   const backend = await startBackend(t, (call) => {
     const { method = '', url = '' } = call.req
@@ -219,7 +219,7 @@ t.test('what is left of an upload cut short is found', async (t) => {
   t.match(lines[4], /^fail store clean-up of .*-cut: /)
 })
 
-t.test("a server's clock may be a little off, not much", async (t) => {
+t.test("a server's clock may differ a little, not much", async (t) => {
   t.match(judgeClock(1000), { verdict: 'ok', detail: /^1 s ahead/ })
   t.match(judgeClock(-60_000), { verdict: 'warn', detail: /^60 s behind/ })
   t.match(judgeClock(16 * 60_000), { verdict: 'fail', detail: /refuses/ })

@@ -47,7 +47,7 @@ async function ask(test: Test, script: Script, limitMs = 5000) {
   return { backend, detail: outcome.detail }
 }
 
-t.test('what a target takes, ignores and refuses', async (t) => {
+t.test('the parameters that a target takes, ignores and refuses', async (t) => {
   const all =
     'max_completion_tokens, n, logprobs, tools, response_format, top_k, min_p, ' +
     'stream_options.include_usage, stream_options.continuous_usage_stats'

@@ -6,7 +6,7 @@ import { chat } from '../../fixtures/backend-model.ts'
 import { silent } from '../../fixtures/backend-scripts.ts'
 import { startExamination } from '../../fixtures/examination.ts'
 
-t.test('every target of every model, whatever became of those before it', async (t) => {
+t.test('every target of every model is tried, whatever happened to those before it', async (t) => {
   const [gone, mute, good] = [
     await startBackend(t),
     await startBackend(t, silent),
@@ -22,7 +22,7 @@ t.test('every target of every model, whatever became of those before it', async 
     await examineTargets(loaded.config, examination)
     return { examination, lines }
   }
-  // With more time where a busy machine kept the good one from answering.
+  // Runs again with more time if a busy machine kept the good target from answering.
   const isLate = (lines: readonly string[]) => lines.some((line) => /3, .* no answer/.test(line))
   const first = await examine(300)
   const { examination, lines } = isLate(first.lines) ? await examine(5000) : first

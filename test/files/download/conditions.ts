@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isRangeMeant, judgeConditions } from '../../../src/files/download/conditions.ts'
 import type { ConditionVerdict } from '../../../src/files/download/conditions.ts'
 
-// Where a date without a zone is not GMT.
+// In this time zone, a date without a zone is not GMT.
 process.env.TZ = 'Asia/Kathmandu'
 
 const modifiedAt = Date.UTC(1994, 10, 6, 8, 49, 37) / 1000
@@ -22,13 +22,13 @@ t.test('without conditions it is sent', async (t) => {
   t.equal(judgeConditions(file, {}), 'send')
 })
 
-t.test('If-None-Match: who has it is not sent it again, weakly compared', async () => {
+t.test('If-None-Match: a client that has it does not get it again, weakly compared', async () => {
   are('not_modified', 'if-none-match', ['"5f"', 'W/"5f"', '*', ' * '])
   are('not_modified', 'if-none-match', ['"a", "5f"', '"a",W/"5f" , "b"', ',"5f",', '"a,b", "5f"'])
   are('send', 'if-none-match', ['"a"', '"5F"', '"5f', '5f', "'5f'", 'w/"a"', '', '"a,5f,b"', '**'])
 })
 
-t.test('If-Match: only the one that is meant, strongly compared', async () => {
+t.test('If-Match: only exactly this file, strongly compared', async () => {
   are('send', 'if-match', ['"5f"', '*', '"a", "5f"', 'W/"5f", "5f"'])
   are('precondition_failed', 'if-match', ['"a"', 'W/"5f"', '5f', '', '"5f', '"a", W/"5f"'])
 })
@@ -42,12 +42,12 @@ t.test('If-Modified-Since: at or after the date nothing has changed', async () =
   are('send', 'if-modified-since', [before, 'Sun Nov  6 08:49:36 1994'])
 })
 
-t.test('If-Unmodified-Since: before the date it was not there', async () => {
+t.test('If-Unmodified-Since: an earlier date fails', async () => {
   are('send', 'if-unmodified-since', [at, after])
   are('precondition_failed', 'if-unmodified-since', [before, 'Sunday, 06-Nov-94 08:49:36 GMT'])
 })
 
-t.test('what is no date is as if it were not there', async () => {
+t.test('an invalid date counts as absent', async () => {
   const none = ['', '2030', 'yes 1', '2030-01-01', '1900000000', `${after} `, after.slice(5)]
   const others = [
     after.toLowerCase(),
@@ -58,7 +58,7 @@ t.test('what is no date is as if it were not there', async () => {
   are('send', 'if-unmodified-since', ['', '1990', 'Sat, 01 Jan 1990 00:00:00', '1990-01-01'])
 })
 
-t.test("they count in the standard's order, a date only where there is no tag", async (t) => {
+t.test("conditions have the standard's order; a date counts only without a tag", async (t) => {
   const cases: readonly (readonly [ConditionVerdict, IncomingHttpHeaders])[] = [
     ['send', { 'if-match': '"5f"', 'if-unmodified-since': before }],
     ['precondition_failed', { 'if-match': '"a"', 'if-unmodified-since': after }],
@@ -73,7 +73,7 @@ t.test("they count in the standard's order, a date only where there is no tag", 
     t.equal(judgeConditions(file, headers), verdict, JSON.stringify(headers))
 })
 
-t.test('If-Range: the range counts for the very tag or the very date alone', async (t) => {
+t.test('If-Range: the range counts only for exactly this tag or date', async (t) => {
   t.ok(isRangeMeant(file, {}))
   for (const same of ['"5f"', at, 'Sun Nov  6 08:49:37 1994']) {
     t.ok(isRangeMeant(file, { 'if-range': same }), same)
@@ -83,7 +83,7 @@ t.test('If-Range: the range counts for the very tag or the very date alone', asy
   }
 })
 
-t.test('a long list is read in a moment', async (t) => {
+t.test('a long list is read quickly', async (t) => {
   const began = process.cpuUsage()
   for (const long of [
     '"'.repeat(16_000),

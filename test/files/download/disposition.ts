@@ -8,7 +8,7 @@ interface Parsed {
   readonly extended: string
 }
 
-/** By the grammars of RFC 6266 and RFC 8187, and nothing more lenient; throws where they do not fit. */
+/** Follows the grammars of RFC 6266 and RFC 8187 strictly; throws on any deviation. */
 function parse(header: string): Parsed {
   const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
   const quoted = '"((?:[ !\\x23-\\x5b\\x5d-\\x7e]|\\\\[ -~])*)"'
@@ -23,7 +23,7 @@ function parse(header: string): Parsed {
   return { type, plain, extended: utf8.decode(Buffer.from(bytes, 'latin1')) }
 }
 
-t.test('a name stands in both forms', async (t) => {
+t.test('a name is sent in both forms', async (t) => {
   t.equal(
     contentDisposition('attachment', '报告.pdf'),
     `attachment; filename="__.pdf"; filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf`,
@@ -52,7 +52,7 @@ t.test(
   },
 )
 
-t.test('every code unit of UTF-16 is carried, alone and between letters', async (t) => {
+t.test('every code unit of UTF-16 is transported, alone and between letters', async (t) => {
   for (let unit = 0; unit <= 0xffff; unit++) {
     const name = `a${String.fromCharCode(unit)}z`
     const { type, plain, extended } = parse(contentDisposition('attachment', name))
@@ -61,7 +61,7 @@ t.test('every code unit of UTF-16 is carried, alone and between letters', async 
   }
 })
 
-t.test('names of anything at all come back as they were', async (t) => {
+t.test('names of any characters come back unchanged', async (t) => {
   const random = seeded(6266)
   const hostile = [
     '"',

@@ -40,13 +40,13 @@ t.test('a whole file has the documented headers and no others', async (t) => {
   t.strictSame(plan(), { status: 200, headers: { ...all, 'Content-Length': '10' }, hasBody: true })
 })
 
-t.test('HEAD has the same ones, and no body; ranges are for GET alone', async (t) => {
+t.test('HEAD has the same headers, and no body; ranges are for GET only', async (t) => {
   for (const range of [{}, { range: 'bytes=2-5' }, { range: 'bytes=10-' }]) {
     t.strictSame(plan(range, { method: 'HEAD' }), { ...plan(), hasBody: false })
   }
 })
 
-t.test('a part says which, and its digest is still that of the whole', async (t) => {
+t.test('a part says which it is, and its digest is that of the whole file', async (t) => {
   t.strictSame(plan({ range: 'bytes=-4' }), {
     status: 206,
     headers: { ...all, 'Content-Length': '4', 'Content-Range': 'bytes 6-9/10' },
@@ -68,7 +68,7 @@ t.test('a range beyond the file is refused with its length', async (t) => {
   })
 })
 
-t.test('several ranges, or none that can be read, give the whole file', async (t) => {
+t.test('several ranges, or invalid ones, give the whole file', async (t) => {
   for (const range of ['bytes=0-1,3-4', 'items=0-1', 'bytes=5-2', 'x']) {
     t.strictSame(plan({ range }), plan(), range)
   }
@@ -80,7 +80,7 @@ t.test('an empty file needs no store', async (t) => {
   t.match(plan({ range: 'bytes=-5' }, empty), { status: 200, hasBody: false })
 })
 
-t.test('304 carries what keeps a copy fresh, neither length nor type', async (t) => {
+t.test('304 has the headers that keep a copy fresh, but no length or type', async (t) => {
   for (const method of ['GET', 'HEAD']) {
     const headers = { 'if-none-match': `W/"${sha256}"`, range: 'bytes=10-' }
     t.strictSame(plan(headers, { method }), {
@@ -96,7 +96,7 @@ t.test('304 carries what keeps a copy fresh, neither length nor type', async (t)
   t.equal(plan({ 'if-modified-since': 'Fri, 20 Nov 2026 18:40:00 GMT' }).status, 304)
 })
 
-t.test('a precondition that fails comes before the range', async (t) => {
+t.test('a failed precondition is reported before the range', async (t) => {
   for (const method of ['GET', 'HEAD']) {
     const refused = () => plan({ 'if-match': '"a"', range: 'bytes=10-' }, { method })
     t.throws(refused, { code: 'precondition_failed', status: 412 })
@@ -104,7 +104,7 @@ t.test('a precondition that fails comes before the range', async (t) => {
 })
 
 t.test(
-  'If-Range of another version gives the whole file, also where the range lies beyond it',
+  'If-Range of another version gives the whole file, also if the range is beyond its end',
   async (t) => {
     const stale = { 'if-range': '"a"' }
     t.strictSame(plan({ ...stale, range: 'bytes=2-5' }), plan())
@@ -114,7 +114,7 @@ t.test(
   },
 )
 
-t.test('inline is for what a browser shows without running it', async (t) => {
+t.test('inline is for types that a browser shows without running anything', async (t) => {
   const dispositionOf = (contentType: string, query: string) =>
     plan({}, { contentType, query }).headers['Content-Disposition']?.split(';')[0]
   const shown = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif']
@@ -138,7 +138,7 @@ t.test('any other disposition is refused, before conditions', async (t) => {
   }
 })
 
-t.test('the type served is a type, whatever the row says', async (t) => {
+t.test('the served type is a valid type, whatever the row has', async (t) => {
   const typeOf = (contentType: string) => plan({}, { contentType }).headers['Content-Type']
   for (const type of [
     'application/octet-stream',

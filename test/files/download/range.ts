@@ -19,7 +19,7 @@ t.test('each of the three forms of a range is read', async (t) => {
   }
 })
 
-t.test('what goes beyond the end is shortened to it', async (t) => {
+t.test('a range that goes beyond the end is shortened', async (t) => {
   const huge = '9'.repeat(400)
   t.same(parseRange('bytes=5-10', 10), { start: 5, end: 9 })
   t.same(parseRange(`bytes=5-${huge}`, 10), { start: 5, end: 9 })
@@ -27,7 +27,7 @@ t.test('what goes beyond the end is shortened to it', async (t) => {
   t.same(parseRange(`bytes=-${huge}`, 10), { start: 0, end: 9 })
 })
 
-t.test('a range that the file has no byte of is none', async (t) => {
+t.test('a range without any byte of the file is not satisfiable', async (t) => {
   for (const header of ['bytes=10-', 'bytes=10-20', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
     t.equal(parseRange(header, 10), 'none', header)
   }
@@ -37,7 +37,7 @@ t.test('a range that the file has no byte of is none', async (t) => {
   t.equal(parseRange('bytes=-1', 0), 'whole', 'an empty file has a suffix, and it is empty')
 })
 
-t.test('what is no single sound range of bytes is as if it were not there', async (t) => {
+t.test('anything but a single valid range of bytes counts as absent', async (t) => {
   for (const header of [
     '',
     'bytes',
@@ -67,7 +67,7 @@ t.test('what is no single sound range of bytes is as if it were not there', asyn
   }
 })
 
-t.test('whatever is asked, what is sent lies within the file', async (t) => {
+t.test('whatever is requested, what is sent is within the file', async (t) => {
   const random = seeded(9110)
   const letters = ['bytes=', '-', ',', ' ', '0', '1', '7', '12', '99', 'x', '=']
   for (let i = 0; i < 50_000; i++) {
@@ -81,7 +81,7 @@ t.test('whatever is asked, what is sent lies within the file', async (t) => {
   }
 })
 
-t.test('a long header is read in a moment', async (t) => {
+t.test('a long header is read quickly', async (t) => {
   const began = process.cpuUsage()
   for (const long of [
     'bytes=' + ' '.repeat(15_000) + 'x',

@@ -1,4 +1,4 @@
-// What files are said to be; above all what they are never said to be.
+// Which types files get; above all, which they never get.
 
 import t from 'tap'
 import {
@@ -27,7 +27,7 @@ const pdf = Buffer.from('%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n', 'latin1')
 const jpeg = hex('ffd8ffe000104a46494600010100000100010000')
 const script = '<script>alert(document.domain)</script>'
 
-t.test('text is text whatever it looks like', async (t) => {
+t.test('text is text, whatever it looks like', async (t) => {
   const texts = [
     '',
     'plain',
@@ -48,7 +48,7 @@ t.test('text is text whatever it looks like', async (t) => {
   }
 })
 
-t.test('binary is what its first bytes say', async (t) => {
+t.test('the type of a binary file follows from its first bytes', async (t) => {
   const files: Readonly<Record<string, Buffer>> = {
     'image/png': png,
     'image/jpeg': jpeg,
@@ -66,7 +66,7 @@ t.test('binary is what its first bytes say', async (t) => {
   }
 })
 
-t.test('nothing that a browser would run comes out, however it is wrapped', async (t) => {
+t.test('no type that a browser would run comes out, however it is wrapped', async (t) => {
   const xml = '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
   const files: Readonly<Record<string, Buffer>> = {
     'HTML with a NUL': Buffer.from(`<html>${script}\0`),
@@ -85,7 +85,7 @@ t.test('nothing that a browser would run comes out, however it is wrapped', asyn
   t.equal(await typeOf(Buffer.concat([png, Buffer.from(script)])), 'image/png', 'a polyglot')
 })
 
-t.test('whatever file-type may find one day, no type that runs comes of it', async (t) => {
+t.test('whatever file-type may detect in future, no type that runs comes out', async (t) => {
   const active = [
     'text/html',
     'text/javascript',
@@ -110,7 +110,7 @@ t.test('whatever file-type may find one day, no type that runs comes of it', asy
   t.equal(inertType(office), office)
 })
 
-t.test('what is not allowed is refused by its content, early where that is known', async (t) => {
+t.test('a forbidden type is refused by its content, early if it is known early', async (t) => {
   const refused = { code: 'unsupported_media_type', status: 415, param: 'file' }
   await t.resolves(typeOf(png, 65_536, ['image/*']))
   await t.resolves(typeOf(png, 65_536, ['image/png']))
@@ -141,7 +141,7 @@ t.test('what is not allowed is refused by its content, early where that is known
   await t.resolves(early(large, ['image/png']))
 })
 
-t.test('no bytes make it throw or hang, nor give a type of another shape', async (t) => {
+t.test('no bytes make it throw or hang, or give an invalid type', async (t) => {
   const random = seeded(22)
   const heads = [
     png,

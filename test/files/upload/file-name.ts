@@ -1,4 +1,4 @@
-// What becomes of the names that clients write.
+// What the gateway makes of file names that clients send.
 
 import t from 'tap'
 import { cleanFileName } from '../../../src/files/upload/file-name.ts'
@@ -26,12 +26,12 @@ t.test('names in ten scripts, and emoji, stay as they are', async (t) => {
   for (const name of names) t.equal(cleanFileName(name), name)
 })
 
-t.test('one name is one name, however its letters were composed', async (t) => {
+t.test('the same name in two Unicode forms is one name', async (t) => {
   t.equal(cleanFileName('re\u0301sume\u0301.pdf'), 'résumé.pdf')
   t.equal(cleanFileName('e\u200e\u0301.txt'), 'é.txt', 'also what a mark has kept apart')
 })
 
-t.test('no name leads anywhere', async (t) => {
+t.test('no name leads to another folder', async (t) => {
   const names: Readonly<Record<string, string>> = {
     '../../etc/passwd': 'passwd',
     '/etc/passwd': 'passwd',
@@ -51,7 +51,7 @@ t.test('no name leads anywhere', async (t) => {
   for (const [name, cleaned] of Object.entries(names)) t.equal(cleanFileName(name), cleaned, name)
 })
 
-t.test('controls, line ends and marks of direction are gone', async (t) => {
+t.test('controls, line ends and marks of direction are removed', async (t) => {
   t.equal(cleanFileName('a\0b.txt\0.png'), 'ab.txt.png')
   t.equal(cleanFileName('a\r\nSet-Cookie: x=1\r\n\r\n<b>.txt'), 'aSet-Cookie: x=1<b>.txt')
   t.equal(cleanFileName('a%0D%0ASet-Cookie%22.txt'), 'aSet-Cookie".txt', 'as browsers write them')
@@ -59,7 +59,7 @@ t.test('controls, line ends and marks of direction are gone', async (t) => {
   t.equal(cleanFileName('\u2066a\u2069\u061c\u200f\u2028\u2029\x7f\x9b\ufeff.txt'), 'a.txt')
 })
 
-t.test('what is no text becomes text', async (t) => {
+t.test('a name that is no text becomes text', async (t) => {
   t.equal(cleanFileName('a\ud800b\udc00.txt'), 'a\ufffdb\ufffd.txt')
   t.equal(cleanFileName(undefined), 'file')
   t.equal(cleanFileName(''), 'file')

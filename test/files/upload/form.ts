@@ -19,11 +19,11 @@ import { until } from '../../fixtures/until.ts'
 type Seen = readonly (readonly [name: string, value: string, filename?: string])[]
 
 interface Options extends Partial<FormOptions> {
-  /** Before each part is taken. */
+  /** Called before each part is taken. */
   readonly hold?: (req: IncomingMessage) => Promise<void>
 }
 
-/** Reads forms, answers with their parts. */
+/** Reads forms, and answers with their parts. */
 async function startReader(t: Test, options: Options = {}) {
   const outcome = Promise.withResolvers<Seen | Error>()
   const onRequest = async (req: IncomingMessage, res: ServerResponse) => {
@@ -70,7 +70,7 @@ const head = (length: number | undefined, type = `multipart/form-data; boundary=
     length === undefined ? 'Transfer-Encoding: chunked' : `Content-Length: ${length}`
   }\r\n`
 
-/** Sends one form in a piece and says what was read of it. */
+/** Sends one form in one piece, and returns what was read of it. */
 async function read(t: Test, body: readonly PartSpec[] | Buffer, type?: string) {
   const { port, outcome } = await startReader(t)
   const client = await rawClient(t, port)
@@ -83,7 +83,7 @@ async function read(t: Test, body: readonly PartSpec[] | Buffer, type?: string) 
 
 const malformed = { code: 'malformed_request', status: 400 }
 
-t.test('parts come in order, with their bytes as they are', async (t) => {
+t.test('parts come in order, with unchanged bytes', async (t) => {
   const bytes = Buffer.from('\r\n--\r\n-\0\xff', 'latin1')
   const seen = await read(t, [
     field('a', '报告'),
@@ -99,7 +99,7 @@ t.test('parts come in order, with their bytes as they are', async (t) => {
   ])
 })
 
-t.test('a name is the same in every way that clients write it', async (t) => {
+t.test('a name is read the same in every way that clients write it', async (t) => {
   const cases: readonly (readonly [line: string | Buffer, filename: string | undefined])[] = [
     ['filename="报告.pdf"', '报告.pdf'],
     ["filename*=UTF-8''%E6%8A%A5%E5%91%8A.pdf", '报告.pdf'],
@@ -125,7 +125,7 @@ t.test('a name is the same in every way that clients write it', async (t) => {
   }
 })
 
-t.test('a preamble, an epilogue, and line ends in the boundary are no harm', async (t) => {
+t.test('a preamble, an epilogue, and line ends at the boundary do no harm', async (t) => {
   const body = multipart([field('a', 'b')])
   t.strictSame(await read(t, Buffer.concat([Buffer.from('hello\r\n'), body, Buffer.from('bye')])), [
     ['a', 'b'],
@@ -136,7 +136,7 @@ t.test('a preamble, an epilogue, and line ends in the boundary are no harm', asy
   t.strictSame(await read(t, multipart([field('a', 'b')], "a b'()+_,./:=?"), quoted), [['a', 'b']])
 })
 
-t.test('the headers alone refuse what is no form', async (t) => {
+t.test('a body that is no form is refused by its headers', async (t) => {
   const body = multipart([field('a', 'b')])
   const types: Readonly<Record<string, object>> = {
     'application/json': { code: 'unsupported_media_type', message: /multipart\/form-data/ },
@@ -157,7 +157,7 @@ t.test('the headers alone refuse what is no form', async (t) => {
   t.strictSame(seen, [])
 })
 
-t.test('a body in a Content-Encoding is refused, for it would be stored as it is', async (t) => {
+t.test('a body in a Content-Encoding is refused: it would be stored as it is', async (t) => {
   const { port, outcome } = await startReader(t)
   const client = await rawClient(t, port)
   client.send(`${head(1000)}Content-Encoding: gzip\r\n\r\n`)
@@ -193,7 +193,7 @@ t.test('a field is text of at most 4 KiB', async (t) => {
   t.strictSame(await read(t, [latin]), [['a', 'é']])
 })
 
-t.test('what waits for a busy reader is bounded', async (t) => {
+t.test('bytes that wait for a busy reader are limited', async (t) => {
   const held = Promise.withResolvers<void>()
   const stop = new AbortController()
   const { port, outcome } = await startReader(t, { hold: () => held.promise, stop })
@@ -213,7 +213,7 @@ t.test('a boundary within the headers of a file is no whole form', async (t) => 
   t.match(await outcome, malformed)
 })
 
-t.test('a body that goes on for ever is cut off', async (t) => {
+t.test('a body without an end is cut off', async (t) => {
   const { port, outcome } = await startReader(t, { maxBytes: 10_000 })
   const client = await rawClient(t, port)
   const junk = 'x'.repeat(3000)
@@ -224,7 +224,7 @@ t.test('a body that goes on for ever is cut off', async (t) => {
   t.equal((await client.answer()).status, 413, 'and the client is told')
 })
 
-t.test('a client that stops sending is told so', async (t) => {
+t.test('a client that stops sending gets a reason', async (t) => {
   const { port, outcome } = await startReader(t, { idleMs: 30 })
   const client = await rawClient(t, port)
   client.send(`${head(1000)}\r\n`, multipart([filePart('begin')]).subarray(0, 150))
@@ -235,7 +235,7 @@ t.test('a client that stops sending is told so', async (t) => {
 
 const minute = { idleMs: 60_000, rateBytes: 100 }
 
-/** Sends a file of 20,000 bytes, so many of them a minute, until it is told to stop. */
+/** Sends a file of 20,000 bytes at this many a minute, until it is told to stop. */
 async function sendSlowly(t: Test, bytesAMinute: number) {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
@@ -256,19 +256,19 @@ async function sendSlowly(t: Test, bytesAMinute: number) {
   return { client, outcome: await outcome }
 }
 
-t.test('a byte now and then keeps no place: the rate has to be kept up', async (t) => {
+t.test('a byte now and then does not keep a place: the rate has a minimum', async (t) => {
   const { client, outcome } = await sendSlowly(t, 5999)
   t.match(outcome, { code: 'request_timeout', message: /100 bytes a second/ })
   client.socket.end()
   t.equal((await client.answer()).status, 408)
 })
 
-t.test('who keeps it up may take as long as it takes', async (t) => {
+t.test('an upload with enough speed may take any time', async (t) => {
   const { outcome } = await sendSlowly(t, 6000)
   t.match(outcome, [['file', /^x{20000}$/, 'a.bin']])
 })
 
-t.test('a client that we hold back is not idle', async (t) => {
+t.test('a client that the gateway holds back is not idle', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const stop = new AbortController()
@@ -287,7 +287,7 @@ t.test('a client that we hold back is not idle', async (t) => {
   t.match(await outcome, [['file', /^x+$/, 'a.bin']])
 })
 
-t.test('who was held back once has to keep the rate up again afterwards', async (t) => {
+t.test('after it was held back, a client must keep the rate again', async (t) => {
   const nextTurn = () => new Promise(setImmediate)
   const stop = new AbortController()
   const came = Promise.withResolvers<IncomingMessage>()
@@ -329,7 +329,7 @@ t.test('a client that leaves is ClientLeft, whatever framing it broke', async (t
   }
 })
 
-t.test('who asks to continue is told so only when the headers are good', async (t) => {
+t.test('Expect: 100-continue is answered only when the headers are good', async (t) => {
   const body = multipart([field('a', 'b')])
   const { port } = await startReader(t)
   const client = await rawClient(t, port)
@@ -342,7 +342,7 @@ t.test('who asks to continue is told so only when the headers are good', async (
   t.equal((await other.answer()).status, 415)
 })
 
-t.test('who has left before the form is read, within it, is not waited for', async (t) => {
+t.test('a client that left before the form is read, within it, is not waited for', async (t) => {
   const came = Promise.withResolvers<IncomingMessage>()
   const { port } = await startListener(t, came.resolve)
   const client = await rawClient(t, port)

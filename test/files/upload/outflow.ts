@@ -12,7 +12,7 @@ async function read(content: Readable): Promise<number> {
   return bytes
 }
 
-t.test('what is passed arrives, and ends when it is ended', async (t) => {
+t.test('bytes that are passed arrive, and end when they are ended', async (t) => {
   const stop = new AbortController()
   let arrived = 0
   const out = outflow(async (content) => void (arrived = await read(content)), stop)
@@ -23,7 +23,7 @@ t.test('what is passed arrives, and ends when it is ended', async (t) => {
   t.notOk(stop.signal.aborted)
 })
 
-t.test('a store that takes nothing holds the sender, until it does', async (t) => {
+t.test('a store that takes nothing stops the sender, until it does', async (t) => {
   const start = Promise.withResolvers<void>()
   const out = outflow(async (content) => {
     await start.promise
@@ -82,7 +82,7 @@ t.test('a store that is done before the file has ended is an error, not a hang',
   await t.rejects(sending, { message: /before the file has ended/ })
 })
 
-t.test('a stop reaches the store, also one that waits, and no end does', async (t) => {
+t.test('a stop reaches the store, also one that waits; then no end does', async (t) => {
   const stop = new AbortController()
   const out = outflow((content) => read(content).then(() => {}), stop)
   await out.pass(piece)

@@ -1,4 +1,4 @@
-// How much is asked for, and when.
+// How many bytes are reserved, and when.
 
 import t from 'tap'
 import { GatewayError } from '../../../src/errors.ts'
@@ -6,7 +6,7 @@ import { reserveAhead } from '../../../src/files/upload/reserve-ahead.ts'
 
 const mib = 1024 * 1024
 
-/** A quota with so many bytes left. */
+/** A quota with this many bytes left. */
 function quota(leftBytes: number, maxBytes = 1024 * mib) {
   const asked: number[] = []
   const reserve = async (bytes: number) => {
@@ -16,7 +16,7 @@ function quota(leftBytes: number, maxBytes = 1024 * mib) {
   return { asked, source: { maxBytes, reserve } }
 }
 
-/** A file that comes in pieces; how far it came. */
+/** Passes a file in pieces; resolves with how far it came. */
 async function pass(reservation: ReturnType<typeof reserveAhead>, fileBytes: number) {
   const pieceBytes = 64 * 1024
   for (let bytes = 0; bytes < fileBytes;) {
@@ -34,13 +34,13 @@ t.test('a request of known length reserves once', async (t) => {
   t.strictSame(asked, [50 * mib + 300])
 })
 
-t.test('never more than a file may have', async (t) => {
+t.test('at most the limit of a file is reserved', async (t) => {
   const { asked, source } = quota(100 * mib, 1000)
   t.equal(await pass(reserveAhead(source, 1300), 1000), 1000)
   t.strictSame(asked, [1000])
 })
 
-t.test('what cannot fit is refused at its first byte', async (t) => {
+t.test('a file that cannot fit is refused at its first byte', async (t) => {
   const { asked, source } = quota(10 * mib)
   const reservation = reserveAhead(source, 50 * mib)
   await t.rejects(reservation.extend(1), exceeded)
@@ -60,13 +60,13 @@ t.test('a file that fills the quota to the byte is taken', async (t) => {
   }
 })
 
-t.test('of unknown length it asks once a slice', async (t) => {
+t.test('for an unknown length, each slice is reserved', async (t) => {
   const { asked, source } = quota(1000 * mib)
   await pass(reserveAhead(source, Number.NaN), 64 * mib)
   t.equal(asked.length, 8)
 })
 
-t.test('other failures are not asked again', async (t) => {
+t.test('other failures are not repeated', async (t) => {
   let calls = 0
   const reserve = async () => {
     calls++

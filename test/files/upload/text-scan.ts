@@ -1,4 +1,4 @@
-// Text or not, whatever the pieces.
+// Whether bytes are text, however they are cut into pieces.
 
 import t from 'tap'
 import { scanText } from '../../../src/files/upload/text-scan.ts'
@@ -12,7 +12,7 @@ function isText(...pieces: readonly Buffer[]): boolean {
 
 const hex = (digits: string) => Buffer.from(digits.replaceAll(' ', ''), 'hex')
 
-/** One byte at a time, and whole. */
+/** Scans byte by byte, and at once. */
 function isTextBothWays(bytes: Buffer): boolean | string {
   const whole = isText(bytes)
   const single = isText(...[...bytes].map((byte) => Buffer.of(byte)))
@@ -58,7 +58,7 @@ t.test('everything else is not', async (t) => {
   }
 })
 
-t.test('what is once no text stays none', async (t) => {
+t.test('bytes that are no text stay so', async (t) => {
   const scan = scanText()
   scan.take(hex('00'))
   t.notOk(scan.mayBeText)
@@ -66,7 +66,7 @@ t.test('what is once no text stays none', async (t) => {
   t.notOk(scan.isText())
 })
 
-t.test('a text cut anywhere, and a byte of it changed, is judged as the whole is', async (t) => {
+t.test('a text cut anywhere, with one byte changed, is judged like the whole', async (t) => {
   const random = seeded(5)
   const text = Buffer.from('aé报😀\n\u00a0z'.repeat(8))
   let texts = 0

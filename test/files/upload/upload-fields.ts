@@ -1,4 +1,4 @@
-// The text fields of an upload, each by each.
+// The text fields of an upload, one by one.
 
 import t from 'tap'
 import { collectFields, fieldNames, unknownField } from '../../../src/files/upload/upload-fields.ts'
@@ -14,7 +14,7 @@ function taken(fields: Readonly<Record<string, string>>, query = '') {
 
 const refused = (code: string, param: string) => ({ name: 'GatewayError', code, param })
 
-t.test('what nobody says has its default', async (t) => {
+t.test('absent fields have their defaults', async (t) => {
   const fields = taken({ session_id: sessionId })
   t.equal(fields.session(), sessionId)
   t.equal(fields.purpose, 'user_data')
@@ -22,7 +22,7 @@ t.test('what nobody says has its default', async (t) => {
   t.equal(fields.sha256, undefined)
 })
 
-t.test('what somebody says counts', async (t) => {
+t.test('given fields count', async (t) => {
   const sum = 'Ab'.repeat(32)
   const fields = taken({ purpose: 'fine-tune', expires_after: '3600', sha256: sum })
   t.equal(fields.purpose, 'fine-tune')
@@ -30,7 +30,7 @@ t.test('what somebody says counts', async (t) => {
   t.equal(fields.sha256, sum.toLowerCase())
 })
 
-t.test('the session comes from the form, the query, or both alike', async (t) => {
+t.test('the session comes from the form, the query, or equally from both', async (t) => {
   t.equal(taken({}, `session_id=${sessionId}`).session(), sessionId)
   t.equal(taken({ session_id: sessionId }, `session_id=${sessionId}`).session(), sessionId)
   t.throws(
@@ -40,7 +40,7 @@ t.test('the session comes from the form, the query, or both alike', async (t) =>
   t.throws(() => taken({}, 'session_id=a&session_id=a'), refused('invalid_parameter', 'session_id'))
 })
 
-t.test('without a session none is begun, and the message says where it belongs', async (t) => {
+t.test('without a session the upload is refused, with what to send', async (t) => {
   for (const fields of [taken({}), taken({ session_id: '' }), taken({}, 'session_id=')]) {
     t.throws(() => fields.session(), {
       ...refused('missing_parameter', 'session_id'),
@@ -65,7 +65,7 @@ t.test('each field at most once, and only known ones', async (t) => {
   t.equal(unknownField('x'.repeat(5000)).param?.length, 100, 'a long name is not sent back whole')
 })
 
-t.test('bad values are refused by name', async (t) => {
+t.test('bad values are refused with the name of their field', async (t) => {
   const bad: Readonly<Record<string, readonly string[]>> = {
     purpose: ['User', 'a b', 'x'.repeat(65), 'données', '-'],
     expires_after: ['0', '-1', '1.5', '1e3', '007', 'soon', ' 1', '1234567890'],
@@ -80,14 +80,14 @@ t.test('bad values are refused by name', async (t) => {
   }
 })
 
-t.test('a file lives from one second to ten years', async (t) => {
+t.test('a file expires after one second to ten years', async (t) => {
   t.equal(taken({ expires_after: '1' }).expiresAfterS(), 1)
   t.equal(taken({ expires_after: '315360000' }).expiresAfterS(), 315_360_000)
   const tooLong = taken({ expires_after: '315360001' })
   t.throws(() => tooLong.expiresAfterS(), refused('invalid_parameter', 'expires_after'))
 })
 
-t.test("expiry as OpenAI's SDKs write it", async (t) => {
+t.test("expiry in the form of OpenAI's SDKs", async (t) => {
   const nested = { 'expires_after[anchor]': 'created_at', 'expires_after[seconds]': '60' }
   t.equal(taken(nested).expiresAfterS(), 60)
   t.equal(taken({ 'expires_after[seconds]': '60' }).expiresAfterS(), 60)

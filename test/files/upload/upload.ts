@@ -19,7 +19,7 @@ const head = (length: number) =>
   `POST /${query} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=${boundary}\r\n` +
   `Content-Length: ${length}\r\n\r\n`
 
-t.test('a file arrives whole, with all that was said of it', async (t) => {
+t.test('a file arrives whole, with all fields that were sent with it', async (t) => {
   const uploads = await startUploads(t)
   const bytes = randomBytes(300_000)
   const fields = [session, field('purpose', 'vision'), field('expires_after', '60')]
@@ -54,7 +54,7 @@ t.test(
   },
 )
 
-t.test("what fetch and OpenAI's own library send is taken", async (t) => {
+t.test("forms of fetch and OpenAI's own library are accepted", async (t) => {
   const uploads = await startUploads(t)
   const base = `http://127.0.0.1:${uploads.port}/`
   const form = new FormData()
@@ -79,7 +79,7 @@ t.test("what fetch and OpenAI's own library send is taken", async (t) => {
   })
 })
 
-t.test('sizes: none, one, the limit, and one more', async (t) => {
+t.test('sizes: 0, 1, the limit, and one more', async (t) => {
   const uploads = await startUploads(t, { maxBytes: 100_000 })
   const bytes = randomBytes(100_001)
   for (const length of [0, 1, 65_536, 99_999, 100_000]) {
@@ -97,7 +97,7 @@ t.test('sizes: none, one, the limit, and one more', async (t) => {
   t.ok(over.bytesTold <= 100_000)
 })
 
-t.test('a length that cannot fit is refused before a byte is asked for', async (t) => {
+t.test('a length that cannot fit is refused before a byte is read', async (t) => {
   const uploads = await startUploads(t, { maxBytes: 1000 })
   const client = await rawClient(t, uploads.port)
   const ask = head(1000 + 64 * 1024 + 1).replace('\r\n\r\n', '\r\nExpect: 100-continue\r\n\r\n')
@@ -107,7 +107,7 @@ t.test('a length that cannot fit is refused before a byte is asked for', async (
   t.strictSame((await uploads.outcome()).calls, [])
 })
 
-t.test('forms that are sound and not good are refused, and leave nothing', async (t) => {
+t.test('valid forms with bad content are refused, and leave nothing', async (t) => {
   const uploads = await startUploads(t)
   const file = filePart('content')
   const cases: readonly (readonly [string, readonly PartSpec[], object, string?])[] = [
@@ -214,7 +214,7 @@ t.test('forms that are sound and not good are refused, and leave nothing', async
   t.match(unnamed.received, { filename: 'file', bytes: 1 }, 'bytes without a filename are a file')
 })
 
-t.test('a right sum is right in either case, before or after', async (t) => {
+t.test('a correct checksum is accepted in either case, before or after the file', async (t) => {
   const uploads = await startUploads(t)
   const sum = field('sha256', hash('sha256', 'content').toUpperCase())
   for (const parts of [
@@ -225,7 +225,7 @@ t.test('a right sum is right in either case, before or after', async (t) => {
   }
 })
 
-t.test('what is sniffed decides, not what the client says', async (t) => {
+t.test('the content decides the type, not the client', async (t) => {
   const uploads = await startUploads(t, { allow: ['image/*'] })
   const lying = { ...filePart('<html><script>', 'x.png'), type: 'image/png' }
   const told = await uploads.send([session, lying])
@@ -249,7 +249,7 @@ t.test('names reach the store clean', async (t) => {
   }
 })
 
-t.test('who refuses to begin or to reserve is who is heard, and nothing is put', async (t) => {
+t.test('a refusal by begin or reserve is the error, and nothing is put', async (t) => {
   const parts = [session, filePart(randomBytes(200_000))]
   const begin = async () => Promise.reject(new GatewayError('session_not_found'))
   const refused = await (await startUploads(t, { begin })).send(parts)
@@ -276,7 +276,7 @@ t.test('a store that fails ends the reading at once, with its error', async (t) 
   t.equal((await client.answer()).status, 503)
 })
 
-t.test('the rejection waits for the store, and carries the first cause', async (t) => {
+t.test('the rejection waits for the store, and has the first cause', async (t) => {
   const mayFail = Promise.withResolvers<void>()
   let isDestroyed = false
   const put = async (content: Readable) => {
@@ -307,9 +307,9 @@ t.test('the content ends only when the whole form has come', async (t) => {
   t.notOk(told.kept)
 })
 
-// A socket that nobody reads does not tell that its client has gone.
+// A socket that nobody reads does not notice that its client has left.
 t.test(
-  'a client that leaves while the store holds it back is noticed when that reads on',
+  'a client that leaves while the store holds it back is noticed when reading continues',
   async (t) => {
     const taken = Promise.withResolvers<void>()
     const go = Promise.withResolvers<void>()
@@ -328,7 +328,7 @@ t.test(
   },
 )
 
-t.test("the signal's reason is what it ends with", async (t) => {
+t.test("an abort ends it with the signal's reason", async (t) => {
   const draining = new GatewayError('server_draining')
   for (const [reason, expected] of [
     [draining, draining],
@@ -354,7 +354,7 @@ t.test("the signal's reason is what it ends with", async (t) => {
   }
 })
 
-t.test('200 MB into a slow store stay out of memory', async (t) => {
+t.test('200 MB into a slow store do not fill the memory', async (t) => {
   const pieces = 3200
   const piece = randomBytes(65_536)
   let buffered = 0
@@ -362,7 +362,7 @@ t.test('200 MB into a slow store stay out of memory', async (t) => {
     let reads = 0
     for await (const chunk of content) {
       buffered = Math.max(buffered, content.readableLength + (chunk as Buffer).length)
-      // Now and then it takes its time: the client is held back by its socket alone.
+      // Pauses now and then, so that only the socket holds the client back.
       if (reads++ % 100 === 0) await until(() => true).then(() => new Promise(setImmediate))
     }
   }
@@ -409,7 +409,7 @@ t.test('a store that is stuck stops the socket', async (t) => {
   t.equal((await uploads.outcome()).received?.bytes, 50_000_000)
 })
 
-t.test('a connection is good for the next upload', async (t) => {
+t.test('the connection can be used for the next upload', async (t) => {
   const uploads = await startUploads(t)
   const client = await rawClient(t, uploads.port)
   const body = multipart([filePart('x')])

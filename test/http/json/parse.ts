@@ -22,7 +22,7 @@ function parse(text: string | Buffer): Done {
 const same = (text: string) =>
   JSON.stringify(parse(text).values) === JSON.stringify(JSON.parse(text))
 
-t.test('values are those of JSON.parse, and members lie where they are', async (t) => {
+t.test('values are those of JSON.parse, with the position of each member', async (t) => {
   const random = seeded(7)
   for (let i = 0; i < 2000; i++) {
     const text = randomObject(random, ['model', 'é'])
@@ -61,7 +61,7 @@ t.test('numbers and words are those of JSON, and no others', async (t) => {
   }
 })
 
-t.test('what JSON.parse refuses is refused', async (t) => {
+t.test('everything that JSON.parse refuses is refused', async (t) => {
   const cases = [
     '',
     '[]',
@@ -90,7 +90,7 @@ t.test('what JSON.parse refuses is refused', async (t) => {
   t.throws(() => parse(cut), { message: /UTF-8/ })
 })
 
-t.test('long strings are read in pieces, and nothing is cut in two', async (t) => {
+t.test('long strings are read in pieces, and no character is cut in two', async (t) => {
   const random = seeded(1)
   const parts = ['a', 'é', '报', '😀', '\\"', '\\\\', '\\n', '\\u00e9', '\\ud83d\\ude00']
   for (let i = 0; i < 40; i++) {
@@ -104,7 +104,7 @@ t.test('long strings are read in pieces, and nothing is cut in two', async (t) =
   t.ok(steps > 300, `${steps} steps`)
 })
 
-t.test('a key that says __proto__ is a key', async (t) => {
+t.test('a key named __proto__ is a key like others', async (t) => {
   const { values } = parse('{"__proto__":{"x":1},"a":{"__proto__":{"y":1}}}')
   t.ok(Object.hasOwn(values, '__proto__'))
   t.ok(Object.hasOwn(Object(values['a']), '__proto__'))
@@ -112,14 +112,14 @@ t.test('a key that says __proto__ is a key', async (t) => {
 })
 
 t.test(
-  'of two equal keys below the top the last one counts; at the top there are none',
+  'of equal keys below the top the last one counts; at the top they are refused',
   async (t) => {
     t.same(parse('{"a":{"b":1,"b":2}}').values, { a: { b: 2 } })
     t.throws(() => parse('{"a":1,"\\u0061":2}'), { message: /"a" stands twice/ })
   },
 )
 
-t.test('values and token ids have bounds of their own', async (t) => {
+t.test('values and token ids have limits of their own', async (t) => {
   const list = (entry: string, count: number) => `{"a":[${Array(count).fill(entry).join(',')}]}`
   t.equal(parse(list('7', maxIds)).members.size, 1)
   t.throws(() => parse(list('7', maxIds + 1)), { message: /1000000 whole numbers/ })
@@ -129,7 +129,7 @@ t.test('values and token ids have bounds of their own', async (t) => {
   t.throws(() => parse(list('{"k":1}', maxItems / 2)), { message: /100000 values/ })
 })
 
-t.test('kilobytes of key or number are refused, and depth over 64', async (t) => {
+t.test('keys and numbers of kilobytes are refused, and depth over 64', async (t) => {
   t.equal(parse(`{"${'k'.repeat(4000)}":1}`).members.size, 1)
   t.throws(() => parse(`{"${'k'.repeat(5000)}":1}`), { message: /key .* longer/ })
   t.throws(() => parse(`{"a":{"${'k'.repeat(mebibyte)}":1}}`), { message: /key .* longer/ })
@@ -139,7 +139,7 @@ t.test('kilobytes of key or number are refused, and depth over 64', async (t) =>
   t.throws(() => parse(nested(64)), { message: /64 levels/ })
 })
 
-t.test('no step does more than a piece of the work, whatever the body is made of', async (t) => {
+t.test('no step does more than a piece of the work, whatever the body contains', async (t) => {
   const bytes = 4 * mebibyte
   const most = 64 * 1024
   const bodies = {
@@ -155,7 +155,7 @@ t.test('no step does more than a piece of the work, whatever the body is made of
   }
 })
 
-t.test('of long texts only the beginning is kept where no more is asked for', (t) => {
+t.test('of long texts only the beginning is kept, unless more is asked for', (t) => {
   const long = 'é"x'.repeat(100_000)
   const body = Buffer.from(JSON.stringify({ a: [long, 'short'], b: { c: long } }))
   const { values, chars, members } = parsed(body, { keptChars: 1000 })

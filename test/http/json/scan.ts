@@ -6,7 +6,7 @@ import { parseAhead, scanJson } from '../../../src/http/json/scan.ts'
 
 const own = new Set(['model', 'messages', 'max_tokens', 'stream', 'stream_options', 'n'])
 const scan = (text: string) => scanJson(Buffer.from(text), own)
-/** Long enough not to be parsed whole. */
+/** Long enough that the body is not parsed at once. */
 const padding = `,"pad":"${'x'.repeat(1024 * 1024)}"`
 
 function refused(t: Test, text: string | Buffer, message: RegExp | undefined, name: string): void {
@@ -14,7 +14,7 @@ function refused(t: Test, text: string | Buffer, message: RegExp | undefined, na
   t.throws(() => scanJson(Buffer.from(text), own), expected, name)
 }
 
-t.test('members are found where they are, and read as JSON.parse reads them', async (t) => {
+t.test('members are found at their position, and read as JSON.parse reads them', async (t) => {
   const random = seeded(1)
   for (let i = 0; i < 2000; i++) {
     const text = randomObject(random, [...own, 'temperature', 'é'])
@@ -47,7 +47,7 @@ t.test('numbers are kept as they were written', async (t) => {
   t.equal(text('d'), undefined)
 })
 
-t.test('what is absent is undefined, whatever objects inherit', async (t) => {
+t.test('an absent member is undefined, whatever objects inherit', async (t) => {
   const { value } = scan('{"a":null,"__proto__":{"x":1}}')
   t.equal(value('a'), null)
   t.equal(value('b'), undefined)
@@ -55,7 +55,7 @@ t.test('what is absent is undefined, whatever objects inherit', async (t) => {
   t.same(value('__proto__'), { x: 1 })
 })
 
-t.test('a key that stands twice is refused, escaped or not', async (t) => {
+t.test('a key that comes twice is refused, escaped or not', async (t) => {
   refused(t, '{"a":1,"a":1}', /"a" stands twice/, 'plain')
   refused(t, '{"a":1,"\\u0061":1}', /stands twice/, 'escaped')
   refused(t, '{"model":"a","model":"b"}', /"model" stands twice/, 'own')
@@ -74,11 +74,11 @@ t.test("a key that only looks like one of the gateway's is refused", async (t) =
     'max_to\u212aens',
     'N',
   ]
-  for (const key of keys) refused(t, `{"${key}":1}`, /too much like/, key)
+  for (const key of keys) refused(t, `{"${key}":1}`, /spelt almost like/, key)
   scan('{"modell":1,"mode":1,"max-tokens":1,"nn":1,"Temperature":1,"b":{"Model":1}}')
 })
 
-t.test('only one whole object of UTF-8 is read', async (t) => {
+t.test('only a single whole object in UTF-8 is accepted', async (t) => {
   const cases: Record<string, string | Buffer> = {
     empty: '',
     space: '  ',
@@ -118,7 +118,7 @@ t.test('depth is bounded at 64, the body included', async (t) => {
   refused(t, '{"a":'.repeat(2_000_000), /64 levels/, 'ten megabytes of levels')
 })
 
-t.test('a large body is read as a small one is, and is checked as closely', async (t) => {
+t.test('a large body is read like a small one, and checked as strictly', async (t) => {
   const large = scan(`{"model":"m","messages":[{"content":"é"}]${padding},"n":2}`)
   t.equal(large.value('model'), 'm')
   t.same(large.value('messages'), [{ content: 'é' }])
@@ -126,8 +126,8 @@ t.test('a large body is read as a small one is, and is checked as closely', asyn
   t.equal(large.text('n'), '2')
   t.equal(large.value('constructor'), undefined)
   refused(t, `{"a":[1}${padding}}`, undefined, 'brackets')
-  refused(t, `{"Model":"b"${padding}}`, /too much like/, 'look-alikes')
-  refused(t, `{"mode\\u006c":"b"${padding}}`, /too much like/, 'escaped ones')
+  refused(t, `{"Model":"b"${padding}}`, /spelt almost like/, 'look-alikes')
+  refused(t, `{"mode\\u006c":"b"${padding}}`, /spelt almost like/, 'escaped ones')
   refused(t, `{"a":1${padding}`, undefined, 'no end')
   refused(t, `{"model":nul${padding}}`, undefined, 'a word')
 })
@@ -140,7 +140,7 @@ t.test('a body has at most 256 members, large or small', async (t) => {
   refused(t, `{${members(256)}${padding}}`, /more than 256 members/, 'large')
 })
 
-t.test('keys are counted as they were written, in large bodies and in small ones', async (t) => {
+t.test('keys are counted as written, in large bodies and in small ones', async (t) => {
   const values = '"a":{"k":1,"k":[{"x":"k"}]},"b":[1,{}],"c":"\\"k\\":1"'
   for (const text of [`{${values}}`, `{${values}${padding}}`]) {
     const { members } = scan(text)
@@ -148,7 +148,7 @@ t.test('keys are counted as they were written, in large bodies and in small ones
   }
 })
 
-t.test('what was parsed ahead is not parsed again', async (t) => {
+t.test('a body that was parsed before is not parsed again', async (t) => {
   const body = Buffer.from(`{"model":"m","a":{}${padding}}`)
   t.not(scanJson(body, own).value('a'), scanJson(body, own).value('a'))
   await parseAhead(body, { ref: 'a' })

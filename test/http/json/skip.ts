@@ -3,7 +3,7 @@ import { skipSpace, skipString, skipValue } from '../../../src/http/json/skip.ts
 
 const end = (text: string) => skipValue(Buffer.from(`${text},"next"`), 0)
 
-t.test('every value ends where it ends', async (t) => {
+t.test('the end of every value is found', async (t) => {
   const values = [
     'null',
     '-1.5E+10',
@@ -19,7 +19,7 @@ t.test('every value ends where it ends', async (t) => {
   for (const value of values) t.equal(end(value), value.length, value)
 })
 
-t.test('a string ends at its first bare quote, wherever the escapes fall', async (t) => {
+t.test('a string ends at its first bare quote, wherever escapes are', async (t) => {
   for (let length = 50; length < 140; length++) {
     for (const tail of ['', '\\"', '\\\\', '\\\\\\"', '\\"\\"\\"', '\\u0022']) {
       const value = `"${'a'.repeat(length)}${tail}"`
@@ -30,7 +30,7 @@ t.test('a string ends at its first bare quote, wherever the escapes fall', async
   t.equal(skipString(Buffer.from(quotes), 0), quotes.length)
 })
 
-t.test('what does not end is invalid_json', async (t) => {
+t.test('an unfinished value is invalid_json', async (t) => {
   for (const text of ['', '"', '"a', '"a\\"', `"${'a'.repeat(200)}`, `"${'a'.repeat(200)}\\"`]) {
     t.throws(() => skipValue(Buffer.from(text), 0), { code: 'invalid_json' }, text)
   }
@@ -46,7 +46,7 @@ t.test('63 levels in a body are read, one more is not', async (t) => {
   t.throws(() => end('['.repeat(1_000_000)), { code: 'invalid_json' })
 })
 
-t.test('only the white space of JSON is space', async (t) => {
+t.test('only the white space of JSON is skipped', async (t) => {
   t.equal(skipSpace(Buffer.from(' \t\r\n\f'), 0), 4)
   t.equal(skipSpace(Buffer.from('\u00a0'), 0), 0)
 })

@@ -19,7 +19,7 @@ t.test('a string ends at its own quote, however long it is', async (t) => {
   t.equal(read(`"${'a'.repeat(640 * 1024)}"`).pieces, 10)
 })
 
-t.test('no piece ends within a character or an escape', async (t) => {
+t.test('no piece ends inside a character or an escape', async (t) => {
   for (let lead = 0; lead < 8; lead++) {
     for (const unit of ['é', '报', '😀', '\\u00e9', '\\n', '\\ud83d\\ude00']) {
       const text = `"${'x'.repeat(lead)}${unit.repeat(30_000)}"`
@@ -29,7 +29,7 @@ t.test('no piece ends within a character or an escape', async (t) => {
   t.pass('at all places')
 })
 
-t.test('what does not end, or is no JSON, is refused', async (t) => {
+t.test('an unfinished or invalid string is refused', async (t) => {
   const cases = [
     '"',
     '"a',
@@ -45,7 +45,7 @@ t.test('what does not end, or is no JSON, is refused', async (t) => {
   t.throws(() => parseText('{'), { code: 'invalid_json' })
 })
 
-t.test('short plain strings are read at once; a key must not be long', async (t) => {
+t.test('short plain strings are read at once; a key has a limit', async (t) => {
   const reader = (text: string) => new StringReader(Buffer.from(text))
   t.same(reader('"abc":').readShort(0), { value: 'abc', end: 5 })
   for (const text of ['"é"', '"\\n"', '"\n"', `"${'a'.repeat(300)}"`, '"abc']) {

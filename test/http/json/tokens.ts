@@ -1,4 +1,4 @@
-// Tokens of JSON as JSON.parse sees them; of anything else whatever is there, without an exception.
+// Tokens of JSON are those that JSON.parse sees; for other texts it gives some tokens, without an exception.
 
 import t from 'tap'
 import { JsonTokens, decoded } from '../../../src/http/json/tokens.ts'
@@ -13,7 +13,7 @@ function tokensOf(text: string): string[] {
   return all
 }
 
-t.test('each kind is told, keys from strings', async (t) => {
+t.test('each kind of token is recognised, and keys are told from strings', async (t) => {
   t.strictSame(tokensOf(' { "a" : [ 1, -2.5e3 ,true, null, "b" ] }\n'), [
     'open {',
     'key a',
@@ -37,7 +37,7 @@ t.test('strings end at their own quote, short and long', async (t) => {
   }
 })
 
-t.test('depth goes up and down, and only the part that was asked for is read', async (t) => {
+t.test('the depth is tracked, and only the requested part is read', async (t) => {
   const tokens = new JsonTokens(Buffer.from('[[{}]]x'), { from: 1, to: 5 })
   const depths: number[] = []
   while (tokens.next() !== 'end') depths.push(tokens.depth)
@@ -51,7 +51,7 @@ t.test('nothing throws, and every text ends', async (t) => {
   }
 })
 
-t.test('a string is decoded, or given as it is', async (t) => {
+t.test('a string is decoded, or returned as it is', async (t) => {
   const text = Buffer.from('a\\u00e9\\n|b\\q')
   t.equal(decoded(text, 0, 9), 'aé\n')
   t.equal(decoded(text, 10, 13), 'b\\q')

@@ -38,7 +38,7 @@ t.test('the list is newest first and can be paged', async (t) => {
   })
 })
 
-t.test('a filter finds the one account, and is given once', async (t) => {
+t.test('a filter finds one account, and must be given once', async (t) => {
   const { call } = await startAdmin(t)
   for (const name of ['a', 'b']) await call('POST accounts', { name, external_id: `cus_${name}` })
   const found = async (query: string) =>
@@ -46,7 +46,7 @@ t.test('a filter finds the one account, and is given once', async (t) => {
   t.strictSame(await found('external_id=cus_a'), ['a'])
   t.strictSame(await found('name=b'), ['b'])
   t.strictSame(await found('name=b&external_id=cus_a'), [])
-  // Whichever of them was meant, a script tops up what it gets.
+  // An ambiguous filter is refused: a script tops up the account that it gets.
   for (const query of ['external_id=cus_a&external_id=cus_b', 'external_id=']) {
     t.match(await call(`GET accounts?${query}`), {
       status: 400,

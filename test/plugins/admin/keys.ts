@@ -1,7 +1,7 @@
 import t from 'tap'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 
-t.test('a key is shown once, narrowed as asked, listed without its text', async (t) => {
+t.test('a key is shown once, limited as asked, and listed without its text', async (t) => {
   const { call } = await startAdmin(t)
   const { body: account } = await call('POST accounts', { name: 'a' })
   const given = {

@@ -36,7 +36,7 @@ t.test('money: topped up, adjusted, never below zero, in the journal, audited', 
   t.match(await call('GET audit?account=a&account=b'), { status: 400 })
 })
 
-t.test('an audit tells what does not add up', async (t) => {
+t.test('an audit reports what does not agree', async (t) => {
   const { call, accounts, link } = await startAdmin(t)
   const { body } = await call('POST accounts', { name: 'a' })
   const { ref } = await accounts.getAccount('a')
@@ -64,7 +64,7 @@ t.test('one Idempotency-Key on a top-up and an adjustment: each is made, once', 
   t.match(await call('GET accounts/a/transactions?after=nonsense'), malformed)
 })
 
-t.test('a top-up with one Idempotency-Key is made once, with another body refused', async (t) => {
+t.test('a top-up with one Idempotency-Key is made once, another body is refused', async (t) => {
   const { call } = await startAdmin(t)
   await call('POST accounts', { name: 'a' })
   const headers = { 'idempotency-key': 'k-1' }

@@ -55,7 +55,7 @@ t.test(
     const { body: account } = await call('POST accounts', { name: 'a' })
     const { ref } = await accounts.getAccount(account.id)
     const headers = { 'idempotency-key': 'unclear' }
-    // A value of another kind makes the creation fail after it has begun.
+    // A value of another type makes the creation fail after it has begun.
     await link.client.set(keys.keyList(ref), 'no hash')
     const failed = await call('POST accounts/a/keys', { name: 'k' }, headers)
     t.ok(failed.status >= 500, `${failed.status}`)

@@ -1,11 +1,11 @@
-// src/plugins/files/files.ts: whose files they are, and with what they go.
+// src/plugins/files/files.ts: who owns a file, and when it is deleted.
 
 import t from 'tap'
 import { filesYaml, startFiles, startUpload } from '../../fixtures/files-http.ts'
 import { codeOf, startGateway } from '../../fixtures/gateway.ts'
 import { until } from '../../fixtures/until.ts'
 
-t.test("a session's files go with it", async (t) => {
+t.test('deleting a session deletes its files', async (t) => {
   const { own, gateway, url } = await startFiles(t)
   const { id } = await own.make({ content: 'x' })
   const headers = { authorization: `Bearer ${own.key}` }
@@ -17,7 +17,7 @@ t.test("a session's files go with it", async (t) => {
 })
 
 t.test(
-  "somebody else's file is not there, and without a key or its scope nothing is",
+  "somebody else's file is not found, and without a key or its scope no file is",
   async (t) => {
     const { own, stranger, admin, url } = await startFiles(t)
     const { id } = await own.make({ content: 'x' })
@@ -38,7 +38,7 @@ t.test(
 
 const fewPlaces = `${filesYaml}plugins: { files: { uploads: 2, downloads: 2 } }\n`
 
-t.test('an account has only so many uploads and downloads at a time', async (t) => {
+t.test('an account may run only a number of uploads and downloads at a time', async (t) => {
   const { own, stranger, url } = await startFiles(t, { yaml: fewPlaces })
   const { id } = await own.make({ content: Buffer.alloc(8 * 2 ** 20) })
   const leaving = await startUpload(t, url, own)

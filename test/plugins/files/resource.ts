@@ -23,7 +23,7 @@ t.test('lists are by session or of all, newest first, in pages', async (t) => {
   t.equal(await codeOf(await own.call('GET ?session_id=a&session_id=b')), 'invalid_parameter')
 })
 
-t.test('what is deleted is gone, from the list, the store and the quota', async (t) => {
+t.test('a deleted file is gone, from the list, the store and the quota', async (t) => {
   const yaml = filesYaml.replace('1000000 }', '1000000, storage: 1MiB }')
   const { own, gateway } = await startFiles(t, { yaml })
   const content = Buffer.alloc(700 * 1024, 'x')

@@ -1,4 +1,4 @@
-// src/plugins/files/upload.ts: a file over HTTP, and what is refused of it.
+// src/plugins/files/upload.ts: a file over HTTP, and its refusals.
 
 import { hash } from 'node:crypto'
 import t from 'tap'
@@ -8,7 +8,7 @@ import { filesYaml, startFiles, startUpload } from '../../fixtures/files-http.ts
 import { codeOf } from '../../fixtures/gateway.ts'
 import { until } from '../../fixtures/until.ts'
 
-t.test('an uploaded file is shown as the API says, and comes back as it was', async (t) => {
+t.test('an uploaded file is shown as documented, and comes back unchanged', async (t) => {
   const { own, url, gateway } = await startFiles(t)
   const content = 'Grüße\n'
   const answer = await own.upload({ content, name: '报告.txt', type: 'application/pdf' })
@@ -48,7 +48,7 @@ t.test('an uploaded file is shown as the API says, and comes back as it was', as
   t.match(metrics, /tollgate_download_bytes_total 16\n/)
 })
 
-t.test('the largest file is taken, one byte more is not, and nothing of it stays', async (t) => {
+t.test('the largest file is accepted, one byte more is not, and nothing of it stays', async (t) => {
   const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { files: { max_bytes: 100KiB, allow: [text/plain, image/*] } }
 plans: { default: { storage: 258KiB } }
@@ -66,7 +66,7 @@ plans: { default: { storage: 258KiB } }
   t.equal((await own.make({ content: 'x'.repeat(51_200) })).bytes, 51_200, 'what is left')
 })
 
-t.test('an upload meets sessions that have expired before it is refused', async (t) => {
+t.test('before an upload is refused, expired sessions are cleaned up', async (t) => {
   const yaml = filesYaml.replace('plans: { default: { ', '$&storage: 1MiB, ')
   const { own, gateway } = await startFiles(t, { yaml })
   const counted = 1024 * 1024
@@ -75,7 +75,7 @@ t.test('an upload meets sessions that have expired before it is refused', async 
   t.equal((await own.upload({ content: 'x' })).status, 201)
 })
 
-t.test('uploads that run have so much memory together, whosever they are', async (t) => {
+t.test('running uploads share a limit of memory, across accounts', async (t) => {
   const yaml = `${filesYaml}limits: { uploads: 4MiB }\n`
   const { own, stranger, url } = await startFiles(t, { yaml })
   const slow = await startUpload(t, url, own)

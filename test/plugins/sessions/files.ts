@@ -24,7 +24,7 @@ import {
 import type { FileChat } from '../../fixtures/session-files.ts'
 import { until } from '../../fixtures/until.ts'
 
-/** Nothing is left of what was refused, nothing was asked, and the session goes on. */
+/** The refused message has left nothing, the backend got no request, and the session goes on. */
 async function leftNothing(t: Test, chat: FileChat, asked = 0): Promise<void> {
   t.equal(chat.backend.requests.length, asked, 'the backend was not asked')
   t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0 })
@@ -37,7 +37,7 @@ async function refused(chat: FileChat, content: unknown, asked: object = {}) {
   return await refusal(await chat.send(chat.sessionId, { content, stream: false }, asked))
 }
 
-t.test('each kind of file reaches the backend as backends take it', async (t) => {
+t.test('each kind of file reaches the backend in the form that backends accept', async (t) => {
   const chat = await startFileChat(t)
   const png = pngOf(3000, 7)
   const [text, image, mp3, wav, pdf] = [
@@ -112,7 +112,7 @@ t.test(
 
 t.test('an image within a message becomes a file of its session', async (t) => {
   const chat = await startFileChat(t)
-  // More than a message without a store may have, and than a row should.
+  // More than a message may have without a store, and than a row should have.
   const png = pngOf(2 * 1024 * 1024, 3)
   const gif = Buffer.from('R0lGODlhAQABAAAAACw=', 'base64')
   const parts = [imagePart(dataUrl(png)), imagePart(dataUrl(gif, 'image/jpeg'))]
@@ -138,7 +138,7 @@ t.test('an image within a message becomes a file of its session', async (t) => {
   t.strictSame(await chat.ids(), ids, 'no other file')
 })
 
-t.test('what only says that it is an image is stored nowhere', async (t) => {
+t.test('content that only claims to be an image is not stored', async (t) => {
   const chat = await startFileChat(t)
   const html = [imagePart(dataUrl(Buffer.from('<html><script>alert(1)</script>')))]
   t.strictSame(await refused(chat, html), [400, 'invalid_parameter'])
@@ -146,7 +146,7 @@ t.test('what only says that it is an image is stored nowhere', async (t) => {
   await leftNothing(t, chat)
 })
 
-t.test('who can not pay, is busy or has no such session stores nothing', async (t) => {
+t.test('without money, in a busy session, or in none, nothing is stored', async (t) => {
   const chat = await startFileChat(t, { tokens: 100 })
   const content = [imagePart(dataUrl(pngOf(100)))]
   t.strictSame(await refused(chat, content), [402, 'insufficient_balance'])
@@ -186,7 +186,7 @@ t.test(
   },
 )
 
-t.test('an image beyond the quota: 403, and what came with it is not kept either', async (t) => {
+t.test('an image beyond the quota: 403, and the other parts are not kept either', async (t) => {
   const chat = await startFileChat(t)
   const redis = chat.gateway.gateway.redis.client
   const most = 10 * 2 ** 30
@@ -202,7 +202,7 @@ t.test('an image beyond the quota: 403, and what came with it is not kept either
 })
 
 t.test(
-  'a refusal by the backend takes the image with its message; a failure behind its headers does not',
+  'a refusal by the backend removes the image with its message; a failure after its headers does not',
   async (t) => {
     const chat = await startFileChat(t)
     const content = [imagePart(dataUrl(pngOf(100)))]
@@ -221,7 +221,7 @@ t.test(
   },
 )
 
-t.test('what a request takes from the store is of the memory for bodies', async (t) => {
+t.test('files read for a request count in the memory for bodies', async (t) => {
   const gate = new Gate()
   const limits = 'limits: { bodies: 3MiB, json_message: 768KiB, json_v1: 768KiB, json_api: 512KiB }'
   const chat = await startFileChat(t, { yaml: limits, script: model({ gate }) })
@@ -240,7 +240,7 @@ t.test('what a request takes from the store is of the memory for bodies', async 
 const isBusy = async (chat: FileChat) =>
   (await chat.read(`/${chat.sessionId}`))['active_message_id'] !== null
 
-t.test('a store that hangs is not waited for longer than for a first byte', async (t) => {
+t.test('a store that hangs is waited for no longer than a first byte', async (t) => {
   const chat = await startFileChat(t, { yaml: 'limits: { first_byte: 1s }' })
   const { file, asked } = await slowly(chat, 'slow')
   const sending = refused(chat, [filePart(file)])
@@ -251,7 +251,7 @@ t.test('a store that hangs is not waited for longer than for a first byte', asyn
   t.strictSame(await chat.messages(chat.sessionId), [])
 })
 
-t.test('cancelled or left while its files are read: it ends as any other', async (t) => {
+t.test('cancelled or left while its files are read: it ends like any other', async (t) => {
   const gate = new Gate()
   const chat = await startFileChat(t, { script: model({ gate }) })
   const { file, asked } = await slowly(chat, 'slow')

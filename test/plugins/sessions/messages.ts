@@ -28,7 +28,7 @@ t.test('messages are listed oldest first, in pages both ways', async (t) => {
   t.same(await list(`after=${newId('msg')}`), [], 'a cursor is a place')
 })
 
-t.test('a message has every field of docs/api.md, and nothing else', async (t) => {
+t.test('a message has every field of docs/api.md, and no other', async (t) => {
   const { call, session, add } = await start(t)
   const { id } = await add({ hold: 'secret' })
   const { status, body } = await call(`GET /${session}/messages/${id}`)
@@ -52,7 +52,7 @@ t.test('a message has every field of docs/api.md, and nothing else', async (t) =
   })
 })
 
-t.test("what is not there, or somebody else's, is not found", async (t) => {
+t.test("messages that do not exist, or are somebody else's, are not found", async (t) => {
   const { call, session, add, make, strangersKey: as } = await start(t)
   const { id } = await add()
   const { id: other } = await make()
@@ -72,7 +72,7 @@ t.test("what is not there, or somebody else's, is not found", async (t) => {
   }
 })
 
-t.test('a cursor that is no id of a message is refused', async (t) => {
+t.test('a cursor that is not the id of a message is refused', async (t) => {
   const { call, session } = await start(t)
   for (const cursor of ['x', session, '%00', newId('msg').toUpperCase()]) {
     for (const param of ['after', 'before']) {

@@ -1,4 +1,4 @@
-// A send that is sent again under its key is answered as the first was, and costs nothing.
+// A send that is repeated with its key is answered like the first one, and costs nothing.
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -14,7 +14,7 @@ import { parseStream } from '../../fixtures/sse-grammar.ts'
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`
 
-t.test('one key for another body is refused, and is free for other sessions', async (t) => {
+t.test('a key with another body is refused, and is free for other sessions', async (t) => {
   const chat = await startChat(t)
   const headers = { 'Idempotency-Key': 'k' }
   await (await chat.send(chat.sessionId, 'Hi', { headers })).end()
@@ -27,7 +27,7 @@ t.test('one key for another body is refused, and is free for other sessions', as
   t.equal(elsewhere.headers['idempotent-replayed'], undefined)
 })
 
-t.test('a repeated send reads from where it was, also while the answer is generated', async (t) => {
+t.test('a repeated send continues where it was, also while the answer is generated', async (t) => {
   const gate = new Gate()
   const chat = await startChat(t, { script: model({ gate, chunks: 6 }) })
   const other = await chat.another()
@@ -53,7 +53,7 @@ t.test('a repeated send reads from where it was, also while the answer is genera
   await chargedOnce(t, chat)
 })
 
-t.test('a repeated send is looked up before the session, limits and balance are', async (t) => {
+t.test('a repeated send is found before session, limits and balance are checked', async (t) => {
   const gate = new Gate()
   const chat = await startChat(t, {
     script: model({ gate, chunks: 20 }),
@@ -165,7 +165,7 @@ t.test('results that are sent again are a repetition, though no call waits any m
   t.same(await refusal(await chat.send(chat.sessionId, results)), [400, 'invalid_parameter'])
 })
 
-t.test('what a key stands for is not found once its session is deleted', async (t) => {
+t.test('a repetition is not found once its session is deleted', async (t) => {
   const chat = await startChat(t)
   const headers = { 'Idempotency-Key': 'k' }
   await (await chat.send(chat.sessionId, 'Hi', { headers })).end()

@@ -60,7 +60,7 @@ t.test('a body may be empty, on both mounts', async (t) => {
   t.match(await call(`GET /${id}`), { status: 200 })
 })
 
-t.test('each field has its bounds, and each fault its code and field', async (t) => {
+t.test('each field has its limits, and each fault its code and field', async (t) => {
   const { call, make } = await startSessions(t)
   const { id } = await make(full)
   const pairs = (count: number) =>
@@ -155,7 +155,7 @@ t.test(
   },
 )
 
-t.test('it needs a key, with the scope of sessions', async (t) => {
+t.test('it requires a key with the scope sessions', async (t) => {
   const { call, admin, accountId, make } = await startSessions(t)
   const { id } = await make()
   const made = await admin('POST', `accounts/${accountId}/keys`, { scopes: ['chat', 'billing'] })
@@ -208,7 +208,7 @@ t.test('sessions are listed newest first, in pages both ways, past deleted curso
   t.same(idsOf(await list(`order=asc&limit=2`)), [ids[6], ids[5]])
 })
 
-t.test('a deleted session takes its messages along', async (t) => {
+t.test('deleting a session deletes its messages', async (t) => {
   const { call, make, redis, ref, gateway } = await startSessions(t)
   t.ok(redis.socket)
   const { id: session } = await make()
@@ -219,7 +219,7 @@ t.test('a deleted session takes its messages along', async (t) => {
   t.strictSame(await gateway.redis.client.keys(`*${id}*`), [])
 })
 
-t.test('one Idempotency-Key creates one session, whatever mount it comes by', async (t) => {
+t.test('one Idempotency-Key creates one session, on either mount', async (t) => {
   const { call, key, url } = await startSessions(t)
   const headers = { 'idempotency-key': 'one' }
   const tries = await Promise.all(
@@ -249,7 +249,7 @@ t.test('a refusal under an Idempotency-Key is not kept', async (t) => {
   t.match(await call('POST ', { title: 'a' }, { headers }), { status: 201 })
 })
 
-t.test('with Redis away nothing is found or created, and 503 says so', async (t) => {
+t.test('with Redis away nothing is found or created, and the answer is 503', async (t) => {
   const { call, make, redis } = await startSessions(t)
   const { id } = await make()
   await redis.kill()

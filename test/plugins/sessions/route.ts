@@ -6,7 +6,7 @@ import { idsOf, modelOf, route } from '../../../src/plugins/sessions/route.ts'
 
 const asked = (fields: Partial<Exchange>) => fields as Exchange
 
-t.test('what is not in the path is no id', async (t) => {
+t.test('a parameter that is not in the path is no id', async (t) => {
   t.same(idsOf(asked({ params: { id: 's', mid: 'm' } })), { session: 's', message: 'm' })
   t.same(idsOf(asked({ params: {} })), { session: '', message: '' })
 })
@@ -22,7 +22,7 @@ t.test(
   },
 )
 
-t.test('without a name, the first model that chats and may be used', async (t) => {
+t.test('without a name, the first model that can chat and is allowed', async (t) => {
   const models = [
     { id: 'e', endpoints: ['embeddings'] },
     { id: 'c', endpoints: ['chat'] },

@@ -23,7 +23,7 @@ const delta = (value: object) => data({ choices: [{ index: 0, delta: value }] })
 const finish = (reason: string) =>
   data({ choices: [{ index: 0, delta: {}, finish_reason: reason }] }) + 'data: [DONE]\n\n'
 
-/** What the backend was asked, the nth time. */
+/** The body of the backend's nth request. */
 function askedBody({ backend }: Chat, index: number): Record<string, unknown> {
   return JSON.parse(backend.requests[index]?.body.toString() ?? '') as Record<string, unknown>
 }
@@ -31,7 +31,7 @@ function askedBody({ backend }: Chat, index: number): Record<string, unknown> {
 const gif = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='
 
 t.test(
-  'the headers are those of docs/api.md, and nothing of the gateway is in the body',
+  'the headers are those of docs/api.md, and the body has nothing of the gateway',
   async (t) => {
     const chat = await startChat(t)
     const headers = { 'X-Client-Request-Id': 'mine-1' }
@@ -62,7 +62,7 @@ t.test(
   },
 )
 
-t.test('not streamed, the answer is the message as it is read later', async (t) => {
+t.test('without a stream, the answer is the message as it is read later', async (t) => {
   const chat = await startChat(t)
   const live = await chat.send(chat.sessionId, { content: 'Hi', stream: false })
   const body = await live.json()
@@ -101,7 +101,7 @@ t.test('`stream` in the body wins over Accept, which decides where it is absent'
 })
 
 t.test(
-  'both forms of a body say the same, and the backend gets the whole conversation',
+  'both forms of a body mean the same, and the backend gets the whole conversation',
   async (t) => {
     const chat = await startChat(t)
     const id = await chat.session({ instructions: 'Be brief.' })
@@ -123,7 +123,7 @@ t.test(
   },
 )
 
-t.test('a tool is called, answered, and the conversation goes on with both', async (t) => {
+t.test('a tool is called, answered, and the conversation continues with both', async (t) => {
   const call = (args: string, more: object = {}) =>
     delta({ tool_calls: [{ index: 0, function: { arguments: args }, ...more }] })
   const script = sse([
@@ -163,7 +163,7 @@ t.test('a tool is called, answered, and the conversation goes on with both', asy
   t.match((await chat.messages(chat.sessionId))[2], { role: 'tool', tool_call_id: 'call_1' })
 })
 
-t.test('images reach a model that takes them, and another is not asked', async (t) => {
+t.test('images reach a model that takes them; another model gets no request', async (t) => {
   const content = [
     { type: 'text', text: 'What?' },
     { type: 'image_url', image_url: { url: gif } },
@@ -182,7 +182,7 @@ t.test('images reach a model that takes them, and another is not asked', async (
   t.equal(blind.backend.requests.length, 0)
 })
 
-t.test("a model's extra parameters go on, as they were written", async (t) => {
+t.test("a model's extra parameters are passed on as they were written", async (t) => {
   const chat = await startChat(t, { model: 'extra_parameters: [priority]' })
   const body = '{"content":"a","priority":123456789012345678901,"n":1,"store":true}'
   await (await chat.send(chat.sessionId, undefined, { body })).end()
@@ -215,7 +215,7 @@ t.test('a session answers one message at a time, and says which', async (t) => {
   t.equal(chat.backend.requests.length, 2)
 })
 
-t.test('a POST with Last-Event-ID reads on, and never generates', async (t) => {
+t.test('a POST with Last-Event-ID resumes, and never generates', async (t) => {
   const chat = await startChat(t)
   const once = { 'Idempotency-Key': 'one' }
   const live = await chat.send(chat.sessionId, 'Hi', { headers: once })
@@ -240,7 +240,7 @@ t.test('a POST with Last-Event-ID reads on, and never generates', async (t) => {
   t.equal((await chat.messages(chat.sessionId)).length, 2)
 })
 
-t.test('under the other mount, a send is the same', async (t) => {
+t.test('on the other mount, a send is the same', async (t) => {
   const chat = await startChat(t)
   const url = `${chat.gateway.url}/v1/api/chat/sessions/${chat.sessionId}/messages`
   const live = await ask(t, url, { key: chat.key, body: { content: 'Hi' } })
@@ -248,7 +248,7 @@ t.test('under the other mount, a send is the same', async (t) => {
 })
 
 t.test(
-  'who left before the answer was begun, and wants it cancelled then, has it so',
+  'a client that left before the answer began, with on_disconnect: cancel, has cancelled it',
   async (t) => {
     const backend = await startBackend(t)
     const came = Promise.withResolvers<void>()

@@ -31,7 +31,7 @@ t.test(
   },
 )
 
-t.test('without metering the start is refused, and says what to do', async (t) => {
+t.test('without metering the start is refused, with what to do', async (t) => {
   const yaml = `${models}\nplugins: { metering: false }`
   await t.rejects(
     spawnGateway(t, { yaml }),

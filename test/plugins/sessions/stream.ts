@@ -16,7 +16,7 @@ const said: readonly (readonly [string | undefined, string])[] = [
 
 const told = (frames: readonly Frame[]) => frames.map(({ event, data }) => [event, data])
 
-/** The bytes of a stream from a seq on, as a reader who joins there must get them. */
+/** The bytes of a stream from this seq on, as a reader that joins there must get them. */
 function tailOf(whole: Buffer, message: string, seq: number): Buffer {
   const at = whole.indexOf(`id: ${message}:${seq}\n`)
   return Buffer.concat([Buffer.from('retry: 1000\n'), whole.subarray(at)])
@@ -31,7 +31,7 @@ async function streamed(chat: Chat): Promise<{ live: Live; message: string; path
 const lineEnds = { LF: '\n', CRLF: '\r\n', CR: '\r' }
 for (const [name, lineEnd] of Object.entries(lineEnds)) {
   t.test(
-    `a backend's values go out byte for byte, from one that ends lines with ${name}`,
+    `a backend's values are sent byte for byte, from one that ends lines with ${name}`,
     async (t) => {
       const chat = await startChat(t, { script: sse(pieces(backendBytes(lineEnd), 7919)) })
       const { live, message } = await streamed(chat)
@@ -41,7 +41,7 @@ for (const [name, lineEnd] of Object.entries(lineEnds)) {
   )
 }
 
-t.test('a backend that sends its bytes one by one is relayed alike', async (t) => {
+t.test('a backend that sends its bytes one by one is relayed in the same way', async (t) => {
   const script = sse(pieces(backendBytes('\r\n').subarray(0, 3000), 1))
   const chat = await startChat(t, { script })
   const { live, message } = await streamed(chat)
@@ -103,7 +103,7 @@ t.test('readers who join anywhere get the same bytes live, on both gateways', as
   t.equal((await chat.at(active)).status, 204)
 })
 
-t.test('silence is filled with comments that break no frame, wherever it is read', async (t) => {
+t.test('pauses are filled with comments that break no frame, wherever it is read', async (t) => {
   const gate = new Gate()
   const chunk = (text: string) =>
     `data: {"choices":[{"index":0,"delta":{"content":"${text}"}}]}\n\n`
@@ -224,7 +224,7 @@ t.test('the headers of each stream are those of docs/api.md', async (t) => {
   t.ok((await underV1.end()).equals(await live.end()), 'the other mount is the same')
 })
 
-t.test('what is not kept any more is 410, with the message to read instead', async (t) => {
+t.test('a stream that is no longer kept is 410, with the message to read instead', async (t) => {
   const chat = await startChat(t, {
     script: sse([backendBytes()]),
     yaml: 'plugins: { sessions: { replay_keep: 100ms } }',
@@ -245,7 +245,7 @@ async function expired(t: Test, chat: Chat, message: string): Promise<void> {
   const answer = await eventually(async () => {
     const one = await chat.at(`${messagePath}/stream`)
     if (one.status !== 200) return one
-    // It may end between its headers and its first frame.
+    // The stream may end between its headers and its first frame.
     one.leave()
     return undefined
   })
@@ -255,7 +255,7 @@ async function expired(t: Test, chat: Chat, message: string): Promise<void> {
 }
 
 t.test(
-  'beyond what a message may keep, its oldest frames go first, and live readers are unhurt',
+  'beyond the limit of a message, its oldest frames are dropped; live readers notice nothing',
   async (t) => {
     const gate = new Gate()
     const text = (i: number) =>

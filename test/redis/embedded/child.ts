@@ -1,4 +1,4 @@
-// src/redis/embedded/child.ts: a server that cannot start, cannot stop or has lost its parent is dealt with all the same.
+// src/redis/embedded/child.ts: how a server is handled that cannot start, cannot stop, or has lost its parent.
 
 import { join } from 'node:path'
 import t from 'tap'
@@ -25,7 +25,7 @@ async function start(t: Test, ...args: string[]): Promise<{ child: RedisChild; s
   return { child, socket }
 }
 
-t.test('its pid is the server itself, and it answers when it says so', async (t) => {
+t.test('its pid is that of the server, and it answers as soon as it is ready', async (t) => {
   const { child, socket } = await start(t)
   await redisAnswers(child, socket, 10_000)
   t.equal(await ping(socket), true)
@@ -44,7 +44,7 @@ t.test('it ends when the pipe to it closes', async (t) => {
   t.equal(child.exitCode, 0)
 })
 
-t.test('one that hangs is killed after a while, and is seen to be there until then', async (t) => {
+t.test('a server that hangs is killed after a while, and is running until then', async (t) => {
   const { child, socket } = await start(t)
   await redisAnswers(child, socket, 10_000)
   child.kill('SIGSTOP')
@@ -54,12 +54,12 @@ t.test('one that hangs is killed after a while, and is seen to be there until th
   await endRedis(child)
 })
 
-t.test('a start that fails rejects with what the server said', async (t) => {
+t.test('a start that fails rejects with the output of the server', async (t) => {
   const { child, socket } = await start(t, '--no-such-setting', 'yes')
   await t.rejects(redisAnswers(child, socket, 10_000), /ended at once[^]*no-such-setting/)
 })
 
-t.test('a folder that is not there is a server that has ended, not a crash', async (t) => {
+t.test('a missing folder counts as a server that has ended, not as a crash', async (t) => {
   const child = spawnRedis(server, [], '/no/such/folder')
   await processEnd(child)
   await endRedis(child)

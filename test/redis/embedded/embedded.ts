@@ -1,4 +1,4 @@
-// src/redis/embedded/embedded.ts with real servers and real kills: the data stays, the server never does.
+// src/redis/embedded/embedded.ts with real servers and real kills: the data stays, but no server does.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ interface Started {
   readonly redis: EmbeddedRedis
   readonly link: RedisLink
   readonly warnings: readonly string[]
-  /** The first warning came. */
+  /** Resolves at the first warning. */
   readonly warned: Promise<void>
 }
 
@@ -39,7 +39,7 @@ async function start(t: Test, dataDir: string): Promise<Started> {
   return { redis, link, warnings, warned }
 }
 
-/** A zombie has ended: its new parent has only not looked yet. */
+/** A zombie counts as ended: its new parent just has not collected it yet. */
 function isAlive(pid: number): boolean {
   try {
     return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
@@ -91,7 +91,7 @@ t.test('killed with -9 it is back on the same socket with its data, again and ag
   t.equal(warnings.length, 2)
 })
 
-t.test('stopped while it waits to be started again, it stays away', async (t) => {
+t.test('stopped while it waits for a restart, it is not started again', async (t) => {
   const { redis, warned } = await start(t, await tempDir(t))
   process.kill(redis.pid, 'SIGKILL')
   await warned
@@ -100,7 +100,7 @@ t.test('stopped while it waits to be started again, it stays away', async (t) =>
   t.notOk(existsSync(redis.socket))
 })
 
-t.test('a gateway killed with -9 takes it along, and the file is whole', async (t) => {
+t.test('a gateway killed with -9 ends it too, and the file is whole', async (t) => {
   const dataDir = await tempDir(t)
   const script = join(import.meta.dirname, '../../fixtures/embedded-gateway.ts')
   const stdio = ['ignore', 'pipe', 'inherit'] as const
@@ -125,7 +125,7 @@ t.test('a gateway killed with -9 takes it along, and the file is whole', async (
   t.notOk(existsSync(dirname(socket)), 'its folder is removed by the next')
 })
 
-t.test('a file cut off in the middle of a command loads up to there', async (t) => {
+t.test('a file cut off in the middle of a command is loaded up to there', async (t) => {
   const dataDir = await tempDir(t)
   const first = await start(t, dataDir)
   await first.link.client.set('a', '1')
@@ -141,7 +141,7 @@ t.test('a file cut off in the middle of a command loads up to there', async (t) 
 })
 
 t.test(
-  'a file that is spoilt stops the start and says so, leaving no server and no folder',
+  'a corrupt file stops the start with a message, leaving no server and no folder',
   async (t) => {
     const dataDir = await tempDir(t)
     const first = await start(t, dataDir)
@@ -155,7 +155,7 @@ t.test(
   },
 )
 
-t.test('a data folder far down, with blanks in its name, has a short socket path', async (t) => {
+t.test('a data folder with a long path and blanks in it has a short socket path', async (t) => {
   const deep = join(await tempDir(t), 'a long name '.repeat(10), 'and "another" one '.repeat(10))
   await mkdir(deep, { recursive: true })
   const { redis, link } = await start(t, deep)
@@ -172,7 +172,7 @@ t.test('the next start waits for a server that still writes', async (t) => {
     isThere = true
     return started
   })
-  await start(t, await tempDir(t)) // takes as long as the second would without waiting
+  await start(t, await tempDir(t)) // This takes as long as the second start would without waiting.
   t.equal(isThere, false)
   await redis.stop()
   const { link } = await second

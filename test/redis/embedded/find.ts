@@ -1,4 +1,5 @@
-// src/redis/embedded/find.ts with folders of its own on PATH: real servers behind the names, and an apt-get that needs no network.
+// src/redis/embedded/find.ts with folders of its own on PATH: real servers behind the names, and an apt-get that needs
+// no network.
 
 import {
   chmod,
@@ -43,7 +44,7 @@ async function script(path: string, text: string): Promise<void> {
   await chmod(path, 0o755)
 }
 
-t.test('REDIS_SERVER comes first, and stops the search where it is wrong', async (t) => {
+t.test('REDIS_SERVER comes first, and stops the search if it is wrong', async (t) => {
   const { data, bin } = await place(t)
   await symlink(server, join(bin, 'redis-server'))
   await symlink(server, join(data, 'redis-server'))
@@ -53,14 +54,14 @@ t.test('REDIS_SERVER comes first, and stops the search where it is wrong', async
   await t.rejects(findRedisServer(data, { log }), /REDIS_SERVER=\/bin\/true does not run/)
 })
 
-t.test('then PATH, where something else by that name does not count', async (t) => {
+t.test('then PATH, where another program with that name does not count', async (t) => {
   const { data, bin } = await place(t)
   await script(join(bin, 'redis-server'), 'echo some other program')
   await script(join(bin, 'valkey-server'), 'echo "Valkey server v=8.0.1 sha=0 bits=64"')
   t.equal(await findRedisServer(data, { log }), join(bin, 'valkey-server'))
 })
 
-t.test('redis-tools alone is a server by another name', async (t) => {
+t.test('redis-tools alone contains a server under another name', async (t) => {
   const { data, bin } = await place(t)
   await symlink(server, join(bin, 'redis-check-rdb'))
   const finds = Array.from({ length: 5 }, () => findRedisServer(data, { log }))
@@ -72,7 +73,7 @@ t.test('redis-tools alone is a server by another name', async (t) => {
 })
 
 t.test(
-  'fetched once, however many ask, and with fresh package lists where there are none',
+  'it is installed once, however many ask, and with fresh package lists if there are none',
   async (t) => {
     const { data, bin } = await place(t)
     const asked = join(data, 'asked')
@@ -99,7 +100,7 @@ t.test(
   },
 )
 
-t.test('what is to be done is said before; TOLLGATE_INSTALL=no says no', async (t) => {
+t.test('the log says beforehand what is done; TOLLGATE_INSTALL=no prevents it', async (t) => {
   const { data, bin } = await place(t)
   const asked = join(data, 'asked')
   await script(join(bin, 'apt-get'), `echo "$*" >>'${asked}'; exit 1`)

@@ -97,7 +97,7 @@ t.test('without a store, images stay as they were sent', async (t) => {
   t.strictSame(attach(sent, { ...given, files: undefined }), { turns: sent, images: [] })
 })
 
-t.test('a kind that the model does not take is refused by its place', async (t) => {
+t.test('a kind that the model does not take is refused with its path', async (t) => {
   const kinds = [
     ['image/png', 'image'],
     ['text/plain', 'text'],

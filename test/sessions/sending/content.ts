@@ -26,7 +26,7 @@ const missing = (param: string) => ({ code: 'missing_parameter', param })
 const unknown = (param: string) => ({ code: 'unknown_parameter', param })
 const unsupported = (param: string) => ({ code: 'unsupported_attachment', param })
 
-void t.test('text and images are taken as they are', async (t) => {
+void t.test('text and images are accepted as they are', async (t) => {
   t.equal(parts('\0\ud800 報'), '\0\ud800 報')
   const list = [
     { type: 'text', text: 'Hi' },
@@ -40,7 +40,7 @@ void t.test('text and images are taken as they are', async (t) => {
   }
 })
 
-void t.test('what says nothing, or is no content, is refused by its path', async (t) => {
+void t.test('empty or invalid content is refused with its path', async (t) => {
   t.throws(() => parts(undefined), missing('content'))
   t.throws(() => parts(null), missing('content'))
   for (const value of ['', [], {}, 7]) t.throws(() => parts(value), invalid('content'))
@@ -183,7 +183,7 @@ void t.test('who can only say text sends no image; a tool may say nothing', asyn
   for (const value of [[], 7, {}]) t.throws(() => readTextParts(value, 'c'), invalid('c'))
 })
 
-void t.test('calls of tools are taken as they are, and refused by their path', async (t) => {
+void t.test('tool calls are accepted as they are, and refused with their path', async (t) => {
   t.strictSame(readToolCalls([call({ index: 0 })], 'c'), [call()])
   t.strictSame(readToolCalls([call(), call({ id: 'call_2' })], 'c'), [
     call(),

@@ -1,4 +1,4 @@
-// What a send reads of its session: its settings at once, its messages newest first, chunk by chunk, each once.
+// What a send reads of its session: the settings at once, the messages newest first, chunk by chunk, each once.
 
 import t from 'tap'
 import { newId } from '../../../src/ids.ts'
@@ -76,7 +76,7 @@ t.test('large messages come in more flights, and who needs no more asks for none
   t.equal((await flights(opened)) - before, 4)
 })
 
-t.test('a row that is none is passed over', async (t) => {
+t.test('an invalid row is skipped', async (t) => {
   const opened = await openStreams(t)
   const { scripts, ref, redis } = opened
   const { session, ids } = await fill(opened, 3)
@@ -85,7 +85,7 @@ t.test('a row that is none is passed over', async (t) => {
   t.same(await idsOf(await readContext(scripts, ref, session)), [ids[0]])
 })
 
-t.test('a session that is not there, or none at all, is session_not_found', async (t) => {
+t.test('a missing session, or an invalid one, is session_not_found', async (t) => {
   const { scripts, ref, server } = await openStreams(t)
   for (const id of [newId('sess'), newId('msg'), '', 'x}:sessions', `sess_${'0'.repeat(31)}`]) {
     await t.rejects(readContext(scripts, ref, id), { code: 'session_not_found' }, id)

@@ -42,7 +42,7 @@ const call = (id: string) => ({
 const calling = (...ids: string[]) => answer(null, { tool_calls: ids.map(call) })
 const result = (id: string): NewMessage => ({ role: 'tool', content: 'done', tool_call_id: id })
 
-/** Of all stored messages, oldest first. */
+/** The history of all these stored messages, oldest first. */
 function selectHistory(messages: readonly StoredMessage[], given: HistoryOptions) {
   const builder = new HistoryBuilder(given)
   for (const message of messages.toReversed()) if (builder.wantsMore) builder.add(message)
@@ -56,7 +56,7 @@ const select = (messages: readonly StoredMessage[], more: Partial<HistoryOptions
   selectHistory(messages, { ...options, ...more }).messages.map(
     (text) => JSON.parse(text) as Record<string, unknown>,
   )
-/** Each message as a word: its text, or whose call or result it is. */
+/** Each message as a word: its text, or the call that it makes or answers. */
 const words = (messages: readonly StoredMessage[], more: Partial<HistoryOptions> = {}) =>
   select(messages, more)
     .map(({ content, tool_calls, tool_call_id }) => {
@@ -112,11 +112,11 @@ void t.test('a call without its result drops out', async (t) => {
   t.equal(words([user('q'), calling('a')]), 'now')
   t.equal(words([user('q'), answer('I look', { tool_calls: [call('a')] })]), 'q I look now')
   t.equal(words([user('q'), calling('a', 'b'), tool('b'), answer('so')]), 'q (b) =b so now')
-  // With the call goes what it follows from, up to an answer that stands by itself.
+  // With the call, everything that depends on it is dropped, up to an answer that stands by itself.
   const steps = [user('q'), calling('a'), tool('a'), calling('b')]
   t.equal(words(steps), 'now')
   t.equal(words([user('p'), answer('r'), ...steps]), 'p r now')
-  // A result that is nobody's is not sent.
+  // A result without a call is not sent.
   t.equal(words([user('q'), answer('r'), tool('x'), answer('s')]), 'q r s now')
   t.equal(words([user('q'), calling('a'), tool('a'), tool('a'), answer('s')]), 'q (a) =a s now')
 })
@@ -125,12 +125,12 @@ void t.test('results go to the call that waits for them', async (t) => {
   const messages = [user('q'), calling('a', 'b')]
   t.equal(words(messages, { fresh: [result('b'), result('a')] }), 'q (a,b) =b =a')
   t.equal(words(messages, { fresh: [result('a'), { role: 'user', content: 'u' }] }), 'q (a) =a u')
-  // The try before failed: the call waits again.
+  // The earlier try failed: the call waits again.
   const failed = [...messages, tool('a', 'bad'), tool('b'), answer('', { status: 'failed' })]
   t.equal(words(failed, { fresh: [result('a')] }), 'q (a) =a')
 })
 
-void t.test('a result that no call waits for is refused by its path', async (t) => {
+void t.test('a result that no call waits for is refused with its path', async (t) => {
   const invalid = (param: string) => ({ code: 'invalid_parameter', param })
   const first = invalid('messages[0].tool_call_id')
   t.throws(() => words([], { fresh: [result('a')] }), first)
@@ -149,7 +149,7 @@ void t.test('a result that no call waits for is refused by its path', async (t) 
   )
 })
 
-const long = 'x'.repeat(4000) // 1,000 tokens and a little more
+const long = 'x'.repeat(4000) // A little more than 1,000 tokens.
 
 void t.test('the oldest turns are dropped whole where the window ends', async (t) => {
   const turns = [1, 2, 3, 4].flatMap((n) => [
@@ -163,11 +163,11 @@ void t.test('the oldest turns are dropped whole where the window ends', async (t
   t.equal(window(3000), 'q3 (a) =a a3 q4 (a) =a a4 now')
   t.equal(window(2000), 'q4 (a) =a a4 now')
   t.equal(window(1000), 'now')
-  // At least half of the window is left to the prompt.
+  // At least half of the window is for the prompt.
   t.equal(window(3000, 1e9), 'q4 (a) =a a4 now')
 })
 
-void t.test('the newest count of a backend says how far the guesses are off', async (t) => {
+void t.test('the newest count of a backend corrects the estimates', async (t) => {
   const usage = { completion_tokens: 1, total_tokens: 1, estimated: false }
   const sent = (prompt_tokens: number, guessed: number, estimated = false) => {
     const counted = answer('s', { usage: { ...usage, prompt_tokens, estimated }, guessed })
@@ -199,7 +199,7 @@ void t.test('what is said now always goes, with the turn that it answers', async
   t.equal(words([], { ...tiny, fresh: seeds }), `i ${long} a b`)
 })
 
-void t.test('instructions and parameters take their room', async (t) => {
+void t.test('instructions and parameters take part of the window', async (t) => {
   const turns = [user('q'), answer(long)]
   const narrow = { model: { ...model, contextWindow: 1200 }, outputTokens: 100 }
   t.match(words(turns, narrow), /^q x+ now$/)
@@ -213,7 +213,7 @@ const image = (kib: number) => ({
   image_url: { url: imageUrl('png', 1000, 1000, kib * 768) },
 })
 
-void t.test('an image counts as one, not by its bytes', async (t) => {
+void t.test('an image counts as an image, not by its bytes', async (t) => {
   const seen = [user([{ type: 'text', text: 'look' }, image(1000)]), answer('nice')]
   const { messages, promptTokens } = selectHistory(seen, { ...options, instructions: 'i' })
   const body = composeBody({ model: 'm', messages, parameters: options.parameters })
@@ -222,7 +222,7 @@ void t.test('an image counts as one, not by its bytes', async (t) => {
   t.ok(promptTokens > 1500 && promptTokens < 1700)
 })
 
-void t.test('a model without eyes is told where an image was', async (t) => {
+void t.test('a model without images is told where an image was', async (t) => {
   const blind = { ...model, accepts: ['text'] }
   const seen = [user([{ type: 'text', text: 'look' }, image(1)]), answer('nice')]
   t.strictSame(select(seen, { model: blind })[0]?.content, [
@@ -267,7 +267,7 @@ void t.test('a message with files is a draft until they are filled in, in its or
   t.match(text, /^\{"role":"user","content":\[\{"type":"text","text":"look"\},\{"type":"there"\},/)
 })
 
-void t.test('files count as what they are, not by what they take', async (t) => {
+void t.test('files count by their kind, not by the bytes of their form', async (t) => {
   const kinds = ['image', 'text', 'audio', 'file'] as const
   const every = { ...model, accepts: kinds }
   for (const kind of kinds) {
@@ -329,7 +329,7 @@ void t.test('no more than a hundred older files are read', async (t) => {
   t.equal(seen.slice(60).includes('[image]'), false, 'the newest')
 })
 
-void t.test('nothing older is asked for once it can not fit', async (t) => {
+void t.test('no older messages are read when they can not fit any more', async (t) => {
   const builder = new HistoryBuilder({ ...options, model: { ...model, contextWindow: 3000 } })
   let fed = 0
   for (; builder.wantsMore; fed++) builder.add(fed % 2 ? user('q') : answer(long))

@@ -81,7 +81,7 @@ void t.test('the fields of the message are read', async (t) => {
   t.strictSame([nulls.model, nulls.stream], [undefined, undefined])
 })
 
-void t.test('a body that says nothing, or two things, is refused', async (t) => {
+void t.test('a body with no content, or with both forms, is refused', async (t) => {
   t.throws(() => send({}), missing('content'))
   t.throws(() => send({ content: null }), missing('content'))
   t.throws(() => send({ content: 'Hi', messages: [] }), invalid('messages'))
@@ -98,7 +98,7 @@ void t.test('a body that says nothing, or two things, is refused', async (t) => 
   )
 })
 
-void t.test('a bad turn is refused by its path', async (t) => {
+void t.test('a bad turn is refused with its path', async (t) => {
   const user = { role: 'user', content: 'Hi' }
   t.throws(() => say(user, null), invalid('messages[1]'))
   t.throws(() => say({ content: 'Hi' }), missing('messages[0].role'))
@@ -128,7 +128,7 @@ void t.test('a bad turn is refused by its path', async (t) => {
   )
 })
 
-void t.test('a bad field is refused by its name', async (t) => {
+void t.test('a bad field is refused with its name', async (t) => {
   t.throws(() => send({ content: 'a', model: 7 }), invalid('model'))
   t.throws(() => send({ content: 'a', model: '' }), invalid('model'))
   t.throws(() => send({ content: 'a', stream: 'yes' }), invalid('stream'))
@@ -169,7 +169,7 @@ void t.test(
   },
 )
 
-void t.test('what the model does not take is refused', async (t) => {
+void t.test('content that the model does not take is refused', async (t) => {
   const model = (accepts: readonly string[], extraParameters: readonly string[]) =>
     ({ accepts, extraParameters, remoteMedia: [] as readonly string[] }) as Model
   const seeing = say({ role: 'user', content: [image] }, { role: 'user', content: 'What is it?' })

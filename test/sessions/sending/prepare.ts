@@ -1,4 +1,4 @@
-// A send becomes a request for its backend and rows to store, and nothing is written before it is known to fit.
+// A send becomes a request for its backend and rows to store; nothing is written before it is known to fit.
 
 import t from 'tap'
 import { idAfter, newId } from '../../../src/ids.ts'
@@ -91,7 +91,7 @@ t.test('rows are the turns as they were said, then the answer in progress', asyn
   t.match(draft, { ...open, model: 'm', hold: 'h' })
 })
 
-t.test('ids go up, also behind those of a clock that is ahead', async (t) => {
+t.test('ids increase, also after those of a clock that is ahead', async (t) => {
   const ahead = `msg_${'f'.repeat(8)}${newId('msg').slice(12)}`
   const last = rowOf({ id: ahead, role: 'user', content: 'x', status: 'completed' })
   for (const context of [contextOf(), contextOf([last])]) {
@@ -103,7 +103,7 @@ t.test('ids go up, also behind those of a clock that is ahead', async (t) => {
   t.equal(stored[0]?.id, idAfter(ahead))
 })
 
-t.test('no more history is read than there is room for', async (t) => {
+t.test('only as much history is read as there is room for', async (t) => {
   const long = Array.from({ length: 100 }, (_, i) =>
     rowOf({ role: i % 2 ? 'user' : 'assistant', content: 'x'.repeat(1000), status: 'completed' }),
   )
@@ -115,7 +115,7 @@ t.test('no more history is read than there is room for', async (t) => {
   t.ok(messages.length > 1 && messages.length < 10)
 })
 
-t.test('what the model can not take is refused', async (t) => {
+t.test('content that the model can not take is refused', async (t) => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
   await t.rejects(send({ content: [image] }), { code: 'unsupported_attachment' })
   await t.rejects(send({ content: 'Hi', use_beam_search: true }), { code: 'unknown_parameter' })

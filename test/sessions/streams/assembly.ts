@@ -69,23 +69,23 @@ void t.test('calls of tools are put together by their index', async (t) => {
   t.equal(content, null)
 })
 
-void t.test('servers that are careless with index, id and name are understood', async (t) => {
+void t.test('servers with careless indexes, ids and names are understood', async (t) => {
   const whole = (id: string, index?: number) => ({
     ...(index !== undefined && { index }),
     id,
     function: { name: 'f', arguments: '{}' },
   })
   const two = [call('a', 'f', '{}'), call('b', 'f', '{}')]
-  // Without an index, or all 0, each call whole.
+  // Without an index, or with index 0 for all; each call is whole.
   t.strictSame(ofDeltas({ tool_calls: [whole('a'), whole('b')] }).tool_calls, two)
   t.strictSame(ofDeltas({ tool_calls: [whole('a', 0), whole('b', 0)] }).tool_calls, two)
   // Without an index, in pieces.
   const rest = { tool_calls: [{ function: { arguments: '1' } }] }
   t.strictSame(ofDeltas({ tool_calls: [whole('a')] }, rest).tool_calls, [call('a', 'f', '{}1')])
-  // Id and name again with each piece.
+  // Id and name come again with each piece.
   const again = { tool_calls: [whole('a', 0)] }
   t.strictSame(ofDeltas(again, again).tool_calls, [call('a', 'f', '{}{}')])
-  // No id at all; no name is no call.
+  // Without any id; a call without a name is none.
   const nameless = { index: 5, id: 'x', function: { arguments: '{}' } }
   const unknown = { tool_calls: [{ index: 4, function: { name: 'f', arguments: '' } }, nameless] }
   t.strictSame(ofDeltas(unknown).tool_calls, [call('call_0', 'f', '')])
@@ -99,12 +99,12 @@ void t.test('no backend makes more calls than one message may have', async (t) =
   t.equal(ofDeltas({ tool_calls: calls }).tool_calls?.length, 128)
 })
 
-void t.test('another choice than the first is none of ours', async (t) => {
+void t.test('choices other than the first are ignored', async (t) => {
   const { content } = assemble('{"choices":[{"index":1,"delta":{"content":"b"}}]}').result()
   t.equal(content, null)
 })
 
-void t.test('what is no chunk adds nothing and never throws', async (t) => {
+void t.test('anything but a chunk adds nothing and never throws', async (t) => {
   const odd = ['', '{', 'null', '7', '"x"', '[]', '{}', '{"choices":{}}', '{"choices":[null,7,[]]}']
   const deltas = [null, 7, 'x', [], { content: 7 }, { content: {} }, { tool_calls: {} }]
   const calls = [null, 7, {}, { index: -1 }, { index: 'x', id: 7, function: 'f' }, { id: {} }]
@@ -126,7 +126,7 @@ void t.test('what is no chunk adds nothing and never throws', async (t) => {
   t.type(assembly.result().content, 'string')
 })
 
-void t.test('it can be written down at any event and gone on with', async (t) => {
+void t.test('it can be stored at any event and continued from there', async (t) => {
   const tools = ['a', 'b'].map((id, index) => ({
     index,
     id,
@@ -151,7 +151,7 @@ void t.test('it can be written down at any event and gone on with', async (t) =>
   }
 })
 
-void t.test('a snapshot of nonsense is an empty assembly', async (t) => {
+void t.test('an invalid snapshot is an empty assembly', async (t) => {
   const empty = new Assembly().result()
   const odd = ['', '{', '7', '{"calls":{},"open":[7,[0,9],["x",0]],"finish":1}', '{"content":1}']
   for (const snapshot of odd) t.strictSame(Assembly.from(snapshot).result(), empty)
@@ -168,7 +168,7 @@ void t.test('long texts are kept whole, character by character', async (t) => {
 void t.test('what real servers sent is put together as they meant it', async (t) => {
   for (const capture of captures) {
     const text = Buffer.from(eventsOf(capture).join('\n'), 'latin1').toString()
-    // All chunks but usage have one choice: a plain reading of them, to compare with.
+    // All chunks but usage have one choice, so a simple reading of them can be compared.
     const pieces = [...text.matchAll(/"delta":\s?\{[^}]*?"content":\s?("(?:[^"\\]|\\.)*")/g)]
     const plain = pieces.map(([, piece]) => JSON.parse(piece ?? '') as string).join('')
     const { content, finish_reason } = assemble(...eventsOf(capture)).result()

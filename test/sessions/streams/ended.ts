@@ -1,4 +1,4 @@
-// The row that stays of a message: every way in which it can end.
+// The final row of a message: every way in which it can end.
 
 import t from 'tap'
 import { GatewayError } from '../../../src/errors.ts'
@@ -17,7 +17,7 @@ const assembly = (...data: readonly string[]) => {
 const tokens = { prompt: 3, cached: 1, completion: 4 }
 const usage = { ...tokens, estimated: true }
 
-t.test('a row that stays has its words and its cost, and no owner', async (t) => {
+t.test('a final row has the words and the cost, and no owner', async (t) => {
   const draft = rowOf({ hold: 'h' })
   const finish = JSON.stringify({ choices: [{ delta: {}, finish_reason: 'stop' }] })
   const how = { said: assembly(said('Grüße'), finish), status: 'completed' } as const
@@ -39,7 +39,7 @@ t.test('a row that stays has its words and its cost, and no owner', async (t) =>
   t.same(parseStored(JSON.stringify(row)), row, 'a row that can be read')
 })
 
-t.test('what was thought and called stays too; who said nothing has null', async (t) => {
+t.test('reasoning and tool calls are kept too; without text the content is null', async (t) => {
   const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
   const delta = { reasoning_content: 'hm', tool_calls: [call] }
   const one = assembly(JSON.stringify({ choices: [{ delta }] }))
@@ -47,7 +47,7 @@ t.test('what was thought and called stays too; who said nothing has null', async
   t.match(row, { content: null, reasoning: 'hm', tool_calls: [{ id: 'a' }], usage: null, cost: 0 })
 })
 
-t.test('an error is told as it is answered; a cancel is none', async (t) => {
+t.test('an error is stored as it is answered; a cancel is no error', async (t) => {
   const error = new GatewayError('upstream_incomplete')
   const one = ended(rowOf(), { said: assembly(), status: 'incomplete', error, cost: 0 })
   t.match(one.error, { code: 'upstream_incomplete', type: error.type, param: null })

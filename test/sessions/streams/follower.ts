@@ -1,4 +1,4 @@
-// What another process generates, followed through Redis: all of it, in order, to its end, whatever that is.
+// A message of another process, followed through Redis: all of it, in order, to its end, whatever that is.
 
 import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -14,7 +14,7 @@ import { framesOf, openStreams, rowOf, said } from '../../fixtures/stream.ts'
 import type { Setup } from '../../fixtures/stream.ts'
 import { until } from '../../fixtures/until.ts'
 
-/** The rows, of which some reads fail. */
+/** Rows of which some reads fail. */
 class Failing extends StreamRows {
   failures = 0
   reads = 0
@@ -88,7 +88,7 @@ t.test('one that begins in the middle of a batch gives the rest of it', async (t
   t.equal(it.follower.log.from(5)?.text, it.frames.slice(5, 9).join(''))
 })
 
-t.test('without readers it ends, and goes on for one who joins after all', async (t) => {
+t.test('without readers it ends, and continues for one who joins later', async (t) => {
   const it = await follow(t)
   it.follower.leave()
   await until(() => it.ends === 1)
@@ -98,7 +98,7 @@ t.test('without readers it ends, and goes on for one who joins after all', async
   t.equal(it.ends, 1)
 })
 
-t.test("an owner that is gone is met, and its readers get another's terminal", async (t) => {
+t.test('an owner that is gone is noticed, and its readers get a terminal', async (t) => {
   const it = await follow(t)
   await it.append(0, 2)
   await until(() => it.follower.log.next === 2)
@@ -113,10 +113,10 @@ t.test("an owner that is gone is met, and its readers get another's terminal", a
   t.equal(await it.rows.wasTerminalGiven(it.owned, 2), true, 'its readers have had this one')
 })
 
-t.test('one that is silent and alive is left alone', async (t) => {
+t.test('an owner that is silent and alive is left alone', async (t) => {
   const it = await follow(t)
   await it.redis.hset(keys.stream(it.ref, it.owned.message), 'touched', 0)
-  // Two looks after the owner.
+  // Waits for two looks at the owner.
   const looks = async () => (await it.redis.info('commandstats')).match(/hmget:calls=(\d+)/)?.[1]
   const before = Number(await looks())
   await until(async () => Number(await looks()) >= before + 2)
@@ -154,7 +154,7 @@ t.test('with Redis away for a moment nothing is missing afterwards', async (t) =
   t.equal(it.follower.log.from(0)?.text, it.frames.slice(0, 4).join(''))
 })
 
-t.test('only failures in a row send readers away', async (t) => {
+t.test('only several failures in a row cut readers off', async (t) => {
   const it = await follow(t)
   const { log } = it.follower
   it.follower.leave()
@@ -162,7 +162,7 @@ t.test('only failures in a row send readers away', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   it.follower.join()
-  /** The clock stands still while Redis is asked. */
+  /** Polls while the clock stands still. */
   const poll = async () => {
     const before = it.rows.reads
     mock.timers.tick(200)

@@ -6,14 +6,14 @@ import {
   frameStart,
 } from '../../../src/sessions/streams/frames.ts'
 
-t.test('numbered frames count from 0, whoever they come from', async (t) => {
+t.test('frames are numbered from 0, whoever makes them', async (t) => {
   const frames = new Numbered('msg_1')
   t.equal(frames.frame({ event: undefined, data: 'x' }), 'id: msg_1:0\ndata: x\n\n')
   t.equal(frames.frame({ event: 'n', data: 'y\n' }), 'id: msg_1:1\nevent: n\ndata: y\ndata: \n\n')
   t.equal(frames.next, 2)
 })
 
-t.test('a frame is found by its number, and never inside of a value', async (t) => {
+t.test('a frame is found by its number, and never inside a value', async (t) => {
   const text = 'id: m:8\ndata: id: m:9\n\nid: m:9\ndata: x\n\nid: m:90\ndata: y\n\n'
   t.equal(frameStart(text, 'm', 8), 0)
   const nine = text.indexOf('id: m:9\ndata: x')

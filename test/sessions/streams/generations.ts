@@ -1,4 +1,5 @@
-// What a process generates ends in one place, finished or withdrawn, whatever its backend, its readers and Redis do.
+// Every message that a process generates ends in one place, finished or withdrawn, whatever its backend, readers and
+// Redis do.
 
 import t from 'tap'
 import { durable } from '../../fixtures/aof.ts'
@@ -73,7 +74,7 @@ t.test('what a backend refuses leaves nothing, also for who sent it twice at onc
     Number((await client.info('commandstats')).match(/hget:calls=(\d+)/)?.[1] ?? 0)
   const before = await reads()
   const second = it.send(it.sessionId, 'Hi', asked)
-  // It has found the message that the first one sent, and waits for how that ends.
+  // It has found the message that the first send made, and waits for its end.
   await until(async () => (await reads()) > before)
   gate.open()
   const answers = await Promise.all([first, second])
@@ -116,7 +117,7 @@ t.test('with Redis away an answer goes on to its end, which Redis is told later'
   t.match(await it.read(`/${it.sessionId}`), { active_message_id: null })
 })
 
-t.test('an answer that is taken for lost stops its backend, and its readers', async (t) => {
+t.test('a message that is taken for lost stops its backend, and its readers', async (t) => {
   const gate = new Gate()
   const it = await startChat(t, { script: chat({ chunks: 50, gate }) })
   gate.next(2)

@@ -1,4 +1,4 @@
-// The end of a stream in memory: what is there is given byte for byte from any frame on, and no more is kept than may be.
+// The end of a stream in memory: any frame and what follows are given byte for byte, and memory is limited.
 
 import t from 'tap'
 import { FrameLog } from '../../../src/sessions/streams/log.ts'
@@ -9,7 +9,7 @@ const message = 'msg_0199aaaaaaaa7aaa8aaaaaaaaaaaaaaa'
 
 const logOf = (maxBytes = 1 << 20, next = 0) => new FrameLog(message, { next, maxBytes })
 
-/** Frames `first` to before `next` as one batch. */
+/** The frames from `first` to before `next` as one batch. */
 const batch = (log: FrameLog, frames: readonly string[], next: number) =>
   log.add(frames.slice(log.next, next).join(''), next)
 
@@ -54,14 +54,14 @@ t.test(
   },
 )
 
-t.test('a reader ahead of it is given nothing, and keeps its place', async (t) => {
+t.test('a reader ahead of the log gets nothing, and keeps its place', async (t) => {
   const log = logOf()
   log.add(framesOf(message, ['a']).join(''), 1)
   t.same(log.from(1), { text: '', next: 1 })
   t.same(log.from(9), { text: '', next: 9 })
 })
 
-t.test('one that begins in the middle has nothing of what was before', async (t) => {
+t.test('a log that begins in the middle has nothing of what was before', async (t) => {
   const log = logOf(1 << 20, 7)
   t.equal(log.from(6), undefined)
   t.same(log.from(7), { text: '', next: 7 })
@@ -82,7 +82,7 @@ t.test('no more than the bound is kept, the oldest go; one frame may be larger',
   t.ok((log.from(50)?.text.length ?? 0) > 5000)
 })
 
-t.test('what is stored goes, but for a tail; what is not stored stays', async (t) => {
+t.test('stored frames are dropped except for a tail; others stay', async (t) => {
   const log = logOf(1 << 30)
   const frames = framesOf(
     message,

@@ -1,4 +1,4 @@
-// A message whose owner is gone gets an end from whoever meets it: with its words, and what they cost.
+// A message whose owner is gone is ended by whoever finds it: with its words, and their cost.
 
 import { mock } from 'node:test'
 import t from 'tap'
@@ -52,7 +52,7 @@ t.test(
   },
 )
 
-t.test('what was settled before is what it cost, reaped or by its owner', async (t) => {
+t.test('a settlement that was made before is its cost, reaped or by its owner', async (t) => {
   const { lost, startGone, row, redis, ref } = await open(t)
   const marks = [
     ['r 30 10 0 20', 30, { prompt_tokens: 10, completion_tokens: 20 }],
@@ -71,7 +71,7 @@ t.test('what was settled before is what it cost, reaped or by its owner', async 
   t.match(await row(owned), { cost: 0, usage: null, content: null }, 'nothing is known')
 })
 
-t.test('words whose frames are gone are those that were said', async (t) => {
+t.test('if the frames are gone, the words are still those that were generated', async (t) => {
   const { lost, start, silence, rows, row } = await open(t)
   const owned = await start()
   const frames = framesOf(owned.message, ['a', 'b', 'c'].map(said))
@@ -86,7 +86,7 @@ t.test('words whose frames are gone are those that were said', async (t) => {
   t.match(await row(owned), { content: 'a b c', status: 'incomplete' })
 })
 
-t.test('an owner that lives, or has just been heard of, is left alone', async (t) => {
+t.test('an owner that lives, or was heard of recently, is left alone', async (t) => {
   const { lost, start, startGone, rows, redis, ref, row } = await open(t)
   const owned = await startGone(['a'])
   await redis.zadd(keys.holdLeases(ref), Date.now() + 60_000, owned.hold)
@@ -99,7 +99,7 @@ t.test('an owner that lives, or has just been heard of, is left alone', async (t
   t.equal((await rows.state(fresh))?.isEnded, false)
 })
 
-t.test('a clock that is behind keeps nobody waiting', async (t) => {
+t.test('a clock that is behind does not delay the end', async (t) => {
   const { lost, startGone, row, redis, ref } = await open(t)
   const owned = await startGone()
   await redis.zadd(keys.holdLeases(ref), Date.now() - 2000, owned.hold)
@@ -109,7 +109,7 @@ t.test('a clock that is behind keeps nobody waiting', async (t) => {
   t.match(await row(owned), { status: 'incomplete' })
 })
 
-t.test('many who meet it at once give it one terminal', async (t) => {
+t.test('when many find it at once, it has one terminal', async (t) => {
   const { lost, startGone, redis, ref, rows } = await open(t)
   const owned = await startGone(['a'])
   const all = await Promise.all(Array.from({ length: 8 }, () => lost.finish(owned)))
@@ -118,7 +118,7 @@ t.test('many who meet it at once give it one terminal', async (t) => {
   t.match(await rows.state(owned), { next: 2, isLost: true })
 })
 
-t.test('what has ended, or is not there, needs no end', async (t) => {
+t.test('a message that has ended, or does not exist, gets no end', async (t) => {
   const { lost, start, rows, row, ref, redis } = await open(t)
   const owned = await start()
   const { message } = owned

@@ -1,5 +1,5 @@
-// One client that reads a stream: it gets exactly what follows its place, through memory and through Redis, one terminal,
-// and costs nobody else anything.
+// One client that reads a stream: it gets exactly what follows its place, from memory and from Redis, with one
+// terminal, and affects no other reader.
 
 import { mock } from 'node:test'
 import t from 'tap'
@@ -132,7 +132,7 @@ t.test('a log that breaks cuts its readers off, behind all that there was', asyn
 })
 
 t.test(
-  'who was ahead of a lost stream gets the terminal alone, numbered as its next',
+  'a reader ahead of a lost stream gets only the terminal, numbered as its next',
   async (t) => {
     for (const from of [6, 7, 100]) {
       const log = logOf(5)
@@ -163,7 +163,7 @@ t.test(
   },
 )
 
-t.test('a silent stream is given comments, one that speaks is not', async (t) => {
+t.test('a silent stream gets comments, an active one does not', async (t) => {
   const log = logOf()
   const { client, reader, how } = read(t, { log, heartbeatMs: 30 })
   await until(() => client.text.length > 0)
@@ -176,7 +176,7 @@ t.test('a silent stream is given comments, one that speaks is not', async (t) =>
   t.equal(client.text.slice(length), `${retry}a`)
 })
 
-t.test('nothing follows the terminal, however long a slow client takes for it', async (t) => {
+t.test('nothing follows the terminal, however slow the client is', async (t) => {
   const log = logOf()
   const { client, how } = read(t, { log, heartbeatMs: 5 })
   const fast = read(t, { log, heartbeatMs: 5 })
@@ -192,7 +192,7 @@ t.test('nothing follows the terminal, however long a slow client takes for it', 
   t.equal(client.text, `${retry}terminal`)
 })
 
-t.test('a client that left is given nothing more, and its reader ends', async (t) => {
+t.test('a client that has left gets nothing more, and its reader ends', async (t) => {
   const log = logOf()
   const { client, how } = read(t, { log })
   client.left = true

@@ -27,7 +27,7 @@ async function record(t: Test, setup: Setup = {}) {
     stop: (code) => heard.push(code),
   })
   t.teardown(() => recording.drop())
-  /** All frames. */
+  /** The text of all frames. */
   let text = ''
   const say = (...words: readonly string[]) => {
     const frames = words
@@ -74,7 +74,7 @@ const storedText = async ({ rows }: Opened, owned: BeginRequest, seq = 0) => {
   }
 }
 
-/** Both keys of a stream as they are now, to be put back: what a Redis remembers that lost its last second. */
+/** Returns a function that restores both keys of the stream as they are now, like a Redis that lost its last second. */
 async function remember({ redis, ref }: Opened, { message }: BeginRequest) {
   const names = [keys.stream(ref, message), keys.frames(ref, message)]
   const dumps = await Promise.all(names.map((name) => redis.dumpBuffer(name)))
@@ -126,7 +126,7 @@ t.test('a batch whose reply was lost is stored once', async (t) => {
   const it = await record(t)
   it.say('a')
   await until(it.isStored(1))
-  // Longer than a command is waited for: it runs all the same.
+  // Longer than the time-out of a command: it runs all the same.
   await it.redis.client('PAUSE', 2300, 'ALL')
   it.say('b')
   await until(it.isStored(2))
@@ -154,7 +154,7 @@ t.test('a Redis that forgot the last frames is given them again, from memory', a
   t.equal(await storedText(it, it.owned), it.text, 'also at the end')
 })
 
-t.test('what memory has no more is begun anew, with all that was said', async (t) => {
+t.test('a stream that memory no longer has begins again, with all its words', async (t) => {
   const it = await record(t)
   it.say('a')
   await until(it.isStored(1))
@@ -231,7 +231,7 @@ t.test(
   },
 )
 
-/** All that is stored, from the first frame that is. */
+/** All stored frames, from the first one. */
 async function firstStored({ redis, ref }: Opened, { message }: BeginRequest): Promise<string> {
   const entries = await redis.xrange(keys.frames(ref, message), '-', '+')
   return entries.map(([, fields]) => fields[1]).join('')
@@ -313,7 +313,7 @@ t.test('a Redis that comes back in the middle of the end does not break it', asy
   it.say('b')
   const ended = it.end()
   it.recording.wake()
-  // Once what was under way is through, and the end is on its way.
+  // After the running command, with the end on its way.
   await new Promise(setImmediate)
   it.recording.wake()
   t.equal(await ended, true)

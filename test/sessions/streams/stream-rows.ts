@@ -1,4 +1,4 @@
-// A message's stream in Redis: every change is the owner's, once and in order; reading gives what was written.
+// A message's stream in Redis: only its owner changes it, once and in order; reading gives what was written.
 
 import t from 'tap'
 import { newId } from '../../../src/ids.ts'
@@ -18,7 +18,7 @@ const all = async ({ redis }: Opened) => {
 
 const done = (id: string) => JSON.stringify(rowOf({ id, status: 'completed', content: 'x' }))
 
-/** One batch a frame, but for the last `rest`. */
+/** One batch for each frame, and one for the last `rest`. */
 async function fill(
   { rows }: Opened,
   owned: BeginRequest,
@@ -127,7 +127,7 @@ t.test('frames come out as they went in, from any place, whatever is in them', a
 })
 
 t.test(
-  'appended twice is once; what overlaps or leaves a gap is told where it stands',
+  'appending again changes nothing; an overlap or a gap is reported with the position',
   async (t) => {
     const opened = await openStreams(t)
     const { rows, start, redis, ref } = opened
@@ -293,7 +293,7 @@ t.test(
   },
 )
 
-t.test('what begins anew lets go of what was, and says what it said', async (t) => {
+t.test('a stream that begins again drops its frames, and repeats its words', async (t) => {
   const opened = await openStreams(t)
   const { rows, start } = opened
   const owned = await start()
@@ -336,7 +336,7 @@ t.test('finished twice is once: row, bytes, lock, and frames that go after a whi
   }
 })
 
-t.test('withdrawn, a send leaves no key behind but its session, as free as it was', async (t) => {
+t.test('a withdrawn send leaves no key but its session, which is free again', async (t) => {
   const opened = await openStreams(t)
   const { rows, send, redis, ref } = opened
   const claim = { key: keys.claim(ref, 'k'), running: 'mine', kept: 'pointer' }
@@ -390,7 +390,7 @@ t.test('an owner hears of a cancel at each append; what has ended is not cancell
 t.test('an owner is gone when its hold is, and it has been silent; not before', async (t) => {
   const opened = await openStreams(t, { leaseMs: 1000 })
   const { rows, start, redis, ref, row, silence } = opened
-  // A Redis that has just been started lets nobody be gone.
+  // Shortly after a start of Redis, no owner counts as gone.
   await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
   const owned = await start()
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) }
@@ -398,7 +398,7 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   await redis.zrem(keys.holdLeases(ref), owned.hold)
   const touchedMs = Number(await redis.hget(keys.stream(ref, owned.message), 'touched'))
   t.ok(Math.abs(Date.now() - touchedMs) < 60_000)
-  // Just now, for as long as a busy machine may take.
+  // The owner was heard of just now, even for a slow machine.
   await redis.hset(keys.stream(ref, owned.message), 'touched', Date.now() + 60_000)
   t.equal(await rows.finishLost(owned, end), false, 'it was heard of just now')
   await silence(owned)

@@ -1,5 +1,6 @@
-// Streams read from any place on, where they are not generated: each cursor gets what follows it, one terminal, or the
-// truth about why not. Readers of the process that generates: generations.ts, and over HTTP test/plugins/sessions/stream.ts.
+// Streams read from any place, at a process that does not generate them: each cursor gets what follows it, one
+// terminal, or truth about why not. Readers of the process that generates: generations.ts, and over HTTP
+// test/plugins/sessions/stream.ts.
 
 import { mock } from 'node:test'
 import t from 'tap'
@@ -40,7 +41,7 @@ async function open(t: Test, setup: Setup = {}) {
     heartbeatMs: 60_000,
     messages,
   })
-  /** With so many frames of an owner elsewhere. */
+  /** Stores this many frames for an owner elsewhere. */
   const speak = async (count: number) => {
     const owned = await start()
     const words = Array.from({ length: count }, (_, i) => said(`${i} `))
@@ -55,7 +56,7 @@ async function open(t: Test, setup: Setup = {}) {
     await rows.finish(owned, { first: seq, count: 1, text: last }, row)
     return last
   }
-  /** All that a reader gets, without its retry; or the status in place of it. */
+  /** Everything that a reader gets, without its retry line; or the status instead. */
   const read = async (owned: BeginRequest, seq: number) => {
     const reading = await begin(owned, seq)
     if (typeof reading === 'string') return reading
@@ -95,7 +96,7 @@ t.test(
   },
 )
 
-t.test('of one whose owner is gone, each cursor gets one terminal, also those ahead', async (t) => {
+t.test('after its owner is gone, each cursor gets one terminal, also those ahead', async (t) => {
   const { speak, read, silence, row } = await open(t)
   const { owned, text } = await speak(5)
   await silence(owned)
@@ -150,7 +151,7 @@ t.test('who follows from ahead when the owner dies gets the terminal alone, once
   }
 })
 
-t.test('many readers cost one follower, which goes with the last', async (t) => {
+t.test('many readers share one follower, which ends with the last', async (t) => {
   const { speak, begin, redis } = await open(t)
   const { owned } = await speak(1)
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -159,7 +160,7 @@ t.test('many readers cost one follower, which goes with the last', async (t) => 
     Number((await redis.info('commandstats')).match(/xrange:calls=(\d+)/)?.[1] ?? 0)
   const readings = await Promise.all(Array.from({ length: 20 }, () => begin(owned, 1)))
   const before = await reads()
-  /** The polls of so much time, which are answered before Redis says how many there were. */
+  /** The number of polls in this time. */
   const pollsIn = async (ms: number) => {
     mock.timers.tick(ms)
     const polls = (await reads()) - before
@@ -177,7 +178,7 @@ t.test('many readers cost one follower, which goes with the last', async (t) => 
   for (let second = 0; second < 3; second++) t.equal(await pollsIn(1000), 2, 'no more')
 })
 
-t.test('who comes when the drain is over is cut off, too', async (t) => {
+t.test('a reader that comes after the drain is cut off, too', async (t) => {
   const { speak, begin } = await open(t)
   const { owned } = await speak(1)
   const reading = await begin(owned, 1, aborted())
@@ -190,7 +191,7 @@ function aborted(): AbortController {
   return abort
 }
 
-t.test('what is not kept any more is 410, what is not there 404', async (t) => {
+t.test('a stream that is no longer kept is 410, an unknown one 404', async (t) => {
   const { speak, finish, read, redis, ref, rows, start } = await open(t, { replayBytes: 300 })
   const { owned } = await speak(3)
   await finish(owned, 3)

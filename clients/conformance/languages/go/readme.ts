@@ -1,5 +1,5 @@
-// What the README says is tried as a stranger would: the module installed from its archive into an empty one, the first
-// program there, every other block and the examples against a real gateway.
+// Tries what the README says as a new user would: installs the module from its archive into an empty one, runs the
+// first program there, and runs every other block and the examples against a real gateway.
 
 import assert from 'node:assert/strict'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import { home, outputOf } from './tools.ts'
 const module = 'tollgate-gateway.example/clients/go'
 const version = 'v0.1.0'
 
-/** Standard packages that a block may name. */
+/** Standard packages that a block may use. */
 const packages = ['errors', 'fmt', 'io', 'net/http', 'net/url', 'os', 'strings', 'time']
 
-/** Built, installed from a folder that plays the proxy, and the first example run. */
+/** Builds the module, installs it from a folder that acts as the module proxy, and runs the first example. */
 export async function checkPackage(gate: Gate): Promise<void> {
   await inFolder(async (folder) => {
     const proxy = join(folder, 'proxy')
@@ -25,7 +25,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
       GOPROXY: pathToFileURL(proxy).href,
       GOSUMDB: 'off',
       GOMODCACHE: join(folder, 'modules'),
-      // Else its files could not be removed.
+      // Otherwise the files could not be deleted.
       GOFLAGS: '-buildvcs=false -p=2 -modcacherw',
       ...environmentOf(gate),
     }
@@ -37,7 +37,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
   })
 }
 
-/** From a clone, as the README says, with nothing to fetch from. */
+/** Installs from a clone, as the README says, without any network. */
 export async function checkInstall(gate: Gate): Promise<void> {
   await asStranger('go', async ({ cwd, install }) => {
     const env = { GOPROXY: 'off', ...environmentOf(gate) }
@@ -53,7 +53,7 @@ async function checkFirstExample(cwd: string, env: Readonly<Record<string, strin
   if (printed === '') throw new Error('the first example printed nothing')
 }
 
-/** Every block but the first, as functions of one program; then each of examples/. */
+/** Runs every block but the first, as functions of one program, then each file of examples/. */
 export async function checkExamples(gate: Gate): Promise<void> {
   const env = environmentOf(gate)
   await inFolder(async (cwd) => {
@@ -80,7 +80,7 @@ export function blocks(): Promise<readonly string[]> {
   return blocksOf(join(home, 'README.md'), 'go')
 }
 
-/** A block sees what the README says is there, and gives back its error. */
+/** A block can use the variables that the README names, and returns its error. */
 function programOf(found: readonly string[]): string {
   const all = found.join('\n')
   const imports = packages.filter((name) => all.includes(`${name.split('/').at(-1)}.`))

@@ -1,4 +1,5 @@
-// The go command and its tools. Nothing is written beside the sources; what is made of them is kept under a hash of them.
+// The go command and its tools. Nothing is written beside the sources; built files are kept under a hash of the
+// sources.
 
 import { join } from 'node:path'
 import { ensureMade } from '../../../../scripts/cache.ts'
@@ -9,7 +10,7 @@ const staticcheck = { path: 'honnef.co/go/tools/cmd/staticcheck', version: 'v0.8
 
 export const home = folderOf('go')
 
-/** What it printed; rejects with the tool's words. */
+/** Resolves with the output; rejects with the tool's output. */
 export function outputOf(
   program: string,
   words: readonly string[],
@@ -23,7 +24,7 @@ export async function inHome(program: string, words: readonly string[]): Promise
   await outputOf(program, words)
 }
 
-/** The driver. */
+/** Builds the driver. */
 export async function ensureBuilt(): Promise<string> {
   const folder = await ensureMade(`go-${await hashOf(home)}`, (fresh) =>
     inHome('go', ['build', '-o', join(fresh, 'driver'), './internal/conformance']),

@@ -1,5 +1,5 @@
-// The package as a stranger has it: built, installed from its archive into an empty project, its README and examples run
-// there against a real gateway, and checked with the types that it brings.
+// The package as a new user has it: built, installed from its archive into an empty project, with its README and
+// examples run there against a real gateway, and checked with its own types.
 
 import assert from 'node:assert/strict'
 import { cp, readFile, readdir, writeFile } from 'node:fs/promises'
@@ -10,13 +10,13 @@ import { asStranger } from '../install.ts'
 import { blocksOf, environmentOf, hashOf, inFolder } from '../tools.ts'
 import { ensureTools, home, outputOf } from './tools.ts'
 
-/** What the README says that the others begin with. */
+/** The lines with which the other blocks of the README begin. */
 const before = `from tollgate_gateway import Tollgate
 
 gate = Tollgate()
 session = gate.sessions.create()
 `
-/** Of the sources' paths, those that the package must not bring. */
+/** Paths of the sources that the package must not contain. */
 const unwanted = /^(conformance|tests)\//
 
 export async function checkPackage(gate: Gate): Promise<void> {
@@ -33,7 +33,7 @@ export async function checkPackage(gate: Gate): Promise<void> {
   await inFolder((folder) => checkFirstExample(project, folder, gate))
 }
 
-/** From a clone, as the README says. */
+/** Installs from a clone, as the README says. */
 export async function checkInstall(gate: Gate): Promise<void> {
   await asStranger('python', async ({ cwd, install }) => {
     const project = join(cwd, '.venv')
@@ -65,7 +65,7 @@ export async function checkExamples(gate: Gate): Promise<void> {
   })
 }
 
-/** By the types that the package brings. */
+/** Checks with the types that the package contains. */
 async function checkTyped(project: string, cwd: string): Promise<void> {
   const cache = join(cacheFolder(), 'python-mypy-examples')
   const where = ['--python-executable', join(project, 'bin/python'), '--cache-dir', cache]
@@ -73,14 +73,14 @@ async function checkTyped(project: string, cwd: string): Promise<void> {
   await outputOf(await ensureTools(), words, { cwd, env: { PYTHONPATH: '' } })
 }
 
-/** An environment with the package and what it needs, from its wheel; the archive beside it. */
+/** Makes an environment with the package and its dependencies from the wheel; the archive is beside it. */
 async function ensureProject(): Promise<string> {
   const tools = await ensureTools()
   return await ensureMade(`python-package-${await hashOf(home)}`, (fresh) =>
     inFolder(async (folder) => {
       await cp(home, join(folder, 'sources'), { recursive: true })
       const dist = join(folder, 'dist')
-      // The wheel is made of the archive, as a registry's users would.
+      // The wheel is built from the archive, as it is for users of a registry.
       const words = ['-m', 'build', '--no-isolation', '--outdir', dist, join(folder, 'sources')]
       await outputOf(tools, words, { cwd: folder })
       const made = await readdir(dist)

@@ -1,4 +1,4 @@
-// Python's tools, each in an environment that is made once, and running them. What they write goes to the cache.
+// Python's tools, each in an environment that is made once, and how to run them. What they write goes to the cache.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,17 +12,17 @@ export const home = folderOf('python')
 const httpx = 'httpx==0.28.1'
 const tools = ['mypy==2.4.1', 'ruff==0.17.6', 'pdoc==16.0.0', 'build==1.6.1', 'hatchling==1.33.0']
 const pyright = 'pyright@1.1.414'
-/** An interpreter that has what the client needs, and nothing else. */
+/** An interpreter with only what the client needs. */
 export function ensureRuntime(): Promise<string> {
   return ensurePython([httpx])
 }
 
-/** One that has the tools too. */
+/** An interpreter that also has the tools. */
 export function ensureTools(): Promise<string> {
   return ensurePython([httpx, ...tools])
 }
 
-/** Its program for Node. The package of the same name on Python's index would fetch a Node of its own. */
+/** pyright's program for Node. The package of the same name on Python's index would download its own Node. */
 export async function ensurePyright(): Promise<string> {
   const folder = await ensureMade(pyright.replace('@', '-'), async (fresh) => {
     await writeFile(join(fresh, 'package.json'), '{ "private": true }')
@@ -32,7 +32,7 @@ export async function ensurePyright(): Promise<string> {
   return join(folder, 'node_modules/pyright/index.js')
 }
 
-/** The sources where they lie; bytecode in the cache. */
+/** Uses the sources in place; bytecode goes to the cache. */
 export function environment(): Readonly<Record<string, string>> {
   return {
     PYTHONPATH: join(home, 'src'),
@@ -41,7 +41,7 @@ export function environment(): Readonly<Record<string, string>> {
   }
 }
 
-/** Rejects with what the tool said. */
+/** Rejects with the tool's output. */
 export function outputOf(
   program: string,
   words: readonly string[],

@@ -1,4 +1,4 @@
-// cargo, at work on the Rust client: at most two jobs, everything it builds in one folder of the cache.
+// Runs cargo for the Rust client: with at most two jobs, and everything that it builds in one folder of the cache.
 
 import { join } from 'node:path'
 import { cacheFolder } from '../../../../scripts/cache.ts'
@@ -7,10 +7,10 @@ import type { Place } from '../tools.ts'
 
 export const home = folderOf('rust')
 export const target = join(cacheFolder(), 'rust')
-/** As Cargo.toml promises. */
+/** The version that Cargo.toml declares. */
 export const oldest = [1, 86] as const
 
-/** What it wrote. Rejects with its words. */
+/** Resolves with cargo's output, and rejects with it. */
 export function cargo(
   words: readonly string[],
   { cwd = home, env = {} }: Place = {},

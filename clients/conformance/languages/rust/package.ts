@@ -1,4 +1,4 @@
-// The crate as a stranger has it: packed, unpacked, and built into an empty project, where its README and its examples
+// The crate as a new user has it: packed, unpacked, and built in an empty project, where its README and its examples
 // run against a real gateway.
 
 import assert from 'node:assert/strict'
@@ -11,13 +11,13 @@ import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 import { cargo, home, target } from './cargo.ts'
 
 const crate = 'tollgate-gateway-0.1.0'
-/** Always the same ones: cargo knows what it has built by where it lies. */
+/** The paths are always the same, because cargo recognises its builds by their path. */
 const folder = join(cacheFolder(), 'rust-package')
 const stranger = join(cacheFolder(), 'rust-stranger')
 const project = join(folder, 'project')
 /** What the first example prints. */
 const talked = /\w+[^]*\ncompleted, \d+ tokens/
-/** What a user of the example that talks says. */
+/** What the user of the interactive example types. */
 const input = 'Hello!\nAnd again.\n'
 const wanted = ['Cargo.toml', 'Cargo.lock', 'LICENSE', 'README.md', 'CHANGELOG.md']
 
@@ -29,11 +29,11 @@ export async function checkPackage(gate: Gate): Promise<void> {
   assert.match(await said('first', gate), talked)
 }
 
-/** From a clone, as the README says. */
+/** Installs from a clone, as the README says. */
 export async function checkInstall(gate: Gate): Promise<void> {
   await rm(stranger, { recursive: true, force: true })
   const { cwd, install } = await strangerIn(stranger, 'rust')
-  // The versions that everything else was tried with, as far as they are still the ones that are found.
+  // The same versions as in all other checks, as far as they can still be found.
   await cp(join(home, 'Cargo.lock'), join(cwd, 'Cargo.lock'))
   await install()
   const [first = ''] = await blocksOf(join(home, 'README.md'), 'rust')
@@ -57,20 +57,20 @@ export async function checkExamples(gate: Gate): Promise<void> {
   }
 }
 
-/** Packed from what lies here, committed or not. */
+/** Packs the working tree, committed or not. */
 async function makeProject(): Promise<void> {
   const words = ['package', '--locked', '--quiet', '--package', 'tollgate-gateway']
   await cargo([...words, '--allow-dirty', '--no-verify'])
   await rm(join(folder, crate), { recursive: true, force: true })
   await mkdir(join(project, 'src/bin'), { recursive: true })
-  // As if written now: an archive's own times are all the same, and cargo looks at nothing else.
+  // Sets the time of the files to now: in an archive all times are equal, and cargo looks only at the time.
   await outputOf('tar', ['-xmzf', join(target, 'package', `${crate}.crate`), '-C', folder])
   const packed = await readdir(join(folder, crate))
   for (const name of wanted) assert.ok(packed.includes(name), `${name} is not in the crate`)
   assert.ok(!packed.includes('conformance'), 'the driver is in the crate')
 }
 
-/** On the crate that was unpacked; built as the driver is, to share what it built. */
+/** Checks the unpacked crate; built like the driver, so that both share their builds. */
 async function build(programs: Readonly<Record<string, string>>): Promise<void> {
   const manifest = await readFile(join(home, 'Cargo.toml'), 'utf8')
   const text = [
@@ -82,7 +82,7 @@ async function build(programs: Readonly<Record<string, string>>): Promise<void> 
   await rm(join(project, 'src/bin'), { recursive: true, force: true })
   await mkdir(join(project, 'src/bin'), { recursive: true })
   await writeFile(join(project, 'Cargo.toml'), text.join('\n'))
-  // The versions that everything else was tried with.
+  // The same versions as in all other checks.
   await cp(join(home, 'Cargo.lock'), join(project, 'Cargo.lock'))
   for (const [name, program] of Object.entries(programs)) {
     await writeFile(join(project, 'src/bin', `${name}.rs`), program)
@@ -98,7 +98,7 @@ function said(name: string, gate: Gate): Promise<string> {
   })
 }
 
-/** A README's function as a program that calls it. */
+/** Turns a function of the README into a program that calls it. */
 function whole(block: string): string {
   const name = /async fn (\w+)/.exec(block)?.[1] ?? ''
   return `mod readme {

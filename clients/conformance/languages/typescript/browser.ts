@@ -1,5 +1,5 @@
-// The client in a real browser, in a page of another origin than the gateway: streams, an abort, a connection that is
-// cut, files with their progress. What the page does is page.js.
+// The client in a real browser, in a page whose origin is not the gateway's: streams, an abort, a connection that is
+// cut, files with their progress. What the page does is in page.js.
 
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -31,9 +31,9 @@ export async function checkBrowser(client: string): Promise<void> {
   const direct = { apiKey, baseURL: `${gateway.url}/v1` }
   await checkStreams(act, direct)
   await checkFiles(act, direct)
-  // Behind the heads of all that a page asks on one connection, preflights included, and within the stream. Not by a reset,
-  // which may take with it all that its connection had brought. A busy browser may lose as much to a FIN, so fewer
-  // connections are cut than the client tries without anything new.
+  // Each cut is after the heads of all that a page requests on one connection, preflights included, and inside the
+  // stream. It is a FIN, because a reset may destroy data that had arrived. A busy browser may lose data at a FIN, too,
+  // so there are fewer cuts than the client's attempts without progress.
   proxy.setCut({ afterBytes: 9000, how: 'fin' }, 4)
   const cut = (await act('stream', { apiKey, baseURL: proxy.url })) as { readonly text: string }
   assert.equal(cut.text, text, 'each chunk once, over connections that are cut')
@@ -43,7 +43,7 @@ export async function checkBrowser(client: string): Promise<void> {
 async function checkStreams(act: Act, options: Options): Promise<void> {
   const { ids, ...stream } = (await act('stream', options)) as { readonly ids: readonly string[] }
   assert.deepEqual(stream, { text, status: 'completed' })
-  // What a page of another origin may read is what the gateway says it may.
+  // The gateway says which headers a page of another origin may read.
   assert.deepEqual(
     ids.map((id) => id.replace(/_.*/, '')),
     ['msg', 'msg', 'req'],

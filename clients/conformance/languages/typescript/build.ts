@@ -1,5 +1,5 @@
-// The TypeScript client made by npm and tsc, outside its sources: with its driver, and as the package that a user
-// installs. Each is made once, and kept under a name that says what it was made of.
+// Builds the TypeScript client with npm and tsc, outside its sources: with its driver, and as the package that a user
+// installs. Each is made once, and kept under a name that identifies its sources.
 
 import { cp, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { folderOf, hashOf, inFolder, outputOf, sourcesOf } from '../tools.ts'
 export const home = folderOf('typescript')
 const install = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline']
 
-/** A copy of the sources with all packages, and the driver built. */
+/** A copy of the sources with all packages and the built driver. */
 export async function ensureBuilt(): Promise<string> {
   const name = `typescript-${await hashOf(home)}`
   return await ensureMade(name, async (folder) => {
@@ -18,7 +18,7 @@ export async function ensureBuilt(): Promise<string> {
   })
 }
 
-/** In a copy of the sources for tools that leave out what lies within node_modules, as the cache does. */
+/** A copy of the sources outside node_modules, because some tools ignore what is inside it, as the cache is. */
 export async function inSources<T>(use: (folder: string) => Promise<T>): Promise<T> {
   return await inFolder(async (folder) => {
     await copySources(folder)
@@ -26,7 +26,7 @@ export async function inSources<T>(use: (folder: string) => Promise<T>): Promise
   })
 }
 
-/** In a project that has nothing but the package, from its archive. */
+/** An empty project with the package from its archive. */
 export async function inProject(use: (folder: string) => Promise<void>): Promise<void> {
   const installed = await ensureInstalled()
   await inFolder(async (folder) => {
@@ -40,7 +40,7 @@ async function copySources(folder: string): Promise<void> {
   await symlink(await ensurePackages(), join(folder, 'node_modules'))
 }
 
-/** What package-lock.json names. */
+/** The packages of package-lock.json. */
 export async function ensurePackages(): Promise<string> {
   const files = ['package.json', 'package-lock.json']
   const name = `typescript-packages-${await hashOf(home, files)}`

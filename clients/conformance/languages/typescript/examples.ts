@@ -8,7 +8,7 @@ import type { Gate } from '../../language.ts'
 import { ensurePackages, home } from './build.ts'
 import { blocksOf, environmentOf, outputOf } from '../tools.ts'
 
-/** What the README says that the others begin with. */
+/** The lines with which the other examples of the README begin. */
 const before = `const gate = new Tollgate()
 const session = await gate.sessions.create()
 `
@@ -46,7 +46,7 @@ export async function checkExamples(folder: string, gate: Gate): Promise<void> {
   }
 }
 
-/** With the package's own declarations: in Node, and where there is nothing of Node. */
+/** Uses the package's own declarations: in Node, and without any types of Node. */
 async function checkTypes(folder: string): Promise<void> {
   const packages = await ensurePackages()
   const check = async (compilerOptions: object, files?: readonly string[]) => {
@@ -68,7 +68,7 @@ function blocks(): Promise<readonly string[]> {
   return blocksOf(join(home, 'README.md'), 'ts')
 }
 
-/** As it is where nobody has set up anything. */
+/** The default settings, for a user who has set up nothing. */
 function envOf(gate: Gate): Readonly<Record<string, string>> {
   return { ...environmentOf(gate), NODE_OPTIONS: '', NODE_NO_WARNINGS: '1' }
 }

@@ -1,4 +1,4 @@
-// The archive that would be published: what is in it, and what it adds to a page.
+// The archive that would be published: what it contains, and how much it adds to a web page.
 
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { outputOf } from '../tools.ts'
 
-/** Bundled, minified and gzipped, with its dependency. */
+/** The size of the bundle with its dependency, minified and gzipped. */
 const maxBytes = 12_000
 
-/** `folder`: the sources' copy. */
+/** `folder`: the copy of the sources. */
 export async function checkArchive(folder: string): Promise<void> {
   const told = await outputOf('npm', ['pack', '--dry-run', '--json', '--silent'], {
     cwd: folder,

@@ -1,4 +1,4 @@
-// What the page does with the client, each act as told by browser.ts. It is of another origin than the gateway.
+// What the page does with the client; browser.ts starts each act. The page's origin is not the gateway's.
 
 import { Tollgate } from './tollgate.js'
 

@@ -1,4 +1,4 @@
-// Resume leaves an answer in the middle and reads on with what another process would know: three texts.
+// Resume leaves an answer in the middle and continues with what another process would know: three texts.
 package main
 
 import (

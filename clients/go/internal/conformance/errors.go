@@ -8,7 +8,7 @@ import (
 	tollgate "tollgate-gateway.example/clients/go"
 )
 
-// The most special first.
+// The most specific first.
 var classes = []struct {
 	is   error
 	name string
@@ -27,7 +27,7 @@ var classes = []struct {
 	{tollgate.ErrTollgate, "TollgateError"},
 }
 
-// described says what an error tells; partial is the text of the stream that it ended.
+// described is what an error tells; partial is the text of the stream that it ended.
 func (d *driver) described(err error, partial *string) result {
 	d.show(err)
 	said := result{"class": "another", "message": err.Error(), "text": err.Error()}
@@ -41,7 +41,7 @@ func (d *driver) described(err error, partial *string) result {
 	var incomplete *tollgate.IncompleteStreamError
 	var other *tollgate.Error
 	switch {
-	case errors.As(err, &incomplete): // before what it wraps
+	case errors.As(err, &incomplete): // checked before the error that it wraps
 		said["class"] = "IncompleteStreamError"
 		said["message"], said["partial_text"] = incomplete.Message, incomplete.PartialText
 	case errors.As(err, &api):

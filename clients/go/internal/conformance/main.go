@@ -1,5 +1,5 @@
 // The conformance driver: reads cases from standard input, one JSON object a line, acts through the package's public API,
-// and says what it saw. See clients/conformance/README.md. It waits nowhere: it writes down how long it would.
+// and reports what it saw. See clients/conformance/README.md. It never waits: it records how long it would have waited.
 package main
 
 import (
@@ -34,7 +34,7 @@ type saw struct {
 	Shown []string  `json:"shown"`
 }
 
-// driver is one line at work.
+// driver executes one line.
 type driver struct {
 	ctx    context.Context
 	client *tollgate.Client
@@ -106,7 +106,7 @@ func options(told line) []tollgate.ClientOption {
 	return given
 }
 
-// show writes a value in each way in which a user could.
+// show writes a value in each way in which a user could print it.
 func (d *driver) show(value any) {
 	d.saw.Shown = append(d.saw.Shown, fmt.Sprintf("%v\n%+v\n%#v\n%s\n%q", value, value, value, value, value))
 	if text, err := json.Marshal(value); err == nil {

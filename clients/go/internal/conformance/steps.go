@@ -1,4 +1,4 @@
-// What a step does, but for streams.
+// Carries out each step, except streams.
 
 package main
 
@@ -194,7 +194,7 @@ func (d *driver) upload(s step) (any, error) {
 		defer file.Close()
 		params.File = file
 	case s.Once != nil:
-		params.File = io.MultiReader(strings.NewReader(*s.Once)) // neither seeks nor knows its length
+		params.File = io.MultiReader(strings.NewReader(*s.Once)) // can neither seek nor tell its length
 	default:
 		params.File = strings.NewReader(*s.Text)
 	}
@@ -207,7 +207,7 @@ func (d *driver) upload(s step) (any, error) {
 	return map[string]any{"file": shown(file), "progress": progress}, nil
 }
 
-// reported is progress as the runner writes it.
+// reported is progress in the form that the runner expects.
 func reported(at, total int64) [2]any {
 	if total < 0 {
 		return [2]any{at, nil}

@@ -60,7 +60,7 @@ func (d *driver) readMessage(s step, opened *tollgate.MessageStream, err error) 
 	return d.read(s, opened, opened), nil
 }
 
-// read is a user's loop. message is the stream where it is a message's.
+// read is a user's loop. message is the stream, if it is a message's.
 func (d *driver) read(s step, opened stream, message *tollgate.MessageStream) result {
 	defer opened.Close()
 	report := &report{kind: s.Report, all: []any{}, hash: sha256.New()}

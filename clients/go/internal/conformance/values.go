@@ -10,7 +10,7 @@ import (
 	"reflect"
 )
 
-// fill sets the fields of params from told and gives what they can't say.
+// fill sets the fields of params from told and returns what has no field.
 func fill(told json.RawMessage, params any) map[string]any {
 	if len(told) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func parsed(text []byte) any {
 
 type raw interface{ RawJSON() string }
 
-// shown is the object as it came. A field that says something else than the JSON is a bug that must be seen.
+// shown is the object as it came. A field whose value differs from the JSON is a bug that must be seen.
 func shown(value raw) any {
 	typed, err := json.Marshal(value)
 	fail(err)

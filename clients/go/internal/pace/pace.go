@@ -1,5 +1,5 @@
 // Package pace is how the client waits between attempts. The conformance driver puts a recording function into the
-// context, so that no public option is needed for it; everyone else's contexts have none, and time passes.
+// context, so that no public option is needed for it; all other contexts have none, and the wait is real.
 package pace
 
 import (
@@ -12,7 +12,7 @@ type key struct{}
 // Func waits for d, or until ctx is done.
 type Func func(ctx context.Context, d time.Duration) error
 
-// With makes calls under the context wait by wait.
+// With makes calls under the context wait by wait instead.
 func With(ctx context.Context, wait Func) context.Context {
 	return context.WithValue(ctx, key{}, wait)
 }

@@ -71,7 +71,7 @@ class Transaction(Record):
 
 @dataclass(frozen=True)
 class UsageBucket(Record):
-    """Sums from `start` to `end`, Unix seconds, of a model or a key where they were grouped."""
+    """Sums from `start` to `end` (Unix seconds), of one model or key if they are grouped."""
 
     start: int = 0
     end: int = 0

@@ -73,7 +73,7 @@ class ChatCompletion(Record):
 
     @property
     def text(self) -> str:
-        """Of the first choice."""
+        """The text of the first choice."""
         return next((one.message.content or "" for one in self.choices if one.index == 0), "")
 
 

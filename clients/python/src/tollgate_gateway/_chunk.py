@@ -1,4 +1,4 @@
-# A chunk of a streamed answer, read as far as it is looked at: at full speed most of it never is.
+# A chunk of a streamed answer. Its fields are parsed only when they are read: at full speed most never are.
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._record import Record, each_of, one_of
 
 @dataclass(frozen=True)
 class TokenUsage(Record):
-    """Tokens. `estimated`: counted by the gateway, because the model reported none."""
+    """Tokens. `estimated`: the gateway counted them, because the model reported none."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -43,7 +43,7 @@ class Chunk:
 
     raw: Mapping[str, Any] = field(repr=False)
     text: str
-    """What it adds to the text of the first choice; often empty."""
+    """The text that it adds to the first choice; often empty."""
     event_id: str | None = None
     """Its place in a session's stream."""
 
@@ -61,7 +61,7 @@ class Chunk:
 
     @property
     def usage(self) -> TokenUsage | None:
-        """In one of the last chunks, where it is asked for."""
+        """In one of the last chunks, if the request asked for it."""
         return one_of(TokenUsage)(self.raw.get("usage"))
 
 

@@ -37,7 +37,7 @@ class _Client(Generic[M]):
         return self._core.settings.base_url
 
     def __repr__(self) -> str:
-        # What could not be made is shown too: by a traceback with variables.
+        # A traceback with variables also shows a client whose constructor failed, and which has no `_core`.
         url = self.base_url if hasattr(self, "_core") else None
         return f"{type(self).__name__}(base_url={url!r})"
 

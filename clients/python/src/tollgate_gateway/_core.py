@@ -1,5 +1,5 @@
 # One call from beginning to end: sent, tried again, read whole, or refused as an error. Written once, for the blocking
-# and the asynchronous client: what waits is asked of `Io`.
+# and the asynchronous client: everything that waits is done by `Io`.
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Core:
         return await self.checked_stream(await self.open(call))
 
     async def checked_stream(self, answer: Answer) -> Answer:
-        """What is no stream has no events, which would look like a stream that broke."""
+        """Refuses an answer that is not a stream: it has no events, which would look like a stream that broke."""
         await self.unpacked(answer)
         kind = answer.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() == "text/event-stream":
@@ -113,7 +113,7 @@ class Core:
         raise TollgateError("The answer is not an event stream.", request_id=request_id)
 
     async def unpacked(self, answer: Answer) -> Answer:
-        """A packed piece can be of any size, and which bytes of a packed file would be counted?"""
+        """Refuses a compressed answer: a piece of it can have any size, and its bytes are not those of the file."""
         coding = answer.headers.get("content-encoding", "identity")
         if coding.strip().lower() == "identity":
             return answer
@@ -121,11 +121,11 @@ class Core:
         raise TollgateError(f"The answer came packed ({coding}), which was not asked for.")
 
     async def attempt(self, call: Call, out: Outgoing) -> Answer:
-        """Sent once, and followed where that is allowed. Anything but 2xx is raised."""
+        """Sends once, and follows redirects if they are allowed. Any answer but 2xx is raised."""
         hops = 0
         while True:
             answer = await self.io.send(out)
-            # Ids and types of a server that sends back what it got end in errors.
+            # The errors contain ids and types, which a server may have copied from the request.
             hide = self.settings.key.hide_in
             answer.headers = {name: hide(value) for name, value in answer.headers.items()}
             if 200 <= answer.status < 300:
@@ -143,7 +143,7 @@ class Core:
                 raise APIError("The redirect leads nowhere.", status=answer.status) from error
 
     def _moved(self, out: Outgoing, location: str) -> Outgoing:
-        """The key goes to the gateway's own origin only, and so does what the user set for it."""
+        """The key goes only to the gateway's own origin, as do the headers that the user has set."""
         url = urljoin(out.url, location)
         origin = _origin(url)
         if origin == _origin(self.settings.root):
@@ -153,7 +153,7 @@ class Core:
         return replace(out, url=url, headers=headers, is_own=False)
 
     def parse_error(self, text: str, what: str) -> dict[str, Any]:
-        """Without the key, which a server may send back in any way to write it."""
+        """The text without the key, which a server may send back in any spelling."""
         try:
             plain = json.dumps(parse_object(text, what), ensure_ascii=False)
         except RecursionError as error:
@@ -183,7 +183,7 @@ class Core:
     async def _read_text(
         self, answer: Answer, most: int, seconds: float | None = None
     ) -> str | None:
-        """None where it is larger than `most` bytes, or takes longer."""
+        """None when it is larger than `most` bytes, or takes too long."""
         body = bytearray()
         end = math.inf if seconds is None else time.monotonic() + seconds
         with nullcontext() if seconds is None else answer.hurried(seconds):

@@ -1,5 +1,5 @@
-# A file on its way down, in pieces. A connection that breaks goes on at the byte where it was, as long as the file is
-# still the same; two files are never put together.
+# A download, in pieces. When the connection breaks, it continues at the byte where it was, as long as the file is
+# still the same; two files are never mixed.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Target = Union[str, "os.PathLike[str]", BinaryIO]
 
 
 class Fetcher(Source[bytes]):
-    """`start`: the byte that the first answer begins with. Counts bytes of the whole file."""
+    """`start`: the first byte of the first answer. Counts bytes of the whole file."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Fetcher(Source[bytes]):
 
 
 async def begins_at(core: Core, answer: Answer, start: int, etag: str | None) -> Answer:
-    """What begins with another byte, or is another file's, is not put behind what is there."""
+    """Refuses an answer that begins at another byte or belongs to another file."""
     await core.unpacked(answer)
     is_same = not etag or (answer.headers.get("etag") or etag) == etag
     first = 0
@@ -133,19 +133,19 @@ class _Head:
 
     @property
     def filename(self) -> str | None:
-        """As the file was uploaded, without a path."""
+        """The name given at the upload, without a path."""
         name = _filename_of(self._source.headers.get("content-disposition", "")) or ""
         last = re.split(r"[/\\]", name)[-1]
         return None if last in ("", ".", "..") else last
 
     @property
     def size(self) -> int | None:
-        """Bytes of the whole file."""
+        """Size of the whole file in bytes."""
         return self._source.size
 
     @property
     def position(self) -> int:
-        """Bytes of the whole file up to here: with `etag`, what a later download goes on by."""
+        """Bytes of the whole file so far: with `etag`, a later download can continue from here."""
         return self._source.position
 
     @property
@@ -161,11 +161,11 @@ class Download(_Head, BlockingLoop[bytes]):
     """A file's content. Iterate for its pieces, or `read`, or `write_to`."""
 
     def read(self) -> bytes:
-        """All of it, in memory."""
+        """The whole content, in memory."""
         return b"".join(self)
 
     def write_to(self, target: Target) -> int:
-        """Writes to a path or a binary file, and says how many bytes. One that goes on is put behind what is there."""
+        """Writes to a path or a binary file, and returns the number of bytes. A continued download is appended."""
         if isinstance(target, (str, os.PathLike)):
             with open(target, self._mode) as file:
                 return self.write_to(cast("BinaryIO", file))
@@ -176,11 +176,11 @@ class AsyncDownload(_Head, AsyncLoop[bytes]):
     """A file's content. Iterate for its pieces, or `read`, or `write_to`."""
 
     async def read(self) -> bytes:
-        """All of it, in memory."""
+        """The whole content, in memory."""
         return b"".join([piece async for piece in self])
 
     async def write_to(self, target: Target) -> int:
-        """Writes to a path or a binary file, and says how many bytes. One that goes on is put behind what is there."""
+        """Writes to a path or a binary file, and returns the number of bytes. A continued download is appended."""
         if isinstance(target, (str, os.PathLike)):
             with await asyncio.to_thread(open, target, self._mode) as file:
                 return await self.write_to(cast("BinaryIO", file))
@@ -191,7 +191,7 @@ class AsyncDownload(_Head, AsyncLoop[bytes]):
 
 
 def _put(target: BinaryIO, piece: bytes) -> int:
-    """A file without a buffer may take less than it is given."""
+    """Writes all of it: a file without a buffer may take only a part at a time."""
     left = memoryview(piece)
     while left:
         left = left[target.write(left) :]

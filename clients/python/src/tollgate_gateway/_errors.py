@@ -1,4 +1,4 @@
-# Everything that this package raises, and which answer becomes which of them. No I/O.
+# All errors that this package raises, and which answer becomes which of them. No I/O.
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class APIError(TollgateError):
     `retry_after` is in seconds, `body` is the JSON object that came, if one did.
     """
 
-    # Whether the same call is worth another attempt.
+    # Whether the same call may succeed when it is sent again.
     _is_passing = False
 
     def __init__(
@@ -68,7 +68,7 @@ class AuthenticationError(APIError):
 
 
 class InsufficientBalanceError(APIError):
-    """402: the balance does not cover the request. It has to be topped up."""
+    """402: the balance does not cover the request. Top up the account."""
 
 
 class PermissionDeniedError(APIError):
@@ -84,7 +84,7 @@ class ConflictError(APIError):
 
 
 class RateLimitError(APIError):
-    """429: `retry_after` says when to come back, where it is known."""
+    """429: `retry_after` says when to come back, if it is known."""
 
 
 class ServerError(APIError):
@@ -94,7 +94,7 @@ class ServerError(APIError):
 class ConnectionError(TollgateError, builtins.ConnectionError):
     """No answer: refused, reset, no such host, TLS. Python's own ConnectionError too."""
 
-    # Whether something may have been sent: what is paid for is not sent twice.
+    # Whether something may have been sent: a call that is charged is not sent twice.
     _may_have_been_sent = False
 
 
@@ -103,7 +103,7 @@ class TimeoutError(ConnectionError, builtins.TimeoutError):
 
 
 class IncompleteStreamError(TollgateError):
-    """A stream or download that ended before its end, and can't be continued. What arrived was no success."""
+    """A stream or download broke off and can't be continued. What arrived is not complete."""
 
 
 _BY_STATUS: Mapping[int, type[APIError]] = {
@@ -136,7 +136,7 @@ _BY_TYPE: Mapping[str, type[APIError]] = {
 def error_of_answer(
     status: int, body: object, *, request_id: str | None, retry_after: float | None
 ) -> APIError:
-    """`body`: the parsed JSON, or None where there was none."""
+    """`body`: the parsed JSON, or None if there was none."""
     facts = _facts_of(body)
     facts["message"] = facts["message"] or f"The answer has the status {status}, and no message."
     facts["request_id"] = request_id or facts["request_id"]
@@ -172,7 +172,7 @@ def _facts_of(body: object) -> dict[str, Any]:
 
 
 def _text_of(value: object) -> str | None:
-    """As it is: backends send numbers as codes, and sometimes more."""
+    """Keeps the value as it is: backends send numbers as codes, and sometimes other types."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)

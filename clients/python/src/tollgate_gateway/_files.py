@@ -1,4 +1,4 @@
-# Files of a session: sent, fetched, described, deleted.
+# Files of a session: upload, download, describe, delete.
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Files(Resource[M]):
 
     @call
     async def retrieve(self, file_id: str, **options: Unpack[Options]) -> File:
-        """What is known of it, without its content."""
+        """The file's properties, without its content."""
         request = Call("GET", (*_PATH, file_id, "metadata"), options=options)
         return File.of(await self._core.read_json(request))
 
@@ -112,5 +112,5 @@ class Files(Resource[M]):
 
     @listing
     def list(self, **params: Unpack[FileListParams]) -> Either[Page[File], AsyncList[File]]:
-        """Newest first; of one session, or all of the account's."""
+        """Newest first; of one session, or all files of the account."""
         return listed(self._core, _PATH, params, File.of)

@@ -1,5 +1,5 @@
-# The two ways to the network, blocking and asynchronous, and the only file that knows httpx. Sends one request, reads
-# one piece, waits; never retries, follows or reads ahead. All failures leave as this package's errors.
+# The two ways to the network, blocking and asynchronous, and the only file that uses httpx. Sends one request, reads
+# one piece, waits; never retries, redirects or reads ahead. All failures become errors of this package.
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ._network import EarlyAnswer, hang_up, hurried, interrupt, trace_early_answ
 from ._request import Outgoing
 from ._upload import Multipart
 
-# httpx's own 100 would make the 101st open stream wait for another one's end.
+# With httpx's own limit of 100, the 101st open stream would wait until another one ends.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 _NOTHING_KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-# Else a user in a proxy's or redirect's URL would replace the key by itself.
+# Otherwise a user name in the URL of a proxy or redirect would replace the key.
 _NO_AUTH = httpx.Auth()
 _UNSENDABLE = (
     httpx.LocalProtocolError,
@@ -31,7 +31,7 @@ _UNSENDABLE = (
     httpx.InvalidURL,
     UnicodeEncodeError,
 )
-# How long the end of an answer is waited for behind its last event, so that the connection can serve again.
+# How long to wait for the end of an answer after its last event, so that the connection can be used again.
 _END_SECONDS = 0.2
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
@@ -45,7 +45,7 @@ def _certificates(_file: _Place, _folder: _Place) -> ssl.SSLContext:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Read once, for it takes 20 ms: as long as the environment names the same certificates, and they stay as they are."""
+    """Cached, because it takes 20 ms: while the environment names the same certificates, and these stay."""
     return _certificates(_place("SSL_CERT_FILE"), _place("SSL_CERT_DIR"))
 
 
@@ -67,11 +67,11 @@ class Answer:
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._pieces = pieces
-        # By a KeyboardInterrupt or a CancelledError: after it, what is read would look like the end.
+        # Interrupted by a KeyboardInterrupt or a CancelledError: a later read would look like the end.
         self._is_cut = False
 
     def hurried(self, seconds: float) -> AbstractContextManager[bool]:
-        """Within it the body is waited for only so long, in all. False where that can't be."""
+        """Inside it, all reads of the body together have this time limit. False when that is not possible."""
         return hurried(self._response.extensions, seconds)
 
     def check(self) -> None:
@@ -89,15 +89,15 @@ class Io(Protocol):
         ...
 
     async def close(self, answer: Answer) -> None:
-        """Gives the connection back where the body was read, else closes it."""
+        """Returns the connection to the pool if the body was read to its end, else closes it."""
         ...
 
     async def finish(self, answer: Answer) -> None:
-        """`close` for a body of which nothing more is wanted, but whose end may be near."""
+        """`close` for a body that is no longer needed, but whose end may be near."""
         ...
 
     def forget(self, answer: Answer) -> None:
-        """`close` for a finalizer: may be called in any thread, within anything, and does not wait."""
+        """`close` for a finalizer: may be called in any thread, at any time, and does not wait."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -144,7 +144,7 @@ class BlockingIo:
         answer._response.close()
 
     def forget(self, answer: Answer) -> None:
-        # Not `close`: that takes the lock of httpcore's pool, within which this may have been called.
+        # Not `close`: it takes the lock of httpcore's pool, which the interrupted code may hold.
         hang_up(answer._response.extensions)
         self._forgotten.append(answer)
 
@@ -166,7 +166,7 @@ class BlockingIo:
     def _prepared(self, out: Outgoing) -> tuple[httpx.Client, httpx.Request]:
         if not isinstance(out.body, Multipart):
             return self._client, _request(self._client, out, out.body)
-        # Each on a connection of its own, for only one that is made can be traced.
+        # Each on a connection of its own, because only a new connection can be traced.
         if self._uploads is None:
             self._uploads = httpx.Client(limits=_NOTHING_KEPT, verify=_trusted())
         client = self._uploads
@@ -220,7 +220,7 @@ class AsyncIo:
 
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._is_own and self._loop is not None and self._loop.is_closed():
-            # As after each `asyncio.run`: its connections ended with it.
+            # As after each `asyncio.run`: the connections ended with the loop.
             self._client = httpx.AsyncClient(limits=_LIMITS, verify=_trusted())
             self._uploads = None
         self._loop = loop
@@ -267,18 +267,18 @@ def _request(client: httpx.Client | httpx.AsyncClient, out: Outgoing, body: Any)
         return client.build_request(
             out.method, out.url, headers=dict(out.headers), content=body, timeout=timeout
         )
-    # Not by the client: its default headers and cookies are for the gateway.
+    # Not through the client: its default headers and cookies are for the gateway only.
     extensions = {"timeout": timeout.as_dict()}
     return httpx.Request(out.method, out.url, headers=dict(out.headers), extensions=extensions)
 
 
 def _move_on(request: httpx.Request, out: Outgoing) -> None:
-    """The head is here: from now on the body must move. httpcore reads this when the body's first piece is asked for."""
+    """The head has come: from now on the body must move. httpcore reads this time-out when the first piece is read."""
     request.extensions["timeout"]["read"] = out.timeouts.idle
 
 
 def _decoded(response: httpx.Response, raw: Any, decoded: Any) -> Any:
-    # A hook of the user's own client may have read it already; then only the decoded way gives it again.
+    # A hook of the user's own client may have read it already; then it is only available decoded.
     return decoded() if "content-encoding" in response.headers or response.is_closed else raw()
 
 

@@ -1,4 +1,4 @@
-# How something that comes in parts is looped over and left, blocking and asynchronous. Leaving the loop closes the
+# How to loop over something that comes in parts, and leave it, blocking and asynchronous. Leaving the loop closes the
 # connection at once (asynchronously: as soon as the event loop gets to it); so does the end of `with`.
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BlockingLoop(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        # One that was never looped over. At the interpreter's end there may be nothing left to close it with.
+        # For an object that was never looped over. At the interpreter's end, the modules for closing may be gone.
         with suppress(Exception):
             self._source.forget()
 

@@ -1,4 +1,4 @@
-# A message of a session: what was asked, or what was answered.
+# A message of a session: a question or an answer.
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Message(Record):
 
     @property
     def text(self) -> str:
-        """The content, where it is text or has parts of text."""
+        """The content, if it is text or has parts of text."""
         if not isinstance(self.content, list):
             return self.content if isinstance(self.content, str) else ""
         texts = (part.get("text") for part in self.content if isinstance(part, dict))

@@ -139,7 +139,7 @@ class Messages(Resource[M]):
     async def active(
         self, session_id: str, **options: Unpack[Options]
     ) -> Either[MessageStream | None, AsyncMessageStream | None]:
-        """The stream of the message that is generated now; None where none is."""
+        """The stream of the message that is being generated; None if there is none."""
         request = resume_call(("api", "chat", "sessions", session_id, "stream"), None, options)
         answer = await self._core.open(request)
         if answer.status == 204:
@@ -153,13 +153,13 @@ class Messages(Resource[M]):
     async def retrieve(
         self, session_id: str, message_id: str, **options: Unpack[Options]
     ) -> Message:
-        """One in progress is shown as far as it has come."""
+        """A message in progress has what came so far."""
         path = _path(session_id, message_id)
         return Message.of(await self._core.read_json(Call("GET", path, options=options)))
 
     @call
     async def cancel(self, session_id: str, message_id: str, **options: Unpack[Options]) -> Message:
-        """Stops the generation, wherever it runs, and answers the message as it ended. Can be called again."""
+        """Stops the generation, wherever it runs, and returns the message as it ended. Can be called again."""
         path = _path(session_id, message_id, "cancel")
         return Message.of(await self._core.read_json(Call("POST", path, options=options)))
 

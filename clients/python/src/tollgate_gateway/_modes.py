@@ -29,7 +29,7 @@ class Resource(Generic[M]):
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Runs what never suspends, because its `Io` blocks: to its end, in one step."""
+    """Runs to its end, in one step, a coroutine that never suspends because its `Io` blocks."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -39,7 +39,7 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 def delivered(core: Core, work: Coroutine[Any, Any, Any]) -> Any:
-    """To the blocking client's user the result, to the other's something to await."""
+    """Returns the result to users of the blocking client, and an awaitable to those of the other."""
     return completed(work) if core.is_blocking else work
 
 

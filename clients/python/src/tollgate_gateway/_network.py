@@ -1,5 +1,5 @@
-# What httpx has no way for, done with the network stream that it shows of a connection: to hurry a read, to hang up without
-# a lock, to see an answer that comes before its request is sent whole. Without such a stream nothing of it is done.
+# What httpx does not offer, done with the network stream of a connection: to shorten a read, to hang up without a lock,
+# to see an answer that comes before its request is sent whole. Without such a stream, none of this is done.
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager, suppress
 from typing import Any
 
-# Of WriteError httpcore, which httpx stands on, knows that an answer may be there all the same.
+# After a WriteError, httpcore (the base of httpx) still reads the answer that may be there.
 from httpcore import ReadTimeout, WriteError, WriteTimeout
 
 _MADE = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 _LOOK_BYTES = 65_536
 _LOOK_SECONDS = 0.001
-# Of 0 a socket makes another error.
+# With a time-out of 0, a socket raises another error.
 _SHORTEST_SECONDS = 0.001
-# What a socket that can be written to takes without waiting.
+# The amount that a writable socket takes without waiting.
 _WRITE_BYTES = 16_384
 
 
 @contextmanager
 def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
-    """Within it an answer's body is waited for only so long in all, whatever the time-out is. False where that can't be."""
+    """Inside it, all reads of an answer's body together have this time limit. False when that is not possible."""
     network = _own_stream(extensions)
     if network is None:
         yield False
@@ -34,7 +34,7 @@ def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
     read, me, end = network.read, _current(), time.monotonic() + seconds
 
     def hurried_read(max_bytes: int, timeout: float | None = None) -> Any:
-        # A connection whose answer was read whole may be another call's already.
+        # If its answer was read whole, the connection may already serve another call.
         if _current() == me:
             timeout = max(end - time.monotonic(), _SHORTEST_SECONDS)
         return read(max_bytes, timeout)
@@ -48,7 +48,7 @@ def hurried(extensions: Mapping[str, Any], seconds: float) -> Iterator[bool]:
 
 
 def _current() -> object:
-    """The task, or where there is none the thread, that runs this."""
+    """The task that runs this, or the thread if there is no task."""
     try:
         return asyncio.current_task() or threading.get_ident()
     except RuntimeError:
@@ -56,7 +56,7 @@ def _current() -> object:
 
 
 def interrupt(extensions: Mapping[str, Any]) -> None:
-    """Ends a blocking connection. To close its socket would not wake a thread that waits for it, nor tell the server."""
+    """Ends a blocking connection. Closing its socket wakes no thread that waits, and does not tell the server."""
     network = _own_stream(extensions)
     plain = network.get_extra_info("socket") if network is not None else None
     if plain is not None:
@@ -73,7 +73,7 @@ def hang_up(extensions: Mapping[str, Any]) -> None:
 
 
 def _own_stream(extensions: Mapping[str, Any]) -> Any:
-    # Of HTTP/2 it is also that of other answers.
+    # With HTTP/2, the stream also carries other answers.
     is_own = extensions.get("http_version") in (b"HTTP/1.0", b"HTTP/1.1")
     return extensions.get("network_stream") if is_own else None
 
@@ -105,7 +105,7 @@ class EarlyAnswer:
         try:
             came = await network.read(_LOOK_BYTES, _LOOK_SECONDS)
         except ReadTimeout:
-            # What came was TLS's own.
+            # The data belonged to TLS itself.
             return False
         network.read = _given_back(came, network.read)
         return True
@@ -128,7 +128,7 @@ def trace_early_answer(event: str, info: Mapping[str, Any]) -> None:
     def writing(buffer: bytes, timeout: float | None = None) -> None:
         for at in range(0, len(buffer), _WRITE_BYTES):
             if _is_readable_first(plain, timeout):
-                # What came may be TLS's own.
+                # The data may belong to TLS itself.
                 with suppress(ReadTimeout):
                     look()
             write(buffer[at : at + _WRITE_BYTES], timeout)
@@ -137,7 +137,7 @@ def trace_early_answer(event: str, info: Mapping[str, Any]) -> None:
 
 
 def _is_readable_first(plain: socket.socket, timeout: float | None) -> bool:
-    """Waits until it can be read or written. True: something came."""
+    """Waits until it can be read or written. True when something came."""
     with selectors.DefaultSelector() as selector:
         selector.register(plain, selectors.EVENT_READ | selectors.EVENT_WRITE)
         ready = selector.select(timeout)
@@ -153,7 +153,7 @@ def _unshared(network: Any) -> Any:
 
 
 def _given_back(came: bytes, read: Callable[..., Awaitable[bytes]]) -> Any:
-    """A `read` that first gives what was read too early."""
+    """A `read` that first returns what was read too early."""
     left = [came]
 
     async def reading(max_bytes: int, timeout: float | None = None) -> bytes:

@@ -1,4 +1,4 @@
-# Lists: the first page is read, the others when they are wanted. Holds one page.
+# Lists: the first page is read at once, the others when they are needed. Holds one page.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Listing(Generic[T]):
         return await self.core.read_json(self.call)
 
     def after(self, raw: Mapping[str, Any]) -> _Listing[T]:
-        """What reads the next page."""
+        """Reads the next page."""
         data = raw["data"]
         query = dict(self.call.query)
         is_before = query.get("before") and not query.get("after")
@@ -58,7 +58,7 @@ class _Page(Generic[T]):
         self.data: Sequence[T] = [listing.item(one) for one in items if isinstance(one, dict)]
         self.first_id: str | None = raw.get("first_id")
         self.last_id: str | None = raw.get("last_id")
-        # An empty page that promises more would never end.
+        # A page without items that promises more would never end.
         self.has_more: bool = bool(raw.get("has_more")) and bool(items)
         self._listing = listing
 
@@ -71,10 +71,10 @@ class _Page(Generic[T]):
 
 
 class Page(_Page[T]):
-    """One page of a list. `for item in page` goes over all pages, reading each when it is come to."""
+    """One page of a list. `for item in page` goes over all pages, and reads each one when it gets there."""
 
     def next_page(self) -> Page[T] | None:
-        """None behind the last one."""
+        """None after the last page."""
         after = self._next
         return None if after is None else Page(after, completed(after.read()))
 
@@ -90,10 +90,10 @@ class Page(_Page[T]):
 
 
 class AsyncPage(_Page[T]):
-    """One page of a list. `async for item in page` goes over all pages, reading each when it is come to."""
+    """One page of a list. `async for item in page` goes over all pages, and reads each one when it gets there."""
 
     async def next_page(self) -> AsyncPage[T] | None:
-        """None behind the last one."""
+        """None after the last page."""
         after = self._next
         return None if after is None else AsyncPage(after, await after.read())
 

@@ -1,5 +1,5 @@
-# The life of a stream: bytes to chunks, a broken connection to a resumed one, the terminal to the end or an error. Never
-# gives a chunk twice, never takes an end without a terminal for success, never reads before it is asked.
+# The life of a stream: bytes to chunks, a broken connection to a resumed one, the terminal to the end or an error.
+# Never gives a chunk twice, never takes an end without a terminal for success, never reads before it is asked.
 #
 #   reading --[DONE]--> ended        reading --cut, idle--> waiting --200--> reading
 #      |  \--error frame--> failed                             |  \--204--> ended, if the message is complete
@@ -55,20 +55,20 @@ class Reader(Source[Chunk]):
         self._text = bytearray()
         self._parser = Parser()
         self._failure: TollgateError | None = None
-        # Of this reader, that may have stopped it.
+        # Cancels by this reader that may have stopped the message.
         self._cancels = 0
         self._is_reading = False
-        # Then a resume could not tell what was given already.
+        # True when a resume could not tell what was given already.
         self._has_unnumbered = False
 
     @property
     def partial_text(self) -> str:
         text = self._text.decode("utf-8", "surrogatepass")
-        # A letter that the model's server cut in two halves, one in each of two chunks.
+        # A character that the model's server has cut into two chunks.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def pop(self) -> Chunk | None:
-        """None: nothing is here; ask for `more`."""
+        """None when nothing is here: use `more`."""
         events = self._parser.events
         while events:
             event = events.popleft()
@@ -81,7 +81,7 @@ class Reader(Source[Chunk]):
         return None
 
     def _chunk_of(self, event: Event) -> Chunk | None:
-        """None for a terminal, and for what can't be one."""
+        """None for a terminal, and for an event that can't be a chunk."""
         if event.data == "[DONE]":
             self.is_over = True
             return None
@@ -100,12 +100,12 @@ class Reader(Source[Chunk]):
         return Chunk(raw, text, event.id)
 
     async def more(self) -> bool:
-        """False at the end; raises what the stream failed of. What was popped last was all there was."""
+        """False at the end; raises the stream's failure. No chunk is left to pop then."""
         if self.is_over or self.is_closed:
             await self._end()
             return False
         if self._is_reading:
-            # Else the one would be told, and the other take its stream for whole.
+            # Two readers at once: one would get the error, and the other take its stream for complete.
             self._fail(TollgateError("Two loops read this stream at once."))
             return True
         self._is_reading = True
@@ -162,7 +162,7 @@ class Reader(Source[Chunk]):
         try:
             return await self.read_message("POST", "cancel")
         except APIError as error:
-            # Refused, it stopped nothing. One that failed, or whose answer was lost, may have.
+            # A refused cancel stopped nothing. One that failed, or whose answer was lost, may have.
             if error.status is not None and error.status < 500:
                 self._cancels -= 1
             raise
@@ -179,7 +179,7 @@ class Reader(Source[Chunk]):
         return (*self._messages, self.message_id, *more)
 
     def _moves_on(self, event_id: str | None) -> bool:
-        """False for what was given already, before the connection broke."""
+        """False for an event that was given already, before the connection broke."""
         if not event_id or self._messages is None:
             self._has_unnumbered = True
             return True
@@ -229,7 +229,7 @@ class Reader(Source[Chunk]):
                 self._fail(error)
 
     async def go_on(self, answer: Answer) -> None:
-        """With a stream; or the server has no more, 204: whether that is success, the message tells."""
+        """Resumes with a stream; or the server has no more (204): then the message says whether it is a success."""
         if answer.status != 204:
             self._answer = await self.core.checked_stream(answer)
             return

@@ -1,5 +1,5 @@
-# What the gateway's objects have in common: known fields as attributes, and all that came in `raw`. Reading one never
-# fails: what is missing or of another kind than expected is left at its default, or as it came.
+# What the gateway's objects have in common: known fields as attributes, and everything that came in `raw`. Reading one
+# never fails: a field that is missing or of another type than expected has its default, or what came.
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """What every call takes beside its own parameters. Seconds."""
+    """The options of every call, besides its own parameters. In seconds."""
 
     idempotency_key: str
-    """Of a creating call; one is made where it is not given, and kept over all its attempts."""
+    """For a creating call; by default a random one, the same for all its attempts."""
     extra_headers: Mapping[str, str]
     max_retries: int
     connect_timeout: float
@@ -49,7 +49,7 @@ class Call:
     is_creating: bool = False
     """Takes an `Idempotency-Key`."""
     is_generating: bool = False
-    """The backend generates its answer: one that is not streamed takes its time, and a 504 of it is not asked for again."""
+    """The backend generates the answer: without a stream it takes long, and after a 504 it is not requested again."""
     is_paid_each_time: bool = False
     """The gateway can't tell a second attempt from a second call."""
     may_redirect: bool = False
@@ -57,7 +57,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """What goes out, once or several times."""
+    """What is sent, once or several times."""
 
     method: str
     url: str
@@ -66,7 +66,7 @@ class Outgoing:
     timeouts: Timeouts
     head_seconds: float
     is_own: bool = True
-    """False on another origin: nothing of the client's goes there."""
+    """False for another origin: it gets no header of the client's."""
 
 
 def outgoing_of(call: Call, settings: Settings) -> Outgoing:
@@ -78,7 +78,7 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
     )
     headers = {
         "accept": "text/event-stream" if call.streams else "application/json",
-        # Answers are counted and continued by bytes; compressed ones could be neither, and their size not bounded.
+        # Answers are counted and continued by bytes, and limited in size: compression would prevent all of that.
         "accept-encoding": "identity",
         "user-agent": f"tollgate-gateway-python/{__version__}",
     }
@@ -99,7 +99,7 @@ def outgoing_of(call: Call, settings: Settings) -> Outgoing:
             raise TollgateError(f"The header {name!r} can't be sent. Nothing was sent.")
     url = _url_of(call, settings.root)
     is_slow = call.is_generating and not call.streams
-    # Behind all that may fail: a traceback may show variables.
+    # After everything that may fail, because a traceback may show variables.
     headers.setdefault("authorization", f"Bearer {settings.key.reveal()}")
     return Outgoing(
         method=call.method,

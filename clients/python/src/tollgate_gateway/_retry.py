@@ -1,4 +1,4 @@
-# Whether to try again, and after how long. Waits for nothing itself.
+# Whether to try again, and after how long. It does not wait itself.
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def is_worth_repeating(
     if status == 409:
         return code == "idempotency_in_progress"
     if status == 504:
-        # The backend may have generated all the while: another attempt would be paid for, too.
+        # The backend may have generated meanwhile: another attempt would be charged, too.
         return not is_generating
     return status in (408, 429) or status >= 500
 
 
 def said_seconds(headers: Mapping[str, str]) -> float | None:
-    """What the answer says of the wait; None where it says nothing that can be waited for."""
+    """The wait that the answer asks for; None when it asks for none that is usable."""
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
@@ -45,7 +45,7 @@ def said_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def wait_seconds(attempt: int, said: float | None) -> float:
-    """Before attempt `attempt` + 1, counted from 0. Full jitter: many clients that fail at once do not return at once."""
+    """The wait before attempt `attempt` + 1, counted from 0. Full jitter: clients do not return together."""
     if said is not None:
         return min(said, _MOST_SECONDS)
     return random.random() * min(_LAST_SECONDS, _FIRST_SECONDS * (1 << min(attempt, 10)))

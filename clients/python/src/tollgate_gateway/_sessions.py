@@ -70,14 +70,14 @@ class Sessions(Resource[M]):
 
     @call
     async def update(self, session_id: str, **params: Unpack[SessionParams]) -> Session:
-        """Changes what is given."""
+        """Changes the given fields only."""
         body, options = divided(params)
         request = Call("PATCH", (*_PATH, session_id), body=body, options=options)
         return Session.of(await self._core.read_json(request))
 
     @call
     async def delete(self, session_id: str, **options: Unpack[Options]) -> None:
-        """Its messages and files go with it; what is generated is cancelled."""
+        """Also deletes its messages and files; an answer that is being generated is cancelled."""
         await self._core.finish(Call("DELETE", (*_PATH, session_id), options=options))
 
     @listing

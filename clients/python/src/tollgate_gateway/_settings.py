@@ -1,4 +1,4 @@
-# What a client is made with, checked once: the key, where the gateway is, how long to wait. Never shows the key.
+# The settings of a client, checked once: the key, the gateway's address, the time-outs. Never shows the key.
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Secret:
         return self._value
 
     def hide_in(self, text: str) -> str:
-        # One so short is nobody's key, and may stand in any word.
+        # A text this short is no real key, and may be part of any word.
         return text.replace(self._value, "***") if len(self._value) > 7 else text
 
     def __repr__(self) -> str:
@@ -32,7 +32,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds. `head` is for an answer that is generated and not streamed; all else must move within `idle`."""
+    """Seconds. `head` is for an answer that is generated and not streamed; everything else must move within `idle`."""
 
     connect: float
     idle: float
@@ -77,7 +77,7 @@ def read_settings(
 def _checked_key(key: str) -> str:
     if not key:
         raise TollgateError("There is no API key. Give api_key, or set TOLLGATE_API_KEY.")
-    # Refused here, because the HTTP library would show it in its own complaint.
+    # Refused here, because the HTTP library's own error would show it.
     if not re.fullmatch(r"[\x21-\x7e]+", key):
         raise TollgateError("The API key has characters that no key has. Check where it came from.")
     return key

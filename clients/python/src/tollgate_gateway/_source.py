@@ -1,5 +1,5 @@
-# What a loop is over: the body of an answer, a stream's or a file's, and of those that go on where it broke. One request
-# at a time, with a wait before each, and not more than five without progress between them.
+# The source of a loop: the body of an answer (a stream or a file), and of those that continue it after a break. One
+# request at a time, with a wait before each, and at most five without progress between them.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Source(Generic[T]):
-    """Its kinds have `pop` and `more`, set `is_over` at the end, and `_tries` to 0 when they see progress."""
+    """Subclasses have `pop` and `more`, set `is_over` at the end, and `_tries` to 0 when they see progress."""
 
     def __init__(self, core: Core, answer: Answer) -> None:
         self.core = core
@@ -49,7 +49,7 @@ class Source(Generic[T]):
         await self._drop()
 
     def forget(self) -> None:
-        """`close` for a finalizer, which can't wait and may be called within anything."""
+        """`close` for a finalizer, which can't wait and may be called at any time."""
         answer = self._taken()
         if answer is not None:
             self.core.io.forget(answer)
@@ -64,7 +64,7 @@ class Source(Generic[T]):
             await self.core.io.close(answer)
 
     async def _next_piece(self) -> bytes:
-        """Empty at the end, and where there is no answer."""
+        """Empty at the end, and when there is no answer."""
         return await self.core.io.read(self._answer) if self._answer else b""
 
     async def _ask_again(self, call: Call, cause: TollgateError | None) -> Answer | None:

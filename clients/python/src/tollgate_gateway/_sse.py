@@ -10,13 +10,13 @@ from ._errors import TollgateError
 
 _LARGEST_EVENT = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
-# A line is its data, behind "data: ".
+# A line has its data after "data: ".
 _LARGEST_LINE = _LARGEST_EVENT + 6
 
 
 class Event(NamedTuple):
     id: str | None
-    """As this event gives it; None where it gives none."""
+    """The id that this event sets; None if it sets none."""
     data: str
 
 
@@ -27,7 +27,7 @@ class Parser:
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
-        # What has no end yet. Never joined by "+" of bytes: an event in many pieces would be copied at each of them.
+        # The line that is not complete yet. Never joined by "+": that would copy a long event at each piece.
         self._tail = bytearray()
         self._data: bytes | bytearray | None = None
         self._id: str | None = None

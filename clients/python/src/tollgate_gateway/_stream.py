@@ -1,4 +1,4 @@
-# A stream as its reader sees it: of a session's message, or of a stateless chat. What it does is the Reader's.
+# A stream for its reader: of a session's message, or of a stateless chat. The Reader does the work.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Stream(Resource[M]):
 
     @property
     def request_id(self) -> str | None:
-        """Of the first answer: it finds the request in the gateway's log."""
+        """The request id of the first answer: it finds the request in the gateway's log."""
         return self._source.request_id
 
     @property
@@ -37,7 +37,7 @@ class _Stream(Resource[M]):
 class _MessageStream(_Stream[M]):
     @property
     def message_id(self) -> str:
-        """Of the answer that is generated. Empty where the gateway has not named it yet."""
+        """The id of the answer. Empty while the gateway has not named it."""
         return self._source.message_id or ""
 
     @property
@@ -46,12 +46,12 @@ class _MessageStream(_Stream[M]):
 
     @property
     def last_event_id(self) -> str | None:
-        """Of the last chunk that was given: `messages.resume` reads on behind it."""
+        """The id of the last chunk that was given: `messages.resume` continues after it."""
         return self._source.last_event_id
 
     @call
     async def cancel(self) -> Message:
-        """Stops the generation on the server, and answers the message. The loop goes on to the stream's end."""
+        """Stops the generation on the server, and returns the message. The loop goes on to the stream's end."""
         return Message.of(await self._source.cancel())
 
     @call

@@ -1,5 +1,5 @@
-# A file on its way up, as multipart/form-data: in pieces, never whole in memory, its length told where it is known. What
-# can be read again is sent again when an attempt fails.
+# An upload as multipart/form-data: in pieces, never whole in memory, with its length if it is known. What can be read
+# again is sent again when an attempt fails.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._errors import TollgateError
 _PIECE_BYTES = 256 * 1024
 
 OnProgress = Callable[[int, Optional[int]], object]
-"""Is told the bytes of the file so far, and how many it has: None where nobody knows."""
+"""Gets the bytes of the file sent so far, and its size: None if the size is unknown."""
 
 Uploadable = Union[
     str, "os.PathLike[str]", bytes, bytearray, BinaryIO, Iterable[bytes], AsyncIterable[bytes]
@@ -28,14 +28,14 @@ for` over). Files and paths are read as they are sent."""
 
 @dataclass(frozen=True)
 class Content:
-    """`pieces` begins anew at each call; it gives `Iterator` or `AsyncIterator`."""
+    """`pieces` starts again at each call; it returns `Iterator` or `AsyncIterator`."""
 
     pieces: Callable[[], Any]
     size: int | None = None
     is_rewindable: bool = True
     is_async: bool = False
     blocks: bool = False
-    """Reading it may wait for a disk."""
+    """Whether reading may wait for a disk."""
     name: str | None = None
 
 
@@ -46,7 +46,7 @@ class Multipart:
     after: bytes
     content_type: str
     on_progress: Callable[[int], object]
-    """Is told the bytes of the file that have been sent."""
+    """Gets the number of the file's bytes that have been sent."""
 
     @property
     def size(self) -> int | None:
@@ -89,7 +89,7 @@ class Multipart:
 
 
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    # The event loop goes on while a disk is waited for.
+    # The event loop must go on while this waits for a disk.
     while True:
         piece = await asyncio.to_thread(next, pieces, None)
         if piece is None:
@@ -110,7 +110,7 @@ def multipart(
     content_type: str | None,
     on_progress: OnProgress | None,
 ) -> Multipart:
-    """The fields go before the file: the gateway has to know its session before it takes the first byte."""
+    """The fields go before the file: the gateway must know the session before the first byte of the file."""
     boundary = f"tollgate-{secrets.token_hex(16)}"
     name = filename or content.name or "file"
     kind = content_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -135,7 +135,7 @@ def multipart(
 
 
 def _rising(tell: OnProgress | None, total: int | None) -> Callable[[int], object]:
-    """A second attempt begins at 0 again, which is no progress."""
+    """A second attempt begins at 0 again, which is not reported as progress."""
     most = 0
 
     def told(sent: int) -> None:

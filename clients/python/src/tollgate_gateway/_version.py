@@ -1,3 +1,3 @@
-# The one place where the version stands: the package's metadata and the User-Agent read it.
+# The only place that has the version: the package's metadata and the User-Agent read it.
 
 __version__ = "0.1.0"

@@ -15,7 +15,7 @@ use tollgate_gateway::{Client, Error};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    // In a thread of its own, so that connections can be closed while there is nothing to do.
+    // In a thread of its own, so that connections can be closed while no line comes.
     let (sender, mut lines) = mpsc::channel(1);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {

@@ -1,4 +1,4 @@
-// A stream as a user's loop sees it, with what a case wants done in the middle of it.
+// A stream as a user's loop sees it, with what a case does while it is read.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use tollgate_gateway::{ChatStream, Chunk, Client, Error, MessageStream, Result};
 
 use crate::{failed, steps};
 
-/// What both kinds of streams can be asked for; only the driver needs them to be alike.
+/// The calls that both kinds of streams have; only the driver needs one trait for them.
 pub(crate) trait Followed: Debug {
     async fn next(&mut self) -> Option<Result<Chunk>>;
     fn close(&mut self);
