@@ -8,8 +8,7 @@ import type { Scope } from '../exchange.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
-import { keyHint, newKey, parseKey } from './api-key.ts'
-import { hmacKey } from './hmac-key.ts'
+import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {
