@@ -135,8 +135,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'backend/usage.ts',
-    'const most = Math.max(completion ?? 0, Math.min(counted, bound))',
-    'const most = completion ?? 0',
+    'const completion = Math.max(reported, Math.min(counted, bound))',
+    'const completion = reported',
   ),
   one(
     'backend/usage.ts',
