@@ -150,20 +150,12 @@ export const mutants: readonly Mutant[] = [
   ),
   sessionLua('begin', "if (last or '-') ~= seen then return { 'changed', now } end", ''),
   sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
-  sessionLua(
-    'append',
-    'local is_stored = next_seq >= first + count',
-    'local is_stored = next_seq > first + count',
-  ),
-  sessionLua(
-    'append',
-    'if oldest_next > number(said_next) or oldest_next == after then break end',
-    'if oldest_next == after then break end',
-  ),
+  sessionLua('append', 'local is_stored = next_seq >= after', 'local is_stored = next_seq > after'),
+  sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),
   sessionLua(
     'finish',
-    "if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end",
-    "if ended then return { number(next_seq) == after and 'ok' or 'lost', now } end",
+    'local is_this_end = not lost and next_seq == after',
+    'local is_this_end = next_seq == after',
   ),
   sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
   sessionLua(
