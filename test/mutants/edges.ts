@@ -24,7 +24,7 @@ export const edgeMutants: readonly Mutant[] = [
   one('backend/forward.ts', 'if (attempt.signal.aborted) throw abortError(attempt.signal)', ''),
   one(
     'backend/forward.ts',
-    'return await send(attempt, { line, agent: connections.fresh })',
+    'return await send(attempt, { line, agent: connections.fresh() })',
     'return await send(attempt, { line, agent: connections.reusing })',
     'backend/connections.ts',
   ),
