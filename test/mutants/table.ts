@@ -117,8 +117,8 @@ export const mutants: readonly Mutant[] = [
   one('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
   one(
     'ledger/leases.ts',
-    "return textAt(reply, 3 + i) === 'gone'",
-    'return false',
+    "if (textAt(reply, 3 + i) === 'gone') lost.push(hold)",
+    '',
     'ledger/leases.ts',
     'ledger/forgotten.ts',
     'ledger/ledger.ts',
