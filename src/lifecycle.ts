@@ -41,7 +41,10 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     for (const hook of hooks) hook.check?.()
     refuseStrangeQuery(x.query, x.route)
     if (x.route.body === 'json') {
-      await wire.readBody(x.route, async () => void (await together(hooks, 'vouch')))
+      const vouch = async () => {
+        await together(hooks, 'vouch')
+      }
+      await wire.readBody(x.route, vouch)
     }
     const identifying = together(hooks, 'identify')
     let answer = identifying && (await identifying)
@@ -53,10 +56,12 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
       if (admitting) await admitting
       answer = await life.serve(run)
     }
+    // Who generates calls `run.finish` itself, with its own outcome. Then the calls here have no effect.
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
     // A download is finished only when the client has taken all of it.
-    if ('content' in answer && !wire.left) await run.finish(plainOutcome(answer.status, false))
+    const isDownloaded = 'content' in answer && !wire.left
+    if (isDownloaded) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return
@@ -88,22 +93,19 @@ type Phase = 'vouch' | 'identify' | 'answered' | 'admit'
  * answer from Redis: an invalid body is reported before an unauthorised key. Returns undefined when no call is awaited.
  */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
-  let first: Promise<Answer | void> | undefined
-  let others: Promise<Answer | void>[] | undefined
-  let atOnce: { readonly error: unknown } | undefined
+  const calls: Promise<Answer | void>[] = []
+  const thrownAtOnce: unknown[] = []
   for (const hook of hooks) {
     try {
       const started = hook[phase]?.()
-      if (!started) continue
-      if (first) (others ??= []).push(started)
-      else first = started
+      if (started) calls.push(started)
     } catch (error) {
-      atOnce ??= { error }
+      thrownAtOnce.push(error)
     }
   }
-  if (atOnce) return refusedAtOnce(atOnce.error, [first, ...(others ?? [])])
+  if (thrownAtOnce.length > 0) return refusedAtOnce(thrownAtOnce[0], calls)
   // Mostly at most one call waits, and allSettled costs more.
-  return first && others ? firstAnswer([first, ...others]) : first
+  return calls.length > 1 ? firstAnswer(calls) : calls[0]
 }
 
 /** Awaits the other calls before it throws: a plugin knows what it has to release only when its call is answered. */
@@ -134,7 +136,7 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
     finish(outcome) {
       if (isFinished) return finished
       isFinished = true
-      const done = finishFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
+      const done = callDoneFrom(hooks.length - 1, { hooks, outcome, onHookFailure })
       // The caller writes the last bytes after this: a client must not read them before the settlement is sent.
       finished = done ? done.then(() => x.written) : x.written
       return finished
@@ -157,17 +159,17 @@ interface Finishing {
   readonly onHookFailure: HookFailure
 }
 
-/** Last plugin first, one after the other. Returns undefined when nothing has to be awaited. */
-function finishFrom(last: number, finishing: Finishing): Promise<void> | undefined {
+/** Calls `done` of each plugin, the last one first, one after the other. Returns undefined when none has to be awaited. */
+function callDoneFrom(last: number, finishing: Finishing): Promise<void> | undefined {
   for (let at = last; at >= 0; at--) {
     const hook = finishing.hooks[at]
-    const done = hook && finish(hook, finishing)
-    if (done) return done.then(() => finishFrom(at - 1, finishing))
+    const done = hook && callDone(hook, finishing)
+    if (done) return done.then(() => callDoneFrom(at - 1, finishing))
   }
   return undefined
 }
 
-function finish(
+function callDone(
   hook: NamedHooks,
   { outcome, onHookFailure }: Finishing,
 ): Promise<void> | undefined {

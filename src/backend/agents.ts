@@ -18,8 +18,8 @@ export interface DialOptions {
 export interface Connections {
   /** Takes an idle connection where there is one. */
   readonly reusing: HttpAgent
-  /** Always connects anew: for the second try after an idle connection turned out to be dead. */
-  readonly fresh: HttpAgent
+  /** An agent that connects anew: for the second try after an idle connection turned out to be dead. */
+  fresh(): HttpAgent
   /** How many connections are idle. */
   readonly idle: number
   /** Closes the idle connections. A connection in use closes when it has been idle for a minute. */
@@ -38,7 +38,7 @@ export function agentsFor(options: DialOptions): Connections {
   return {
     reusing: agent,
     /** An agent cannot be told to skip its idle connections: when one was dead, all idle ones are closed. */
-    get fresh() {
+    fresh() {
       close()
       return agent
     },

@@ -92,7 +92,7 @@ const parts: ReadonlySet<string> = new Set([
 const maxChoices = 1024
 
 /** `data` is latin1, a char a byte. Calls `found` with each text that was generated, still JSON-escaped. */
-export function readChunk(data: string, found: (text: string) => void): Chunk {
+export function readChunk(data: string, found: (text: string) => void = () => undefined): Chunk {
   const reading = new Reading(data, found)
   reading.readOn(Infinity)
   return reading.chunk

@@ -31,7 +31,7 @@ class ConnectionList implements Connections {
   #sweeping: NodeJS.Timeout | undefined
   #session: Buffer | undefined
   readonly reusing: Agent
-  readonly fresh: Agent
+  readonly #fresh: Agent
 
   constructor(options: DialOptions) {
     this.#options = options
@@ -40,11 +40,15 @@ class ConnectionList implements Connections {
       if (socket) req.reusedSocket = true
       return socket ?? this.#open()
     })
-    this.fresh = new Lane(options.url.protocol, () => this.#open())
+    this.#fresh = new Lane(options.url.protocol, () => this.#open())
   }
 
   get idle(): number {
     return this.#idle.length
+  }
+
+  fresh(): Agent {
+    return this.#fresh
   }
 
   close(): void {

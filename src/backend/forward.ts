@@ -84,7 +84,7 @@ export async function forward(attempt: Attempt): Promise<BackendAnswer> {
   } catch (failure) {
     if (!(failure instanceof DeadConnection)) throw failure
   }
-  return await send(attempt, { line, agent: connections.fresh })
+  return await send(attempt, { line, agent: connections.fresh() })
 }
 
 let demo: ReturnType<typeof startDemo> | undefined

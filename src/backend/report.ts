@@ -52,6 +52,11 @@ export function usageIn(data: string): unknown {
   return undefined
 }
 
+/** How the first choice of a whole answer ended. Searched as text, because nothing else of the answer is needed. */
+export function finishReasonIn(data: string): string | undefined {
+  return /"finish_reason"\s*:\s*"([^"\\]{1,64})"/.exec(data)?.[1]
+}
+
 /** An event that is the backend's error. */
 export function isError(data: string): boolean {
   if (leadingError.test(data)) return true

@@ -8,7 +8,7 @@ import type { Chunk } from './chunk.ts'
 import { Generated } from './generated.ts'
 import type { Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
-import { isError, readAnswer, readReport, usageIn } from './report.ts'
+import { finishReasonIn, isError, readAnswer, readReport, usageIn } from './report.ts'
 import type { Reported } from './report.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
@@ -40,8 +40,6 @@ export interface Refused {
   readonly isAnswer?: boolean
 }
 
-const finishWord = /"finish_reason"\s*:\s*"([^"\\]{1,64})"/
-
 export class Meter {
   readonly #options: MeterOptions
   readonly #generated: Generated
@@ -69,7 +67,8 @@ export class Meter {
   constructor(options: MeterOptions) {
     this.#options = options
     this.#generated = new Generated(options.count)
-    this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity
+    const most = (options.outputPerChoice ?? 0) * options.choices
+    this.#maxTokens = most > 0 ? most : Infinity
     this.#nextCheck = runawayAt(this.#maxTokens)
   }
 
@@ -79,14 +78,14 @@ export class Meter {
       this.#sawDone = true
       return 'done'
     }
-    if (this.#isLikeBefore(data)) return 'content'
+    if (this.#takeLikeBefore(data)) return 'content'
     if (data.includes('"error"') && isError(data)) {
       this.#sawError = true
       return 'error'
     }
     const chunk = this.#read(data)
     this.#pattern.learn(data, chunk)
-    const isContent = this.#sawContentIn(chunk)
+    const isContent = this.#takeContent(chunk)
     if (chunk.usage && this.#readUsage(parsed(data.slice(...chunk.usage)))) {
       this.#reportedAt = this.#contentEvents
     }
@@ -106,22 +105,22 @@ export class Meter {
     this.#readUsage(answer.usage)
     // Text is looked for only where it may have to be counted.
     const isReported = this.#options.choices === 1 && (this.#reported?.completion ?? 0) > 0
-    if (isReported || this.#options.choices === 0) {
-      this.#finishReason = finishWord.exec(data)?.[1]
-      this.#sawContent = isReported
-      if (isReported) this.#contentEvents++
-    } else {
+    if (this.#options.choices > 0 && !isReported) {
       const chunk = await readInTurns(data, this.#keep)
       this.#generated.addOthers(chunk)
-      this.#sawContentIn(chunk)
+      this.#takeContent(chunk)
+      return true
     }
+    this.#finishReason = finishReasonIn(data)
+    this.#sawContent = isReported
+    if (isReported) this.#contentEvents++
     return true
   }
 
   /** Reads what is there of an answer or an event that nobody gets, because it is too large, cut off, or no JSON. */
   refused({ head, tail, bytes, isAnswer = false }: Refused): void {
     const chunk = this.#read(head)
-    if (this.#sawContentIn(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
+    if (this.#takeContent(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
     this.#isReportedLast = this.#readUsage(usageIn(tail))
     if (!this.#isReportedLast && chunk.usage) this.#readUsage(parsed(head.slice(...chunk.usage)))
     if (isAnswer || this.#reported) this.#sawContent = true
@@ -211,30 +210,32 @@ export class Meter {
   /** Some servers report 0 when they have not counted. Content has tokens, so 0 then counts as no report. */
   get #completion(): number | undefined {
     const said = this.#reported?.completion
-    return this.#contentEvents > 0 ? said || undefined : said
+    const isUncounted = said === 0 && this.#contentEvents > 0
+    return isUncounted ? undefined : said
   }
 
   #usedWith(counted: number, promptTokens: number): Used {
     const { choices } = this.#options
     const cached = this.#reported?.cached ?? 0
     const prompt = this.#reported?.prompt || undefined
-    const completion = this.#completion
+    const isReported = this.#completion !== undefined
+    const reported = this.#completion ?? 0
     // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
-    const bound = completion === undefined ? Infinity : this.#maxTokens
-    const most = Math.max(completion ?? 0, Math.min(counted, bound))
-    const isUnknown = prompt === undefined || (completion === undefined && choices > 0)
-    const estimated = isUnknown || most > (completion ?? 0)
+    const bound = isReported ? this.#maxTokens : Infinity
+    const completion = Math.max(reported, Math.min(counted, bound))
+    const isUnknown = prompt === undefined || (!isReported && choices > 0)
+    const estimated = isUnknown || completion > reported
     return {
       prompt: prompt ?? promptTokens,
       cached: prompt === undefined ? 0 : Math.min(cached, prompt),
-      completion: most,
+      completion,
       estimated,
       basis: estimated ? 'counted' : 'reported',
     }
   }
 
-  /** True for nearly every chunk: it equals the one before, except for its one text. */
-  #isLikeBefore(data: string): boolean {
+  /** Takes a chunk that equals the one before, except for its one text: nearly every chunk. False for any other. */
+  #takeLikeBefore(data: string): boolean {
     const text = this.#pattern.textOf(data)
     if (text === undefined || text === '') return false
     this.#generated.add(text)
@@ -244,16 +245,17 @@ export class Meter {
   }
 
   #read(data: string): Chunk {
-    const { choices } = this.#options
-    const chunk = readChunk(data, choices === 0 ? ignored : this.#keep)
-    if (choices === 0) return { ...chunk, texts: 0, ids: 0, audioBytes: 0, isCall: false }
+    if (this.#options.choices === 0) {
+      return { ...readChunk(data), texts: 0, ids: 0, audioBytes: 0, isCall: false }
+    }
+    const chunk = readChunk(data, this.#keep)
     this.#generated.addOthers(chunk)
     if (this.roughTokens > this.#nextCheck) this.#checkBound()
     return chunk
   }
 
-  /** True when the chunk has text, a call or a finish. */
-  #sawContentIn(chunk: Chunk): boolean {
+  /** Counts a chunk's content. True when the chunk has text, a call or a finish. */
+  #takeContent(chunk: Chunk): boolean {
     const { texts, ids, audioBytes, isCall } = chunk
     const content = texts > 0 || ids > 0 || audioBytes > 0 || isCall
     if (content) this.#contentEvents++
@@ -296,5 +298,3 @@ export class Meter {
 
 /** More is not believed, and a backend that generates more is stopped. */
 export const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64
-
-const ignored = (): void => undefined

@@ -75,9 +75,10 @@ export class Deadline {
 
   /** Nobody waits for the answer any more, for this reason. */
   depart(reason: unknown): void {
-    const isEnd = reason instanceof GatewayError && reason.code !== 'message_cancelled'
-    if (isEnd || !this.#onDepart) this.cancel(reason)
-    else this.#onDepart(reason)
+    const hasLeft = !(reason instanceof GatewayError)
+    const hasCancelled = !hasLeft && reason.code === 'message_cancelled'
+    if ((hasLeft || hasCancelled) && this.#onDepart) this.#onDepart(reason)
+    else this.cancel(reason)
   }
 
   /** When the client has left or cancelled its message, `listener` is called and the request goes on; the listener must then call `cancel`. */

@@ -48,8 +48,8 @@ export async function openRelay(
   const opened = relay.opened()
   // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
   opened.catch(() => undefined)
-  const first = await Promise.race([opened, until])
-  return typeof first === 'string' ? await refusedIn(generation, first) : relay
+  const errorData = await Promise.race([opened, until.then(() => undefined)])
+  return errorData === undefined ? relay : await refusedIn(generation, errorData)
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
@@ -68,15 +68,17 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { timeouts } = model
   const { generates } = row
   const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
-  const isAlone = (x.finishesAlone = finishesAlone(options.request))
-  const own = { finishesAlone: isAlone, outputPerChoice, sentAtMs: 0, isCommitted: false }
+  x.finishesAlone = finishesAlone(options.request)
   const generation: Generation = {
     ...options,
-    ...own,
     x,
     target,
     meter,
     deadline,
+    outputPerChoice,
+    sentAtMs: 0,
+    finishesAlone: x.finishesAlone,
+    isCommitted: false,
     relay: undefined,
     cancelled: undefined,
   }
@@ -139,6 +141,7 @@ async function streamed(generation: Generation): Promise<Answer> {
   const opening = openRelay(generation, late.promise)
   try {
     const opened = await Promise.race([opening, late.promise])
+    // `openRelay` waits until `late` only for content; here the backend has not even answered its status by then.
     if (!opened) return committed(generation, opening)
     if (!(opened instanceof Relay)) return opened
     // A stream's clocks run until its relay ends.
@@ -158,6 +161,7 @@ async function whole(generation: Generation): Promise<Answer> {
   const body = await readAnswer(generation, backend)
   if (!Buffer.isBuffer(body)) return body
   const event = { event: undefined, data: body.toString('latin1') }
+  // A plugin may change the data.
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
   deadline.stop()

@@ -8,7 +8,6 @@
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { mask } from '../backend/secrets.ts'
-import type { EventKind } from '../backend/usage.ts'
 import { SseReader } from '../backend/sse-reader.ts'
 import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
 import type { Outcome, SseEvent } from '../exchange.ts'
@@ -86,15 +85,14 @@ export class Relay {
     this.#release()
     if (ending.kind === 'failed') throw ending.error
     if (ending.kind === 'left') throw new ClientLeft()
-    return ending.kind === 'relayed-error' ? ending.event.data : undefined
+    if (ending.kind === 'relayed-error') return ending.event.data
+    return undefined
   }
 
   stop(reason: StopReason): void {
-    this.#end(
-      reason === 'account_suspended'
-        ? { kind: 'failed', error: new GatewayError(reason) }
-        : { kind: 'length', cut: true },
-    )
+    const isSuspended = reason === 'account_suspended'
+    if (isSuspended) this.#end({ kind: 'failed', error: new GatewayError(reason) })
+    else this.#end({ kind: 'length', cut: true })
   }
 
   /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end and an old balance. */
@@ -108,8 +106,9 @@ export class Relay {
     this.#release()
     await this.#generation.run.finish(this.#outcome(ending))
     const { cancelled } = this.#generation
-    const told: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
-    return { ending: told, frames: this.#takeFrames() + this.#terminal(told) }
+    // A cancelled generation ends as cancelled, however its backend has ended since.
+    const shown: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
+    return { ending: shown, frames: this.#takeFrames() + this.#terminal(shown) }
   }
 
   readonly #onData = (chunk: Buffer) => {
@@ -132,13 +131,14 @@ export class Relay {
     const { meter, run, request, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
-    if (this.#generation.cancelled || this.#isDeparting) return this.#onUnheard(event, kind)
-    run.event?.(event)
+    // Once nobody waits for the answer, its events are only metered.
+    const isForClient = !this.#generation.cancelled && !this.#isDeparting
+    if (isForClient) run.event?.(event)
     if (kind === 'error') return this.#onError(event)
     if (kind === 'content') this.#onContent()
     deadline.heard()
-    if (kind === 'usage' && !request.wantsUsage) return
-    this.#frames += this.#generation.grammar.frame(event)
+    const isUnwanted = kind === 'usage' && !request.wantsUsage
+    if (isForClient && !isUnwanted) this.#frames += this.#generation.grammar.frame(event)
   }
 
   #onError(event: SseEvent): void {
@@ -146,23 +146,18 @@ export class Relay {
     this.#end({ kind: 'relayed-error', event })
   }
 
-  /** The event is only metered: nobody gets it. */
-  #onUnheard(event: SseEvent, kind: EventKind): void {
-    if (kind === 'error') return this.#onError(event)
-    if (kind === 'content') this.#onContent()
-    this.#generation.deadline.heard()
-  }
-
   #onContent(): void {
     const { x, deadline, meter, sentAtMs } = this.#generation
-    if (x.facts.firstTokenMs === undefined) {
+    const isFirst = x.facts.firstTokenMs === undefined
+    if (isFirst) {
       x.facts.firstTokenMs = performance.now() - sentAtMs
       deadline.started()
       this.#open()
     }
-    if (!meter.finished || this.#afterFinish) return
-    deadline.finished()
-    this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
+    if (meter.finished && !this.#afterFinish) {
+      deadline.finished()
+      this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
+    }
   }
 
   /** One server sends [DONE] even after a cut, so [DONE] means success only after a finish. */
@@ -179,6 +174,7 @@ export class Relay {
     if (!meter.sawContent && isErrorBody(rest)) {
       return this.#onError({ event: undefined, data: rest })
     }
+    // Fewer choices than were asked for are enough after a clean end, and never after a cut.
     const isComplete = how === 'whole' ? meter.complete : meter.finished
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
   }
@@ -197,7 +193,9 @@ export class Relay {
     this.backend.stream.resume()
     // After a finish, the relay waits for the usage as if nobody had left.
     const isOver = () => this.#isEnded || meter.finished
-    void untilQuiet(() => this.#reads, isOver).then(() => isOver() || deadline.cancel(reason))
+    void untilQuiet(() => this.#reads, isOver).then(() => {
+      if (!isOver()) deadline.cancel(reason)
+    })
   }
 
   #open(): void {
@@ -277,20 +275,21 @@ export class Relay {
 
   #terminal(ending: Ending): string {
     const { x, request, meter } = this.#generation
-    if (ending.kind === 'complete') return this.#own(doneData)
+    if (ending.kind === 'complete') return this.#ownFrame(doneData)
     if (ending.kind === 'length') {
       const { endpoint } = request.row
       const frames = meter.unfinished.map((index) =>
-        this.#own(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
+        this.#ownFrame(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
       )
-      return frames.join('') + this.#own(doneData)
+      return frames.join('') + this.#ownFrame(doneData)
     }
     if (ending.kind === 'relayed-error') return this.#generation.grammar.frame(ending.event)
-    if (ending.kind === 'failed') return this.#own(latin1(errorBody(ending.error, x.id)))
+    if (ending.kind === 'failed') return this.#ownFrame(latin1(errorBody(ending.error, x.id)))
     return ''
   }
 
-  #own(data: string): string {
+  /** A frame that the gateway writes itself. */
+  #ownFrame(data: string): string {
     return this.#generation.grammar.frame({ event: undefined, data })
   }
 }

@@ -1,7 +1,7 @@
 // Walks a zod schema and a value together, for what zod does not do: report unknown keys at their place, keep the
 // source text of a price, read numbers from texts of the environment, find the files and the secrets.
 
-import { didYouMean, type Path } from './problem.ts'
+import { didYouMean, type Path, type Position } from './problem.ts'
 import { kinds, type Kind, type Schema, type z } from './schema.ts'
 import type { TreeProblem, MapTree, ScalarTree, Tree } from './tree.ts'
 
@@ -127,17 +127,22 @@ function knownEntries(
 function absentEntries(options: readonly SchemaOption[], node: MapTree): readonly KnownEntry[] {
   const shape = options.map(({ core }) => Object.entries(shapeOf(core))).flat()
   return shape.flatMap(([key, schema]): readonly KnownEntry[] => {
-    if (node.entries.some((entry) => entry.key === key)) return []
-    const preset = defaultOf(schema)
-    const inner = optionsOf(schema)
-    if (typeof preset === 'string' && inner.some(({ kind }) => kind === 'path')) {
-      return [[key, schema, { kind: 'scalar', at: node.at, value: preset, source: preset }]]
-    }
-    const isBlank =
-      typeof preset === 'object' && preset !== null && Object.keys(preset).length === 0
-    if (!isBlank || !inner.some(({ core }) => core._zod.def.type === 'object')) return []
-    return [[key, schema, { kind: 'map', at: node.at, entries: [] }]]
+    const isGiven = node.entries.some((entry) => entry.key === key)
+    const preset = isGiven ? undefined : presetTree(schema, node.at)
+    return preset ? [[key, schema, preset]] : []
   })
+}
+
+function presetTree(schema: Schema, at: Position): Tree | undefined {
+  const preset = defaultOf(schema)
+  const options = optionsOf(schema)
+  const isPath = options.some(({ kind }) => kind === 'path')
+  if (isPath && typeof preset === 'string') {
+    return { kind: 'scalar', at, value: preset, source: preset }
+  }
+  const isBlock = options.some(({ core }) => core._zod.def.type === 'object')
+  const isEmpty = typeof preset === 'object' && preset !== null && Object.keys(preset).length === 0
+  return isBlock && isEmpty ? { kind: 'map', at, entries: [] } : undefined
 }
 
 function childSchema(core: z.core.$ZodTypes, key: string): Schema | undefined {

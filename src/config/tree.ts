@@ -115,8 +115,11 @@ class TreeReader {
   readonly problems: TreeProblem[] = []
   readonly #lines: LineCounter
   readonly #anchors = new Map<string, Tree | undefined>()
+  /** How many nodes each anchor stands for. */
+  readonly #sizes = new Map<Tree, number>()
+  /** How many nodes were read, with those that aliases repeat. */
   #nodes = 0
-  #bomb = false
+  #isTooLarge = false
 
   constructor(lines: LineCounter) {
     this.#lines = lines
@@ -129,7 +132,8 @@ class TreeReader {
     const anchor = (isMap(node) || isSeq(node) || isScalar(node)) && node.anchor
     // An alias inside the node that it names finds `undefined` here, and is refused: it would never end.
     if (anchor) this.#anchors.set(anchor, undefined)
-    const before = this.#nodes++
+    const before = this.#nodes
+    this.#nodes++
     const tree = this.#plain(node, at, { path, depth })
     if (anchor) {
       this.#anchors.set(anchor, tree)
@@ -138,16 +142,14 @@ class TreeReader {
     return tree
   }
 
-  readonly #sizes = new Map<Tree, number>()
-
   #alias(name: string, at: Position, path: Path): Tree {
     const tree = this.#anchors.get(name)
     if (!tree) return this.#refuse(at, path, `*${name} refers to nothing before it, or to itself`)
     this.#nodes += this.#sizes.get(tree) ?? 1
     if (this.#nodes <= maxNodes) return tree
-    if (!this.#bomb) this.#refuse(at, path, 'aliases make the file too large')
     // Reported once: a bomb has thousands of aliases.
-    this.#bomb = true
+    if (!this.#isTooLarge) this.#refuse(at, path, 'aliases make the file too large')
+    this.#isTooLarge = true
     return { kind: 'scalar', at, value: null, source: '' }
   }
 

@@ -49,12 +49,16 @@ export function parseIdPage(
 export interface Direction {
   readonly cursor: string | undefined
   readonly isUpwards: boolean
+  /** The rows are read against the list's order. */
   readonly isTurned: boolean
 }
 
+const opposite = { asc: 'desc', desc: 'asc' } as const
+
 export function directionOf({ after, before, order }: Page): Direction {
   const isTurned = before !== undefined
-  return { cursor: after ?? before, isUpwards: (order === 'asc') !== isTurned, isTurned }
+  const readOrder = isTurned ? opposite[order] : order
+  return { cursor: after ?? before, isUpwards: readOrder === 'asc', isTurned }
 }
 
 export interface List<T> {

@@ -32,28 +32,30 @@ export interface ReaderLimits {
  */
 export function watchReader(res: ServerResponse, limits: ReaderLimits): () => void {
   const { readerStallMs, unsent, onDrop } = limits
-  let held = 0
+  /** What this response has taken from the share. */
+  let sharedBytes = 0
   const drop = () => {
     onDrop?.()
     res.destroy()
   }
   const measure = () => {
     if (res.destroyed) return
-    const more = res.writableLength - held
+    const more = res.writableLength - sharedBytes
     if (more < 0) unsent?.give(-more)
-    else if (more > 0 && unsent?.take(more) === false) return drop()
-    held += more
+    const hasNoRoom = more > 0 && unsent?.take(more) === false
+    if (hasNoRoom) return drop()
+    sharedBytes += more
   }
   const isWaiting = () => {
     measure()
-    return !res.destroyed && held > 0
+    return !res.destroyed && sharedBytes > 0
   }
   const watch = plain.has('write-queue') ? watchTimeout : watchQueue
   const stop = watch(res, { readerStallMs, isWaiting, drop })
   res.once('close', () => {
     stop()
-    unsent?.give(held)
-    held = 0
+    unsent?.give(sharedBytes)
+    sharedBytes = 0
   })
   return measure
 }

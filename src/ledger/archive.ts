@@ -33,8 +33,9 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
     if (!first || !last) return 0
     const args = [first[0], last[0], `${chosen.length}`]
     const reply = await scripts.run('trim', accountKeys(ref), args)
+    if (reply.word === 'ok') return numberAt(reply, 2)
     // Another gateway was quicker; the next round starts from what it left.
-    return reply.word === 'ok' ? numberAt(reply, 2) : chosen.length
+    return chosen.length
   }
   return {
     async archive(ref, beforeMs) {
@@ -74,11 +75,14 @@ async function readObjects(
 ): Promise<readonly JournalEntry[]> {
   const objects = await listObjects(store, ref)
   const found: JournalEntry[] = []
-  const isBeyond = (id: string, from: string | undefined) =>
-    from === undefined || (isUpwards ? compareIds(id, from) > 0 : compareIds(id, from) < 0)
+  const isBeyond = (id: string, from: string | undefined) => {
+    if (from === undefined) return true
+    return isUpwards ? compareIds(id, from) > 0 : compareIds(id, from) < 0
+  }
   for (const { name, first, last } of isUpwards ? objects : objects.toReversed()) {
     if (found.length >= count) break
-    if (!isBeyond(isUpwards ? last : first, cursor)) continue
+    const farEnd = isUpwards ? last : first
+    if (!isBeyond(farEnd, cursor)) continue
     const entries = parseEntries(await store.get(name))
     for (const entry of isUpwards ? entries : entries.toReversed()) {
       // Objects of a crashed run may overlap.

@@ -96,9 +96,12 @@ async function tryAudit(
     }
   }
   const sums: Sums = { entries: 0, granted: 0, spent: 0, owed: 0, balance: 0 }
-  if (archive) await addArchived(archive, ref, before.archived_last, sums, expect)
-  if (archive) compareArchived(before, sums, expect)
-  else takeArchived(before, sums)
+  if (archive) {
+    await addArchived(archive, ref, before.archived_last, sums, expect)
+    compareArchived(before, sums, expect)
+  } else {
+    takeArchived(before, sums)
+  }
   const read = await addJournal(redis, ref, sums, expect)
   const state = await snapshot(redis, ref, read)
   if (state.account.archived !== before.archived) return undefined
@@ -129,6 +132,7 @@ async function addArchived(
   }
 }
 
+/** The objects of the archive are expected to have what Redis says was archived. */
 function compareArchived(
   account: Readonly<Record<string, string>>,
   sums: Sums,
@@ -169,9 +173,10 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
     if (type === 'repayment') sums.owed += Number(amount)
     if (type === 'charge' || type === 'repayment') sums.spent -= Number(amount)
     else sums.granted += Number(amount)
-    sums.balance += Number(amount)
     sums.entries++
-    expect(`balance_after of ${transactionId(entry[0])}`, sums.balance, Number(balance))
+    const expected = sums.balance + Number(amount)
+    expect(`balance_after of ${transactionId(entry[0])}`, expected, Number(balance))
+    // One wrong balance must not make all later ones differ.
     sums.balance = Number(balance)
   }
 }

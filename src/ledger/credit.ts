@@ -20,10 +20,9 @@ export function creditOrder(
   at: number,
 ): CreditOrder {
   if (!Number.isSafeInteger(amount) || amount === 0 || (type === 'topup' && amount < 0)) {
-    throw new GatewayError('invalid_parameter', {
-      param: 'amount',
-      message: `"amount" must be a whole number${type === 'topup' ? ' greater than' : ' other than'} 0, at most 2^53-1.`,
-    })
+    const relation = type === 'topup' ? 'greater than' : 'other than'
+    const message = `"amount" must be a whole number ${relation} 0, at most 2^53-1.`
+    throw new GatewayError('invalid_parameter', { param: 'amount', message })
   }
   const meta = JSON.stringify({ note })
   const hash = createHash('sha256')

@@ -3,7 +3,7 @@
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
-import { listOf } from '../http/page.ts'
+import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { keys } from '../redis/redis.ts'
 import type { CreditOrder } from './orders.ts'
@@ -66,15 +66,14 @@ export interface JournalPlace {
 export async function readTransactions(
   place: JournalPlace,
   ref: string,
-  { limit, after, before, order }: Page,
+  page: Page,
 ): Promise<TransactionList> {
-  // A page before a cursor is read from the cursor backwards, then reversed.
-  const isUpwards = (order === 'asc') === (before === undefined)
-  const text = after ?? before
-  const cursor = text === undefined ? undefined : streamId(text)
+  const { limit } = page
+  const { cursor: id, isUpwards, isTurned } = directionOf(page)
+  const cursor = id === undefined ? undefined : streamId(id)
   const entries = await readEntries(place, ref, { isUpwards, cursor, count: limit + 1 })
   const data = entries.slice(0, limit).map(toTransaction)
-  if (before !== undefined) data.reverse()
+  if (isTurned) data.reverse()
   return listOf(data, entries.length > limit)
 }
 
@@ -89,13 +88,17 @@ export async function readEntries(
 ): Promise<readonly JournalEntry[]> {
   const { isUpwards, cursor, count } = options
   const recent = await readStream(redis, ref, options)
-  if (!archive || (!isUpwards && recent.length >= count)) return recent
-  const from = isUpwards ? cursor : (recent.at(-1)?.[0] ?? cursor)
+  if (!archive) return recent
+  if (isUpwards) {
+    const old = await archive.read(ref, options)
+    const lastOld = old.at(-1)?.[0]
+    const rest = lastOld ? recent.filter(([id]) => compareIds(id, lastOld) > 0) : recent
+    return [...old, ...rest].slice(0, count)
+  }
+  if (recent.length >= count) return recent
+  const from = recent.at(-1)?.[0] ?? cursor
   const old = await archive.read(ref, { ...options, cursor: from })
-  if (!isUpwards) return [...recent, ...old].slice(0, count)
-  const lastOld = old.at(-1)?.[0]
-  const rest = lastOld ? recent.filter(([id]) => compareIds(id, lastOld) > 0) : recent
-  return [...old, ...rest].slice(0, count)
+  return [...recent, ...old].slice(0, count)
 }
 
 /** Compares stream ids as numbers, not as texts. */
@@ -187,6 +190,7 @@ interface Meta {
 
 function parseMeta(text: string | undefined): Meta {
   const { request_id, session_id, message_id, note }: Meta = JSON.parse(text ?? '{}')
+  // On the way through text, fields that are undefined drop out.
   return JSON.parse(JSON.stringify({ request_id, session_id, message_id, note }))
 }
 

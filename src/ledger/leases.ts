@@ -79,12 +79,15 @@ export class Leases {
     const args = [`${leaseMs}`, ...some.map(progressOf)]
     const reply = await scripts.run('checkpoint', accountKeys(ref), args)
     const isSuspended = textAt(reply, 2) === 'suspended'
-    return some.filter((hold, i) => {
-      if (!this.#holds.has(hold.id)) return false
+    const lost: Hold[] = []
+    for (const [i, hold] of some.entries()) {
+      const isSettled = !this.#holds.has(hold.id)
+      if (isSettled) continue
       if (isSuspended) hold.stop('account_suspended')
       else hold.stopIfSpent()
-      return textAt(reply, 3 + i) === 'gone'
-    })
+      if (textAt(reply, 3 + i) === 'gone') lost.push(hold)
+    }
+    return lost
   }
 
   #schedule(): void {

@@ -152,9 +152,11 @@ export class SpoolFile {
   }
 
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {
-    if (this.#fault && !batch.some(({ isRetry }) => isRetry)) throw this.#fault.error
-    const isLarge = this.#bytes > this.#compactAtBytes
-    if (this.#live.size === 0 || isLarge || this.#isTaken || this.#fault) return this.#rewrite()
+    const mayTry = batch.some(({ isRetry }) => isRetry)
+    if (this.#fault && !mayTry) throw this.#fault.error
+    const shrinks = this.#live.size === 0 || this.#bytes > this.#compactAtBytes
+    const isUnusable = this.#isTaken || this.#fault !== undefined
+    if (shrinks || isUnusable) return this.#rewrite()
     const text = batch.map((one) => one.text).join('')
     await this.#file.appendFile(text)
     this.#bytes += Buffer.byteLength(text)

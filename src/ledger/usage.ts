@@ -60,7 +60,13 @@ interface Sums extends TokenCounts {
 
 const noSums: Sums = { requests: 0, ...noTokens, cost: 0 }
 
-/** Fields are `<model>|<key id>`. */
+/** A field is `<model>|<key id>`. */
+function groupOf(field: string, groupBy: UsageQuery['groupBy']): string {
+  const [model = '', keyId = ''] = field.split('|')
+  if (groupBy === 'model') return decodeURIComponent(model)
+  return groupBy === 'key' ? keyId : ''
+}
+
 function rowsOf(
   fields: Readonly<Record<string, string>>,
   start: number,
@@ -69,8 +75,7 @@ function rowsOf(
 ): readonly UsageRow[] {
   const groups = new Map<string, Sums>()
   for (const [field, value] of Object.entries(fields)) {
-    const [model = '', keyId = ''] = field.split('|')
-    const group = groupBy === 'model' ? decodeURIComponent(model) : groupBy === 'key' ? keyId : ''
+    const group = groupOf(field, groupBy)
     groups.set(group, sum(groups.get(group) ?? noSums, sumsIn(value)))
   }
   return [...groups]
@@ -91,7 +96,8 @@ function rowsOf(
 /** `<requests> <prompt> <cached> <completion> <cost>` */
 function sumsIn(value: string): Sums {
   const [requests, ...words] = value.split(' ')
-  return { requests: Number(requests), ...fromWords(words), cost: Number(words[3] ?? 0) }
+  const cost = words[3] ?? 0
+  return { requests: Number(requests), ...fromWords(words), cost: Number(cost) }
 }
 
 function sum(a: Sums, b: Sums): Sums {

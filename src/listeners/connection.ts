@@ -56,7 +56,8 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): string | un
   refused.add(socket)
   const res = answersDue.get(socket)?.newest
   const isDue = res !== undefined && !res.writableFinished
-  if (!socket.writable || (isDue && !isItsOwn(res))) {
+  const isOthersTurn = isDue && !mayCarryRefusal(res)
+  if (!socket.writable || isOthersTurn) {
     socket.destroy()
     return undefined
   }
@@ -70,7 +71,9 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): string | un
 }
 
 /** Whether the parser failed within this answer's own request, which has no answer yet, or a refusal that closes anyway. */
-function isItsOwn(res: ServerResponse): boolean {
-  if (res.socket === null || res.req.complete) return false
-  return !res.headersSent || !res.shouldKeepAlive
+function mayCarryRefusal(res: ServerResponse): boolean {
+  const isReadingRequest = res.socket !== null && !res.req.complete
+  const isUnanswered = !res.headersSent
+  const closesAnyway = !res.shouldKeepAlive
+  return isReadingRequest && (isUnanswered || closesAnyway)
 }

@@ -78,7 +78,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    refuse: (error) => (isShutOut ? undefined : counted(error, x, parts)),
+    refuse: (error) => (isShutOut ? undefined : countRefusal(error, x, parts)),
   }
 }
 
@@ -100,12 +100,14 @@ function bearerToken(header: string | undefined): string {
 }
 
 /** Counts a refusal. Returns the error to answer instead, when the address has failed too often. */
-function counted(error: GatewayError, x: Exchange, parts: AuthParts): GatewayError | undefined {
-  const { caller } = x
-  if (caller && (x.identity ?? error.caller)?.keyId) {
-    const weight = weightOf(error, x)
-    if (weight > 0) parts.refusals.use(caller.hmac, weight)
-  }
+function countRefusal(
+  error: GatewayError,
+  x: Exchange,
+  parts: AuthParts,
+): GatewayError | undefined {
+  const isKnownKey = Boolean((x.identity ?? error.caller)?.keyId)
+  const weight = isKnownKey ? weightOf(error, x) : 0
+  if (x.caller && weight > 0) parts.refusals.use(x.caller.hmac, weight)
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
   const waitMs = parts.guard.fail(x.ip)
   return waitMs > 0 ? tooOften(waitMs, 'Too many wrong keys from this address.') : undefined
@@ -115,8 +117,10 @@ const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
 /** How much a refusal counts; 0: not at all. More when a large body was read; a 400 counts only if it cost work. */
 function weightOf({ status, caller }: GatewayError, { body }: Exchange): number {
-  const isDear = status === 400 && (body.length > smallBytes || caller !== undefined)
-  if (!refusing.has(status) && !isDear) return 0
+  const isFromRedis = caller !== undefined
+  const costWork = body.length > smallBytes || isFromRedis
+  const isCounted = refusing.has(status) || (status === 400 && costWork)
+  if (!isCounted) return 0
   return 1 + Math.floor(body.length / 2 ** 20)
 }
 

@@ -33,10 +33,12 @@ export async function readPage<T extends { readonly id: string }>(
   let hasMore = false
   const mostAFlight = Math.min(page.limit + 1, rowsAFlight)
   for await (const row of walk(redis, rows, { ...direction, mostAFlight })) {
-    const isFull = row === 'cut' || data.length === page.limit || bytes + row.bytes > largestPage
+    const isCut = row === 'cut'
+    const isFull = isCut || data.length === page.limit || bytes + row.bytes > largestPage
+    // The first row goes into the page however large it is.
     hasMore = isFull && data.length > 0
     if (hasMore) break
-    if (row === 'cut') continue
+    if (isCut) continue
     data.push(row.value)
     bytes += row.bytes
   }
@@ -48,6 +50,7 @@ interface Walk extends Direction {
   readonly mostAFlight: number
 }
 
+/** Yields `cut` where rows of a flight had no room, and goes on with these rows. */
 async function* walk<T>(
   redis: Redis,
   { key, read, forget = (gone) => redis.zrem(key, ...gone) }: Rows<T>,
@@ -60,8 +63,10 @@ async function* walk<T>(
     const gone = ids.filter((_id, at) => found[at] === 'gone')
     if (gone.length > 0) await forget(gone)
     for (const row of found) if (typeof row === 'object') yield row
-    if (found.length < ids.length) yield 'cut' as const
-    if (found.length === ids.length && ids.length < count) return
+    const isCut = found.length < ids.length
+    if (isCut) yield 'cut' as const
+    const isLast = !isCut && ids.length < count
+    if (isLast) return
     cursor = ids[found.length - 1]
   }
 }

@@ -28,6 +28,7 @@ export class RedisOutage {
   #isAway = false
   /** Until the first connection, every new reason is logged. */
   #wasUp = false
+  /** False while the newest loss of the connection was not logged. */
   #isTold = true
   #reason = ''
   #refuses: string | undefined
@@ -86,17 +87,22 @@ export class RedisOutage {
   #failed(reason: string): void {
     if (this.#isClosing || reason === this.#reason) return
     this.#reason = reason
-    if (!this.#wasUp || (this.#isTold && this.#isAway && hopeless.test(reason))) {
+    const isHopeless = this.#isAway && this.#isTold && hopeless.test(reason)
+    if (!this.#wasUp || isHopeless) {
       this.#options.log?.warn({ reason }, 'Redis: a connection failed')
-    } else if (!this.#isTold) this.#tellAway()
+    } else if (!this.#isTold) {
+      this.#tellAway()
+    }
   }
 
   #lost(): void {
     const isReplica = this.#refuses === ofReplica
     if (!isReplica) this.#endProbe()
-    if (this.#isAway || !this.#wasUp || this.#isClosing) return
+    const wasConnected = this.#wasUp && !this.#isAway
+    if (!wasConnected || this.#isClosing) return
     this.#isAway = true
     this.#isTold = false
+    // Told only when the new connection fails, too (`#failed`).
     if (isReplica || this.#isLeaving) return
     this.#begin()
     // If no reason is known yet, the next failed connection mostly brings one.
@@ -111,9 +117,10 @@ export class RedisOutage {
   }
 
   #back(): void {
-    const wasLeft = this.#isLeaving && !this.#isTold
+    const wasOnlyLeft = this.#isLeaving && !this.#isTold
     // If writes were refused, the probe finds out whether Redis is still a replica.
-    if (this.#refuses === undefined && !wasLeft) this.#tellBack()
+    const isProbed = this.#refuses !== undefined
+    if (!isProbed && !wasOnlyLeft) this.#tellBack()
     this.#isLeaving = false
     this.#wasUp = true
     this.#isAway = false

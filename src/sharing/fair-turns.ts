@@ -12,7 +12,8 @@ export class FairTurns {
   }
 
   async run<T>(ref: string, work: () => Promise<T>): Promise<T> {
-    if (this.#running.size < this.#most && !this.#running.has(ref)) this.#running.add(ref)
+    const hasTurn = this.#running.size < this.#most && !this.#running.has(ref)
+    if (hasTurn) this.#running.add(ref)
     else await this.#turn(ref)
     try {
       return await work()
@@ -37,11 +38,12 @@ export class FairTurns {
   #next(): void {
     for (const [ref, turns] of this.#waiting) {
       if (this.#running.has(ref)) continue
-      const resolve = turns.shift()
+      const begin = turns.shift()
+      this.#running.add(ref)
+      // A Map keeps the order of insertion.
       this.#waiting.delete(ref)
       if (turns.length > 0) this.#waiting.set(ref, turns)
-      this.#running.add(ref)
-      resolve?.()
+      begin?.()
       return
     }
   }

@@ -46,9 +46,9 @@ export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable 
     body.push(null)
   })
   source.on('error', give)
-  const keepAll = freeSocketChunks(source)
+  const stopFreeing = freeSocketChunks(source)
   source.once('close', () => {
-    keepAll()
+    stopFreeing()
     if (!source.readableEnded) give(new Error('the store broke off'))
   })
   return body
@@ -62,15 +62,22 @@ export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable 
 function freeSocketChunks(source: Readable): () => void {
   const socket = 'socket' in source && source.socket instanceof Socket ? source.socket : undefined
   if (!socket || plain.has('freed-reads')) return () => undefined
+  /** Undefined until the first chunk has come out. */
   let isCopied: boolean | undefined
+  /** The memory of what came out of the parser since the socket's newest chunk went in. */
   let passedOn: ArrayBufferLike | undefined
-  const before = () => void (passedOn = undefined)
-  const onPassed = ({ buffer }: Buffer) => void (passedOn = buffer)
-  const after = (chunk: Buffer) => {
-    if (passedOn) isCopied ??= passedOn !== chunk.buffer
+  const beforeParser = () => {
+    passedOn = undefined
+  }
+  const afterParser = (chunk: Buffer) => {
+    if (passedOn !== undefined) isCopied ??= passedOn !== chunk.buffer
     if (isCopied) discard(chunk)
   }
-  source.on('data', onPassed)
-  socket.prependListener('data', before).on('data', after)
-  return () => void socket.off('data', before).off('data', after)
+  source.on('data', ({ buffer }: Buffer) => {
+    passedOn = buffer
+  })
+  socket.prependListener('data', beforeParser).on('data', afterParser)
+  return () => {
+    socket.off('data', beforeParser).off('data', afterParser)
+  }
 }

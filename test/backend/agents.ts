@@ -29,7 +29,7 @@ t.test('a second try closes all idle connections, and none that is in use', asyn
   const [first, second, third] = three
   await Promise.all([finish(first), finish(second)])
   t.equal(kept.idle, 2)
-  const again = await ask(kept.fresh)
+  const again = await ask(kept.fresh())
   t.equal(again.isReused, false)
   t.equal(kept.idle, 0)
   await Promise.all([finish(third), finish(again)])

@@ -42,7 +42,7 @@ test('the last connection used is the first to be used again', async (t, isPlain
   const kept = openConnections({ url: new URL(backend.url), ca: undefined, connectMs: 1000 })
   t.equal(await askVia(backend.url, kept.reusing), false)
   t.equal(await askVia(backend.url, kept.reusing), true)
-  t.equal(await askVia(backend.url, kept.fresh), false)
+  t.equal(await askVia(backend.url, kept.fresh()), false)
   t.equal(kept.idle, isPlain ? 1 : 2)
   t.equal(await askVia(backend.url, kept.reusing), true)
   t.strictSame(

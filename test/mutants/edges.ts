@@ -25,7 +25,7 @@ export const edgeMutants: readonly Mutant[] = [
   one('backend/forward.ts', 'if (attempt.signal.aborted) throw abortError(attempt.signal)', ''),
   one(
     'backend/forward.ts',
-    'return await send(attempt, { line, agent: connections.fresh })',
+    'return await send(attempt, { line, agent: connections.fresh() })',
     'return await send(attempt, { line, agent: connections.reusing })',
     'backend/connections.ts',
   ),
@@ -57,15 +57,14 @@ export const edgeMutants: readonly Mutant[] = [
     'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort((a, b) => a - b)',
     'const tiers = [...new Set(model.targets.map((target) => target.priority))].sort()',
   ),
+  one('backend/usage.ts', 'return isUncounted ? undefined : said', 'return said'),
   one(
     'backend/usage.ts',
-    'return this.#contentEvents > 0 ? said || undefined : said',
-    'return said',
+    'const most = (options.outputPerChoice ?? 0) * options.choices',
+    'const most = options.outputPerChoice ?? 0',
   ),
   one(
     'backend/usage.ts',
-    'this.#maxTokens = (options.outputPerChoice ?? 0) * options.choices || Infinity',
-    'this.#maxTokens = options.outputPerChoice || Infinity',
     "if (data.length < 16 && data.trim() === '[DONE]') {",
     "if (data === '[DONE]') {",
   ),
@@ -105,8 +104,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'chat/relay.ts',
-    ": { kind: 'length', cut: true },",
-    ": { kind: 'length', cut: false },",
+    "else this.#end({ kind: 'length', cut: true })",
+    "else this.#end({ kind: 'length', cut: false })",
     'chat/generation.ts',
   ),
   one('chat/relay.ts', 'deadline.resume()', ''),

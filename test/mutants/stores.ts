@@ -40,7 +40,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/journal.ts',
-    'const from = isUpwards ? cursor : (recent.at(-1)?.[0] ?? cursor)',
+    'const from = recent.at(-1)?.[0] ?? cursor',
     'const from = cursor',
     'ledger/archive.ts',
   ),

@@ -118,8 +118,8 @@ export const mutants: readonly Mutant[] = [
   one('ledger/outbox.ts', "if (replies.includes('unreached')) throw unavailable()", ''),
   one(
     'ledger/leases.ts',
-    "return textAt(reply, 3 + i) === 'gone'",
-    'return false',
+    "if (textAt(reply, 3 + i) === 'gone') lost.push(hold)",
+    '',
     'ledger/leases.ts',
     'ledger/forgotten.ts',
     'ledger/ledger.ts',
@@ -136,8 +136,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'backend/usage.ts',
-    'const most = Math.max(completion ?? 0, Math.min(counted, bound))',
-    'const most = completion ?? 0',
+    'const completion = Math.max(reported, Math.min(counted, bound))',
+    'const completion = reported',
   ),
   one(
     'backend/usage.ts',
@@ -151,20 +151,12 @@ export const mutants: readonly Mutant[] = [
   ),
   sessionLua('begin', "if (last or '-') ~= seen then return { 'changed', now } end", ''),
   sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
-  sessionLua(
-    'append',
-    'local is_stored = next_seq >= first + count',
-    'local is_stored = next_seq > first + count',
-  ),
-  sessionLua(
-    'append',
-    'if oldest_next > number(said_next) or oldest_next == after then break end',
-    'if oldest_next == after then break end',
-  ),
+  sessionLua('append', 'local is_stored = next_seq >= after', 'local is_stored = next_seq > after'),
+  sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),
   sessionLua(
     'finish',
-    "if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end",
-    "if ended then return { number(next_seq) == after and 'ok' or 'lost', now } end",
+    'local is_this_end = not lost and next_seq == after',
+    'local is_this_end = next_seq == after',
   ),
   sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
   sessionLua(

@@ -27,6 +27,7 @@ local function read_window(text, now)
   local turn, kept, since, before = match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   turn, kept, since, before = number(turn), number(kept), number(since), number(before)
   if now < turn then return { turn = turn, since = since, before = before, bytes = since + before } end
+  -- The period has ended: its bytes are now those of the period before.
   if now < turn + kept then
     return { turn = turn + kept, since = 0, before = since, bytes = since }
   end

@@ -40,7 +40,7 @@ export async function listModels(target: Target, asking: Asking): Promise<CheckO
 function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
-  const { fresh: agent } = openConnections({ url, ca: target.ca, connectMs })
+  const agent = openConnections({ url, ca: target.ca, connectMs }).fresh()
   const headers = { ...ownHeaders(target, url), accept: 'application/json', connection: 'close' }
   return new Promise((resolve, reject) => {
     const req = request(url, { agent, headers, signal, auth: null })

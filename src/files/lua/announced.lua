@@ -3,11 +3,12 @@
 -- nothing. What is added later needs a later announcement, so everything that is due has an announcement.
 
 -- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.
-local function unannounced(storage, minute, due_ms)
+local function unannounced(storage, announced, due_ms)
   local next_open = number(call('HGET', storage, 'closed')) + 1
   local due_minute = math.floor(due_ms / 60000)
-  minute = number(minute)
-  if minute >= next_open and minute <= math.max(next_open, due_minute + 1) then return nil end
+  local is_open = number(announced) >= next_open
+  local is_ahead = number(announced) > math.max(next_open, due_minute + 1)
+  if is_open and not is_ahead then return nil end
   return int(math.max(next_open, due_minute))
 end
 

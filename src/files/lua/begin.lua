@@ -13,8 +13,8 @@ local needed = unannounced(storage, minute, now + lease_ms)
 if needed then return { 'announce', now, needed } end
 
 local record = 'upload ' .. id
-if call('HSETNX', storage, id, 0) == 0 and not call('ZSCORE', due, record) then
-  return { 'lost', now }
-end
+local is_new = call('HSETNX', storage, id, 0) == 1
+local has_lease = is_new or call('ZSCORE', due, record)
+if not has_lease then return { 'lost', now } end
 call('ZADD', due, int(now + lease_ms), record)
 return { 'ok', now }

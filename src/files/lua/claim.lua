@@ -13,12 +13,14 @@ for _, member in ipairs(call('ZRANGE', due, '-inf', int(now), 'BYSCORE', 'LIMIT'
   local kind, id, tries = match(member, '^(%l+) (%S+) ?(%d*)$')
   local taken, wait_ms = member, taken_ms
   if kind == 'upload' then taken = 'abandoned ' .. id .. ' 1' end
-  if kind == 'object' or kind == 'abandoned' then
+  local is_deletion = kind == 'object' or kind == 'abandoned'
+  if is_deletion then
     tries = number(tries) + 1
     taken = kind .. ' ' .. id .. ' ' .. int(tries)
     wait_ms = math.min(taken_ms * 2 ^ (tries - 1), most_ms)
   end
   call('ZREM', due, member)
+  -- A member that is none of ours only goes.
   if kind then
     call('ZADD', due, int(now + wait_ms), taken)
     reply[#reply + 1] = taken

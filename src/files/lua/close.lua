@@ -9,11 +9,11 @@ local minute, announced = number(ARGV[1]), number(ARGV[2])
 
 local now = now_ms()
 local closed = number(call('HGET', storage, 'closed'))
-local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-if first then
-  local needed = math.max(math.floor(number(first) / 60000), closed + 1)
-  if needed <= minute then return { 'stays', now } end
-  if needed ~= announced then return { 'announce', now, int(needed) } end
+local first_due_ms = call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+if first_due_ms then
+  local first_minute = math.max(math.floor(number(first_due_ms) / 60000), closed + 1)
+  if first_minute <= minute then return { 'stays', now } end
+  if first_minute ~= announced then return { 'announce', now, int(first_minute) } end
 end
 if minute > closed then call('HSET', storage, 'closed', int(minute)) end
 return { 'ok', now }

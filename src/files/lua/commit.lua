@@ -16,8 +16,8 @@ if call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
 if not call('ZSCORE', due, 'upload ' .. id) then return { 'lost', now } end
 local left_ms = call('PTTL', session)
 if left_ms == -2 then return { 'session_not_found', now } end
-local own = call('HGET', storage, id)
-local more = number(bytes) + FILE_BYTES - number(own)
+local reserved = number(call('HGET', storage, id))
+local more = number(bytes) + FILE_BYTES - reserved
 -- Bytes that were reserved are never refused here.
 if more > 0 then
   local stored = read_storage(storage, now)
@@ -37,7 +37,7 @@ call('ZADD', files, 0, id)
 call('ZADD', session_files, 0, id)
 call('HINCRBY', storage, 'used', bytes)
 call('HINCRBY', storage, 'rows', int(FILE_BYTES))
-call('HINCRBY', storage, 'reserved', int(-number(own)))
+call('HINCRBY', storage, 'reserved', int(-reserved))
 call('HDEL', storage, id)
 call('ZREM', due, 'upload ' .. id)
 -- Looks again after a day at most, because the retention may change.

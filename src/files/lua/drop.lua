@@ -11,6 +11,7 @@ local bytes, row = unpack(call('HMGET', file, 'bytes', 'row'))
 local needed = bytes and unannounced(storage, minute, now + wait_ms)
 if needed then return { 'announce', now, needed } end
 
+-- Also without a row, because ids may be left in the sets.
 take_away(files, session_files, storage, due, id, bytes, row, now + wait_ms)
 if not bytes then return { 'gone', now } end
 call('UNLINK', file)

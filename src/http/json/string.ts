@@ -13,8 +13,10 @@ export interface ReadString {
 
 const shortBytes = 256
 const pieceBytes = 64 * 1024
-const quote = 0x22
-const backslash = 0x5c
+const quoteByte = 0x22
+const backslashByte = 0x5c
+/** After a backslash, an `u` begins six bytes: `\u0041`. */
+const uByte = 0x75
 
 export class StringReader {
   readonly #text: Buffer
@@ -24,8 +26,8 @@ export class StringReader {
   /** The engine joins the pieces as a rope: 31 MiB of two-byte characters in one piece take 50 ms. */
   #value = ''
   /** Positions of the next quote and backslash, as far as the search has come. */
-  #quote = -1
-  #backslash = -1
+  #nextQuote = -1
+  #nextBackslash = -1
 
   /** Of a long string, pieces are kept until it has `keptChars`; in the rest, control characters are not refused. */
   constructor(text: Buffer, keptChars = Infinity) {
@@ -44,8 +46,8 @@ export class StringReader {
     const most = start + shortBytes
     for (let i = start + 1; i < most; i++) {
       const c = text[i] ?? 0
-      if (c === quote) return { value: text.toString('latin1', start + 1, i), end: i + 1 }
-      if (c === backslash || c < 0x20 || c > 0x7e) return undefined
+      if (c === quoteByte) return { value: text.toString('latin1', start + 1, i), end: i + 1 }
+      if (c === backslashByte || c < 0x20 || c > 0x7e) return undefined
     }
     return undefined
   }
@@ -70,20 +72,20 @@ export class StringReader {
   /** Returns undefined while the string goes on. */
   readPiece(): ReadString | undefined {
     const from = this.#from ?? 0
-    if (this.#value.length >= this.#keptChars && this.#isPlain(from))
-      return this.#ended(this.#quote)
+    const keepsMore = this.#value.length < this.#keptChars
+    if (!keepsMore && this.#isPlain(from)) return this.#ended(this.#nextQuote)
     const end = this.#pieceEnd(from)
     // JSON.parse resolves the escapes, and refuses control characters.
     const piece = String(parseText(`"${this.#text.toString('utf8', from, end)}"`))
-    if (this.#value.length < this.#keptChars) this.#value += piece
+    if (keepsMore) this.#value += piece
     this.#from = end
-    return this.#text[end] === quote ? this.#ended(end) : undefined
+    return this.#text[end] === quoteByte ? this.#ended(end) : undefined
   }
 
-  /** Whether the rest of the string has no escape: then `#quote` is its end. */
+  /** Whether the rest of the string has no escape: then `#nextQuote` is its end. */
   #isPlain(from: number): boolean {
     this.#look(from)
-    return this.#quote < this.#backslash && this.#quote < this.#text.length
+    return this.#nextQuote < this.#nextBackslash && this.#nextQuote < this.#text.length
   }
 
   #ended(end: number): ReadString {
@@ -95,8 +97,8 @@ export class StringReader {
 
   /** Searches again only when the last found position was passed: otherwise each short string would search all of a long text. */
   #look(from: number): void {
-    if (this.#quote < from) this.#quote = indexOf(this.#text, quote, from)
-    if (this.#backslash < from) this.#backslash = indexOf(this.#text, backslash, from)
+    if (this.#nextQuote < from) this.#nextQuote = indexOf(this.#text, quoteByte, from)
+    if (this.#nextBackslash < from) this.#nextBackslash = indexOf(this.#text, backslashByte, from)
   }
 
   /** The end of a piece: the closing quote, or a position that does not cut a character or an escape. */
@@ -104,10 +106,10 @@ export class StringReader {
     const text = this.#text
     const most = from + pieceBytes
     this.#look(from)
-    if (this.#backslash < Math.min(this.#quote, most)) return this.#stepOver(most)
-    if (this.#quote <= most) {
-      if (this.#quote === text.length) throw unfinished()
-      return this.#quote
+    if (this.#nextBackslash < Math.min(this.#nextQuote, most)) return this.#stepOver(most)
+    if (this.#nextQuote <= most) {
+      if (this.#nextQuote === text.length) throw unfinished()
+      return this.#nextQuote
     }
     if (most >= text.length) throw unfinished()
     return characterBefore(text, most)
@@ -116,12 +118,12 @@ export class StringReader {
   /** Goes on byte by byte from the next backslash: with escapes, the next quote may not be the end of the string. */
   #stepOver(most: number): number {
     const text = this.#text
-    let i = this.#backslash
+    let i = this.#nextBackslash
     while (i < most) {
       const c = text[i]
-      if (c === quote) return i
+      if (c === quoteByte) return i
       if (c === undefined) throw unfinished()
-      const bytes = c !== backslash ? 1 : text[i + 1] === 0x75 ? 6 : 2
+      const bytes = c === backslashByte ? escapeBytes(text, i) : 1
       if (i + bytes > most) return i
       i += bytes
     }
@@ -132,6 +134,10 @@ export class StringReader {
 function indexOf(text: Buffer, byte: number, from: number): number {
   const found = text.indexOf(byte, from)
   return found < 0 ? text.length : found
+}
+
+function escapeBytes(text: Buffer, at: number): number {
+  return text[at + 1] === uByte ? 6 : 2
 }
 
 /** `cut` itself, or the beginning of the character that lies across `cut`. */

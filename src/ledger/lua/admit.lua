@@ -15,17 +15,17 @@
 --          <error code>, now, reaped. invalid_parameter: even the fewest tokens exceed the lower token limit
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
-local scope, model, tail, again_for = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
+local scope, model, tail, reopened_key = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
 local id, want, min, tokens, fewest = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
-local is_again = again_for ~= ''
+local is_reopening = reopened_key ~= ''
 want, min, tokens, fewest = number(want), number(min), number(tokens), number(fewest)
 
 local now = now_ms()
 local account = read_account()
-local key = is_again and { id = again_for, models = '*' } or read_key(key_key)
+local key = is_reopening and { id = reopened_key, models = '*' } or read_key(key_key)
 if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
-if not is_again and account.plan ~= plan then return { 'plan', now, account.plan } end
+if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
 local reap = find_expired(account, now, lease)
 
@@ -56,7 +56,7 @@ end
 -- A request that alone exceeds the limit would be refused in every minute. So at most the limit is counted for it, if
 -- its fewest tokens fit.
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
-tokens = math.min(tokens, math.max(fewest, most_tokens))
+local counted = math.min(tokens, math.max(fewest, most_tokens))
 local shown_most = most_tokens < math.huge and most_tokens or -1
 
 local available = available_of(account)
@@ -66,7 +66,7 @@ local function find_limit()
   if over(account.requests + 1, tonumber(rpm)) or over(key.requests + 1, key.rpm) then
     return 'rate_limit_exceeded', 'requests'
   end
-  if over(account.tokens + tokens, tonumber(tpm)) or over(key.tokens + tokens, key.tpm) then
+  if over(account.tokens + counted, tonumber(tpm)) or over(key.tokens + counted, key.tpm) then
     return 'rate_limit_exceeded', 'tokens'
   end
   local running = call('HLEN', hold_rows) - #reap.charges
@@ -79,15 +79,17 @@ local function find_limit()
   return nil
 end
 
-local opened, mark = call('HGET', hold_rows, id), call('HGET', settled_of(id), id)
+local row, mark = call('HGET', hold_rows, id), call('HGET', settled_of(id), id)
+-- The hold itself may be among those that this call reaps.
 for _, charge in ipairs(reap.charges) do
-  if charge.id == id then opened, mark = false, charge.mark end
+  if charge.id == id then row, mark = false, charge.mark end
 end
-local is_open = opened ~= false
+local is_open = row ~= false
 local before = read_reaped(mark)
 
+-- Returns the error code and what was reached or '', or nil.
 local function find_no()
-  if is_again then
+  if is_reopening then
     if account.status == 'suspended' then return 'account_suspended', '' end
     if mark and string.sub(mark, 1, 1) == 's' then return 'released', '' end
     return nil
@@ -97,7 +99,7 @@ local function find_no()
   if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed', '' end
   if mark or now - made_at(id) > DAY_MS then return 'released', '' end
   if is_open then return nil end
-  if tokens > most_tokens then return 'invalid_parameter', 'tokens' end
+  if counted > most_tokens then return 'invalid_parameter', 'tokens' end
   local limit, which = find_limit()
   if limit then return limit, which end
   if available < min or (account.owed > 0 and want > 0) then
@@ -107,29 +109,31 @@ local function find_no()
 end
 
 local no, which = find_no()
-if is_again then want = math.max(0, want - before.charge) end
+if is_reopening then want = math.max(0, want - before.charge) end
 local amount = math.min(want, available)
-local is_short = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
-  or (not no and amount < want)
+local is_refused_for_holds = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
+local gets_less = not no and amount < want
+-- The expired holds that are left may have what this one needs.
+local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
 
 write_reaping(account, reap)
-if reap.more and is_short and not is_open then return { 'again', now, #reap.charges } end
+if needs_more_reaping then return { 'again', now, #reap.charges } end
 if no then
   return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most)
 end
-if not is_again then touch_key(key_key, key, now) end
+if not is_reopening then touch_key(key_key, key, now) end
 if is_open then
-  local held = number(match(opened, '^%d+'))
+  local held = number(match(row, '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
     int(account.owed), shown_most)
 end
 
 account.reserved = account.reserved + amount
-if is_again then
+if is_reopening then
   call('HSET', account_key, 'reserved', int(account.reserved))
 else
-  account.requests, account.tokens = account.requests + 1, account.tokens + tokens
-  key.requests, key.tokens = key.requests + 1, key.tokens + tokens
+  account.requests, account.tokens = account.requests + 1, account.tokens + counted
+  key.requests, key.tokens = key.requests + 1, key.tokens + counted
   call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
     'requests', int(account.requests), 'tokens', int(account.tokens))
   if key.rpm or key.tpm then

@@ -51,7 +51,10 @@ local function book_charge(account, charge, due)
   charge.paid = paid
   charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)
   account.owed = account.owed + charge.owed
-  if charge.prior > 0 and account.granted - paid <= MAX_AMOUNT then
+  local is_correction = charge.prior > 0
+  -- A correction may give tokens back: then `paid` is negative, and `granted` grows.
+  local fits_granted = account.granted - paid <= MAX_AMOUNT
+  if is_correction and fits_granted then
     charge.kind = 'adjustment'
     account.granted = account.granted - paid
   else
@@ -109,8 +112,9 @@ local function read_usage(key, field)
 end
 
 local function book_usage(usage, charge)
-  if charge.paid == 0 and charge.owed == 0 and charge.requests == 0 and charge.prompt == 0
-    and charge.completion == 0 and charge.cached == 0 then return end
+  local is_free = charge.paid == 0 and charge.owed == 0
+  local is_unused = charge.prompt == 0 and charge.completion == 0 and charge.cached == 0
+  if is_free and is_unused and charge.requests == 0 then return end
   local field = charge.model .. '|' .. charge.key_id
   for _, span in ipairs(usage) do
     local sums = span.fields[field] or read_usage(span.key, field)

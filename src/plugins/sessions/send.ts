@@ -53,9 +53,10 @@ interface PendingSend {
   /** Images that may be in the store. */
   readonly images: readonly { readonly id: string }[]
   readonly begin: Omit<BeginRequest, 'claim' | keyof Quota>
+  /** The rows are stored. */
   isBegun: boolean
   /** True when rows may be stored that no generation will end. */
-  mayBeLeft: boolean
+  needsWithdrawal: boolean
 }
 
 export function sendRoute(parts: SendParts): Route {
@@ -92,12 +93,12 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       if (!pending.isBegun) throw new GatewayError('ledger_unavailable')
       const request = await requestOf(parts, x, pending)
       const answer = generate(parts, x, { pending, run, request })
-      if (!pending.mayBeLeft) pending = undefined
+      if (!pending.needsWithdrawal) pending = undefined
       return await answer
     },
     done() {
       parts.streams.leave(x)
-      return pending?.mayBeLeft ? withdraw(parts, x, pending) : undefined
+      return pending?.needsWithdrawal ? withdraw(parts, x, pending) : undefined
     },
   }
 }
@@ -144,7 +145,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const begin = { ...owned, seen: context.last, rows, lastsMs: model.timeouts.totalMs }
   const wish = { stream: send.stream, onDisconnect: send.onDisconnect }
   const images = filling?.images.map(({ id }) => ({ id })) ?? []
-  return { wish, prepared, current, filling, images, begin, isBegun: false, mayBeLeft: false }
+  return { wish, prepared, current, filling, images, begin, isBegun: false, needsWithdrawal: false }
 }
 
 /** Reads the session; when the owner of its active message is gone, ends that message first. */
@@ -162,7 +163,7 @@ async function readFree(
 async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promise<void> {
   const { rows, gateway } = parts
   // Set before the call: when its reply is lost, the rows may still be stored.
-  pending.mayBeLeft = true
+  pending.needsWithdrawal = true
   const quota = quotaOf(gateway.config, x)
   const store = (claim?: ClaimWords) => {
     const request = { ...pending.begin, ...quota, ...(claim && { claim }) }
@@ -170,7 +171,7 @@ async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promi
   }
   // The claim is read only here, after every `identify`: before, another try may have had it.
   const begun = await (x.claim ? x.claim.keep(pointerOf(pending), store) : store())
-  pending.mayBeLeft = begun.word === 'ok'
+  pending.needsWithdrawal = begun.word === 'ok'
   switch (begun.word) {
     case 'ok':
       pending.isBegun = true
@@ -245,12 +246,9 @@ async function generate(
   const { limits } = gateway.config
   const sent = sentOf(x, pending)
   const { owned: place } = sent
-  const generation = generations.start(x, {
-    ...sent,
-    draft,
-    options: { run, request, limits },
-  })
-  pending.mayBeLeft = false
+  const options = { run, request, limits }
+  const generation = generations.start(x, { ...sent, draft, options })
+  pending.needsWithdrawal = false
   x.work = endOf(generation, parts, { x, images: pending.images }).catch(() => undefined)
   const isStream = wantsStream(pending.wish, x)
   x.forgetBody()

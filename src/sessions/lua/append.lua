@@ -10,58 +10,68 @@ local stream, frames, session, messages, storage = KEYS[1], KEYS[2], KEYS[3], KE
 local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
 local text, said, message = ARGV[2], ARGV[3], ARGV[4]
 first, count, most = number(first), number(count), number(most)
+local after, replaces = first + count, anew == '1'
 
 local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled', 'said_next',
   'counted')
 local owner, ended, next_seq, bytes, cancelled, said_next, counted = unpack(found)
-next_seq, bytes = number(next_seq), number(bytes)
+next_seq, bytes, said_next, counted = number(next_seq), number(bytes), number(said_next), number(counted)
 if not owner then
   local word = why_gone(session, messages, message)
   if word then return { word, now } end
-  if first > 0 and anew ~= '1' then return { 'behind', now, 0 } end
+  if first > 0 and not replaces then return { 'behind', now, 0 } end
   begin_anew(stream, frames, session, hold)
   owner = hold
 end
 if owner ~= hold or ended then return { 'lost', now } end
-local is_stored = next_seq >= first + count
-if not is_stored and next_seq ~= first and anew ~= '1' then return { 'behind', now, next_seq } end
+local is_stored = next_seq >= after
+local follows = next_seq == first or replaces
+if not is_stored and not follows then return { 'behind', now, next_seq } end
 
 if count == 0 or is_stored then
   call('HSET', stream, 'touched', int(now))
   return { 'ok', now, number(cancelled) }
 end
-if anew == '1' then
+if replaces then
   call('DEL', frames)
   bytes = 0
 end
-local after = first + count
+local is_new_key = bytes == 0
 call('XADD', frames, int(after) .. '-0', 'f', text)
 -- Where sessions expire, the frames get the TTL of the stream: an owner that is gone would never end them.
-local left_ms = bytes == 0 and call('PTTL', stream) or 0
+local left_ms = is_new_key and call('PTTL', stream) or 0
 if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end
 bytes = bytes + #text
 local changes = { 'touched', int(now), 'next', int(after) }
-if said ~= '' then
-  said_next = int(after)
-  changes[5], changes[6], changes[7], changes[8] = 'said', said, 'said_next', said_next
+local function change(field, value)
+  changes[#changes + 1] = field
+  changes[#changes + 1] = value
 end
--- Drops the oldest frames, except the newest one and those whose words no snapshot (`said`) has.
+if said ~= '' then
+  said_next = after
+  change('said', said)
+  change('said_next', int(after))
+end
+-- Drops the oldest batches of frames, except the newest one and those whose words no snapshot (`said`) has. A batch has
+-- the seq after its last frame as its id.
 while bytes > most do
   local oldest = call('XRANGE', frames, '-', '+', 'COUNT', 1)[1]
-  local oldest_next = number(match(oldest[1], '^%d+'))
-  if oldest_next > number(said_next) or oldest_next == after then break end
-  call('XDEL', frames, oldest[1])
-  bytes = bytes - #oldest[2][2]
+  local oldest_id, oldest_text = oldest[1], oldest[2][2]
+  local oldest_next = number(match(oldest_id, '^%d+'))
+  local is_unsaid, is_newest = oldest_next > said_next, oldest_next == after
+  if is_unsaid or is_newest then break end
+  call('XDEL', frames, oldest_id)
+  bytes = bytes - #oldest_text
 end
 -- A deleted session counts nothing any more; the frames of its answer are counted when the answer ends.
 local taken = STREAM_BYTES + weight(bytes + #said)
-if taken > number(counted) and call('HEXISTS', session, 'id') == 1 then
-  local more = math.ceil((taken - number(counted)) / RUNNING_BYTES) * RUNNING_BYTES
+if taken > counted and call('HEXISTS', session, 'id') == 1 then
+  local more = math.ceil((taken - counted) / RUNNING_BYTES) * RUNNING_BYTES
   call('HINCRBY', session, 'counted', int(more))
   call('HINCRBY', storage, 'sessions', int(more))
   recount(session, storage)
-  changes[#changes + 1], changes[#changes + 2] = 'counted', int(number(counted) + more)
+  change('counted', int(counted + more))
 end
 call('HSET', stream, 'bytes', int(bytes), unpack(changes))
 return { 'ok', now, number(cancelled) }

@@ -24,16 +24,17 @@ if (last or '-') ~= seen then return { 'changed', now } end
 if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 if last and ARGV[first_row] <= last then return { 'older', now, last } end
-local rows, scored, size, more, answer = {}, {}, 0, RUNNING_BYTES, nil
+local rows, scored, size, more = {}, {}, 0, RUNNING_BYTES
 for i = first_row, #ARGV, 2 do
-  answer = ARGV[i]
-  rows[#rows + 1] = answer
-  rows[#rows + 1] = ARGV[i + 1]
+  local message, row = ARGV[i], ARGV[i + 1]
+  rows[#rows + 1] = message
+  rows[#rows + 1] = row
   scored[#scored + 1] = 0
-  scored[#scored + 1] = answer
-  size = size + #ARGV[i + 1]
-  more = more + MESSAGE_BYTES + weight(#ARGV[i + 1])
+  scored[#scored + 1] = message
+  size = size + #row
+  more = more + MESSAGE_BYTES + weight(#row)
 end
+local answer = ARGV[#ARGV - 1]
 if number(bytes) + size > tonumber(most) then return { 'full', now, int(number(bytes)) } end
 local stored = read_storage(storage, now)
 if not fits(account, stored.bytes + more + CLAIM_BYTES, number(quota), number(unpaid)) then

@@ -7,13 +7,12 @@
 local sessions, session, storage, account, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local retention_s, quota, unpaid = match(ARGV[1], '^(%d+) (%d+) (%d+)$')
 local running, kept = ARGV[2], ARGV[3]
-local row, size = {}, 0
-for i = 4, #ARGV do
-  row[#row + 1] = ARGV[i]
-  if i % 2 == 1 then size = size + weight(#ARGV[i]) end
-end
+local row = { unpack(ARGV, 4) }
 local id = row[2]
-local counted = SESSION_BYTES + size
+local counted = SESSION_BYTES
+for value = 2, #row, 2 do
+  counted = counted + weight(#row[value])
+end
 
 local now = now_ms()
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end

@@ -11,23 +11,27 @@ local hold, first, count, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d)$')
 local text, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 first, count = number(first), number(count)
+local after, replaces = first + count, anew == '1'
 
 local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'bytes', 'counted')
 local owner, ended, next_seq, lost, bytes, counted = unpack(found)
-local after = first + count
-local is_forgotten = not owner
-if is_forgotten then
+next_seq = number(next_seq)
+local is_gone = not owner
+if is_gone then
   local word = why_gone(session, messages, message)
   if word then return { word, now } end
-  owner = hold
-  if first > 0 and anew ~= '1' then return { 'behind', now, 0 } end
+elseif owner ~= hold then
+  return { 'lost', now }
 end
-if owner ~= hold then return { 'lost', now } end
-if ended then return { not lost and number(next_seq) == after and 'ok' or 'lost', now } end
-if number(next_seq) ~= first and anew ~= '1' then return { 'behind', now, number(next_seq) } end
+if ended then
+  local is_this_end = not lost and next_seq == after
+  return { is_this_end and 'ok' or 'lost', now }
+end
+local follows = next_seq == first or replaces
+if not follows then return { 'behind', now, next_seq } end
 
-if anew == '1' or is_forgotten then
+if is_gone or replaces then
   call('DEL', frames)
   bytes = 0
 end

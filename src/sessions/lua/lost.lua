@@ -6,7 +6,7 @@
 
 local stream, frames, session, ids, messages, storage, hold_leases =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local hold, reached, lease, silence = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
+local hold, reached, lease_ms, silence_ms = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
 local data, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 
@@ -14,16 +14,18 @@ local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'touched', 'bytes', 'counted')
 local owner, ended, next_seq, touched, bytes, counted = unpack(found)
 if ended then return { 'ended', now } end
--- The owner has withdrawn the message since its row was read, or a client has deleted the session.
+-- Without a stream and a row: since the row was read, the owner has withdrawn the message, or a client has deleted the
+-- session.
 if not owner and call('HEXISTS', messages, message) == 0 then return { 'ended', now } end
 local deadline = call('ZSCORE', hold_leases, hold)
 if deadline and tonumber(deadline) > now then return { 'alive', now } end
--- The hold may be gone while the owner lives: an owner settles its hold just before it finishes the message, and after
--- a restart of Redis no owner may have renewed its hold yet.
-if number(touched) + tonumber(silence) > now or uptime_ms() < tonumber(lease) then
-  return { 'alive', now }
-end
-if owner and (owner ~= hold or number(next_seq) ~= number(reached)) then return { 'again', now } end
+-- The hold may be gone while the owner lives: an owner settles its hold just before it finishes the message.
+local silent_ms = now - number(touched)
+if silent_ms < tonumber(silence_ms) then return { 'alive', now } end
+-- After a restart of Redis, the owner may not have had the time to renew its hold.
+if uptime_ms() < tonumber(lease_ms) then return { 'alive', now } end
+local has_changed = owner ~= hold or number(next_seq) ~= number(reached)
+if owner and has_changed then return { 'again', now } end
 
 local seq = number(next_seq)
 -- Redis has lost the stream but not its frames: their numbers would forbid the terminal's.

@@ -10,14 +10,20 @@ local sessions, session, ids, messages, storage, stream, frames =
 local id, seen_last, seen_active, kept_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local now = now_ms()
-local row = call('HMGET', session, 'id', 'last', 'active', 'counted')
-if not row[1] then return { 'session_not_found', now } end
-if (row[2] or '') ~= seen_last or (row[3] or '') ~= seen_active then return { 'again', now } end
+local found, last, active, counted =
+  unpack(call('HMGET', session, 'id', 'last', 'active', 'counted'))
+if not found then return { 'session_not_found', now } end
+local has_changed = (last or '') ~= seen_last or (active or '') ~= seen_active
+if has_changed then return { 'again', now } end
 
 call('ZREM', sessions, id)
 call('UNLINK', session, ids, messages)
-local left = call('HINCRBY', storage, 'sessions', int(-number(row[4])))
-call('HDEL', storage, id, left <= 0 and 'sessions' or id)
+local left = call('HINCRBY', storage, 'sessions', int(-number(counted)))
+if left > 0 then
+  call('HDEL', storage, id)
+else
+  call('HDEL', storage, id, 'sessions')
+end
 if stream and call('EXISTS', stream) == 1 then
   call('HSET', stream, 'cancelled', '1')
   call('EXPIRE', stream, kept_s)

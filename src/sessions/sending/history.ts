@@ -59,7 +59,7 @@ interface Turn {
   /** True for the turn that has the new messages. */
   readonly isFresh: boolean
   /** True once a question of this turn was seen: the next older message that is no question belongs to another turn. */
-  isAsked: boolean
+  hasQuestion: boolean
 }
 
 interface Result {
@@ -78,6 +78,7 @@ export class HistoryBuilder {
   #left: number
   #hasLearned = false
   #turn = newTurn(true)
+  /** True once the new messages were seen: all older ones are stored. */
   #isStored = false
   /** Tool results whose call has not been seen yet; newest first. */
   #results: Result[] = []
@@ -108,7 +109,7 @@ export class HistoryBuilder {
     }
     this.#isStored = true
     // Without a question, the new messages continue an earlier turn: this turn stays open, and is never dropped.
-    if (this.#turn.isAsked) this.#close()
+    this.#closeIfAsked()
   }
 
   /** False when no older message fits any more. */
@@ -148,23 +149,24 @@ export class HistoryBuilder {
     if (message.role === 'assistant') return this.#seeAnswer(message)
     if (this.#isDropping) return
     if (message.role === 'tool') {
-      if (this.#turn.isAsked) this.#close()
+      this.#closeIfAsked()
       this.#results.push({ message, at })
       return
     }
     this.#leaveResults()
     this.#push(message)
-    this.#turn.isAsked = true
+    this.#turn.hasQuestion = true
   }
 
   #seeAnswer(message: NewMessage | StoredMessage): void {
-    const isOver = !('status' in message) || message.status !== 'in_progress'
-    const { calls, results } = this.#match(isOver ? message.tool_calls : undefined)
-    const says = isOver && message.content !== null && message.content.length > 0
-    this.#isDropping = !says && calls.length === 0
-    if (this.#isDropping) return
+    const isRunning = 'status' in message && message.status === 'in_progress'
+    const { calls, results } = this.#match(isRunning ? [] : message.tool_calls)
+    const hasText = !isRunning && message.content !== null && message.content.length > 0
+    const isEmpty = !hasText && calls.length === 0
+    this.#isDropping = isEmpty
+    if (isEmpty) return
     this.#leaveResults()
-    if (this.#turn.isAsked) this.#close()
+    this.#closeIfAsked()
     for (const result of results) this.#push(result.message)
     this.#push(message, calls)
   }
@@ -263,6 +265,10 @@ export class HistoryBuilder {
     return bytes / bytesPerToken + messageTokens + others
   }
 
+  #closeIfAsked(): void {
+    if (this.#turn.hasQuestion) this.#close()
+  }
+
   #close(): void {
     if (this.#isFull) return
     const { drafts, tokens } = this.#turn
@@ -273,7 +279,7 @@ export class HistoryBuilder {
   }
 }
 
-const newTurn = (isFresh: boolean): Turn => ({ drafts: [], tokens: 0, isFresh, isAsked: false })
+const newTurn = (isFresh: boolean): Turn => ({ drafts: [], tokens: 0, isFresh, hasQuestion: false })
 
 /** The request body for a backend; parameters stay byte for byte as the client wrote them. */
 export function composeBody(request: {

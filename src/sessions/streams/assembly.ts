@@ -158,6 +158,7 @@ class Text {
     if (typeof piece !== 'string' || piece === '') return
     this.#recent += piece
     if (this.#recent.length < flatChars) return
+    // V8 flattens a text whose characters are read.
     this.#recent.charCodeAt(0)
     this.#flat.push(this.#recent)
     this.#recent = ''

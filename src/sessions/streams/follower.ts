@@ -4,7 +4,7 @@
 
 import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'
-import type { MessagePlace, StreamRows } from './stream-rows.ts'
+import type { MessagePlace, StoredFrames, StreamRows } from './stream-rows.ts'
 
 export interface FollowerOptions {
   readonly place: MessagePlace
@@ -77,23 +77,27 @@ export class Follower {
     const piece = await rows.frames(place, this.log.next)
     // Frames that the owner could not store in time are missing for good.
     if (!piece) return this.log.break()
-    if (piece.text !== '') {
-      this.#quiet = 0
-      const isLost = piece.isEnd && (await isEndedByOthers(place, rows))
-      this.log.add(piece.text, piece.next)
-      this.log.stored(piece.next)
-      if (piece.isEnd) this.log.end({ isLost })
-    } else if (++this.#quiet >= quietPolls) {
-      this.#quiet = 0
-      // Without a stream, the message was withdrawn or deleted: nothing will come.
-      if (!(await rows.state(place))) this.log.break()
-      else await lost.finish(place)
-    }
+    if (piece.text !== '') return await this.#take(piece)
+    this.#quiet++
+    if (this.#quiet < quietPolls) return
+    this.#quiet = 0
+    // Without a stream, the message was withdrawn or deleted: nothing will come.
+    if (await rows.state(place)) await lost.finish(place)
+    else this.log.break()
+  }
+
+  async #take({ text, next, isEnd }: StoredFrames): Promise<void> {
+    const { place, rows } = this.#options
+    this.#quiet = 0
+    const isLost = isEnd && (await noteIfLost(place, rows))
+    this.log.add(text, next)
+    this.log.stored(next)
+    if (isEnd) this.log.end({ isLost })
   }
 }
 
-/** Notes that readers get the terminal now, so that a reader that comes again after it does not get it twice. */
-async function isEndedByOthers(place: MessagePlace, rows: StreamRows): Promise<boolean> {
+/** Whether another gateway has ended the message. Then notes that readers get the terminal now, so that a reader that comes again after it does not get it twice. */
+async function noteIfLost(place: MessagePlace, rows: StreamRows): Promise<boolean> {
   const state = await rows.state(place)
   if (state?.isLost) await rows.noteTerminal(place, state.next - 1)
   return state?.isLost ?? false

@@ -97,6 +97,7 @@ export class Generations {
 
   start(x: Exchange, start: Start): RunningGeneration {
     const { owned, options } = start
+    // `stop` stands below, because it needs the generation, which needs the recording.
     const recording = new Recording({ ...this.#options, owned, stop: (code) => stop(code) })
     const generation = begin(x, { ...options, grammar: recording })
     const { deadline, meter } = generation
@@ -145,6 +146,7 @@ export class Generations {
     } catch (thrown) {
       const failure = asGatewayError(await givenUp(generation, thrown))
       const error = generation.cancelled ?? failure
+      // Once the client has the message's id, the message stays, as failed; a cancelled one stays in any case.
       const isKept = error.code === 'message_cancelled' || (await isSettled(opened.promise))
       if (!isKept) return await this.#withdraw(live, () => opened.reject(error))
       opened.resolve(undefined)

@@ -84,7 +84,10 @@ export class FrameLog {
   stored(seq: number): void {
     for (;;) {
       const [oldest] = this.#chunks
-      if (!oldest || oldest.next > seq || this.#bytes - oldest.text.length < tailBytes) return
+      const isStored = oldest !== undefined && oldest.next <= seq
+      if (!isStored) return
+      const bytesAfter = this.#bytes - oldest.text.length
+      if (bytesAfter < tailBytes) return
       this.#drop()
     }
   }
@@ -92,13 +95,14 @@ export class FrameLog {
   /** Frames from `seq` on, `enough` bytes or a chunk more; undefined when the frame `seq` is no longer here. */
   from(seq: number, enough = Infinity): Piece | undefined {
     if (seq >= this.#next) return { text: '', next: seq }
-    let at = this.#chunks.length
-    while (at > 0 && (this.#chunks[at]?.first ?? Infinity) > seq) at--
+    if (seq < this.first) return undefined
+    // From the end, because most readers are close to it.
+    let at = this.#chunks.length - 1
+    while ((this.#chunks[at]?.first ?? seq) > seq) at--
     const chunk = this.#chunks[at]
-    if (!chunk || chunk.first > seq) return undefined
-    let text = chunk.text
+    if (!chunk) return undefined
+    let { text, next } = chunk
     if (chunk.first < seq) text = text.slice(frameStart(text, this.message, seq))
-    let { next } = chunk
     for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
       text += this.#chunks[i]?.text ?? ''
       next = this.#chunks[i]?.next ?? next

@@ -35,25 +35,28 @@ export class Lost {
   async finish(place: MessagePlace): Promise<boolean> {
     const { rows, holds } = this.#options
     const [state, stored] = await Promise.all([rows.state(place), this.#row(place)])
-    if (state?.isEnded) return true
+    const isRowFinal = stored !== undefined && stored.status !== 'in_progress'
+    if (isRowFinal || state?.isEnded) return true
     const hold = stored?.hold ?? state?.hold
+    // There is neither a row nor a stream: the message was withdrawn or deleted.
     if (hold === undefined) return true
-    if (stored && stored.status !== 'in_progress') return true
     if (await holds.isLeased(place.ref, hold)) return false
     const error = new GatewayError('upstream_incomplete')
-    const row = stored && JSON.stringify(await this.#ended(place, { stored, state, hold, error }))
+    const final = stored && (await this.#ended(place, { stored, state, hold, error }))
+    const row = final ? JSON.stringify(final) : ''
     const data = latin1(errorBody(error, `req_${hold}`))
     const terminal = `data: ${data}\n\n`
     const reached = state?.next ?? 0
-    return rows.finishLost({ ...place, hold }, { reached, terminal, row: row ?? '' })
+    return rows.finishLost({ ...place, hold }, { reached, terminal, row })
   }
 
   /** What a message that is generated elsewhere has said so far. */
   async said(place: MessagePlace, state: StreamState | undefined): Promise<Assembly> {
     const { rows } = this.#options
-    const assembly = state?.said ? Assembly.from(state.said) : new Assembly()
-    let seq = state?.saidNext ?? 0
-    for (let read = 0; state && seq < state.next && read < mostReads; read++) {
+    if (!state) return new Assembly()
+    const assembly = state.said ? Assembly.from(state.said) : new Assembly()
+    let seq = state.saidNext
+    for (let read = 0; seq < state.next && read < mostReads; read++) {
       const piece = await rows.frames(place, seq)
       if (!piece || piece.next === seq) break
       for (const data of framesToData(piece.text)) assembly.add(data)

@@ -40,14 +40,14 @@ export class Recording implements StreamOut {
   #first = 0
   #next = 0
   /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
-  #isAnew = false
-  #unsaidBytes = 0
+  #mustReplace = false
+  #bytesSinceSummary = 0
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
   #isDue = false
   #isFinishing = false
-  #isLost = false
+  #isDropped = false
   #isCancelled = false
   #isForgotten = false
 
@@ -73,7 +73,7 @@ export class Recording implements StreamOut {
 
   /** Takes whole frames: all that were numbered since the last call. */
   write(text: string): boolean {
-    if (text === '' || this.#isLost) return true
+    if (text === '' || this.#isDropped) return true
     const isFirst = this.#next === 0
     this.#keep(text)
     this.log.add(text, this.#next)
@@ -86,7 +86,7 @@ export class Recording implements StreamOut {
 
   /** True when the message was withdrawn, another gateway ended it, or Redis has lost it with its session. */
   get isLost(): boolean {
-    return this.#isLost || this.#isForgotten
+    return this.#isDropped || this.#isForgotten
   }
 
   /** What was generated so far. */
@@ -110,12 +110,12 @@ export class Recording implements StreamOut {
     this.#isFinishing = true
     clearTimeout(this.#timer)
     await this.#appending
-    if (text !== '' && !this.#isLost) this.#keep(text)
+    if (text !== '' && !this.#isDropped) this.#keep(text)
     this.#storingEnd ??= this.#storeEnd(row)
       .catch(() => false)
       .finally(() => (this.#storingEnd = undefined))
     const isStored = await this.#storingEnd
-    if (this.#isLost) return true
+    if (this.#isDropped) return true
     if (!this.log.isEnded) {
       this.log.add(text, this.#next)
       this.log.end()
@@ -125,7 +125,7 @@ export class Recording implements StreamOut {
 
   /** The message was withdrawn or is no longer ours: disconnects its readers. */
   drop(): void {
-    this.#isLost = true
+    this.#isDropped = true
     clearTimeout(this.#timer)
     this.log.break()
   }
@@ -134,7 +134,7 @@ export class Recording implements StreamOut {
     const { replayBytes, owned } = this.#options
     this.#pending += text
     this.#next = this.#numbered.next
-    this.#unsaidBytes += text.length
+    this.#bytesSinceSummary += text.length
     if (this.#pending.length <= replayBytes) return
     // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
     const cut = this.#pending.length - replayBytes / 2
@@ -142,7 +142,7 @@ export class Recording implements StreamOut {
     if (!frame) return
     this.#pending = this.#pending.slice(frame.start)
     this.#first = frame.seq
-    this.#isAnew = true
+    this.#mustReplace = true
   }
 
   #schedule(ms: number): void {
@@ -165,14 +165,15 @@ export class Recording implements StreamOut {
   async #send(): Promise<boolean> {
     const { rows, owned, replayBytes } = this.#options
     const said = this.said()
-    const isSaid = this.#isAnew || this.#unsaidBytes > replayBytes / 2
+    const isSummaryDue = this.#mustReplace || this.#bytesSinceSummary > replayBytes / 2
     // When the summary is due, all frames since the last one go with it.
-    const batch = isSaid ? this.#all() : this.#batch()
+    const batch = isSummaryDue ? { ...this.#all(), said: said.snapshot() } : this.#batch()
     try {
-      const reply = await rows.append(owned, isSaid ? { ...batch, said: said.snapshot() } : batch)
-      if (isSaid && reply.word === 'ok') this.#unsaidBytes = 0
+      const reply = await rows.append(owned, batch)
+      const isTaken = reply.word === 'ok'
+      if (isTaken && isSummaryDue) this.#bytesSinceSummary = 0
       this.#learn(reply, batch)
-      return reply.word === 'ok'
+      return isTaken
     } catch {
       // Redis is away or refuses: the frames wait for the next flush.
       return false
@@ -182,12 +183,14 @@ export class Recording implements StreamOut {
   async #storeEnd(row: string): Promise<boolean> {
     const { rows, owned } = this.#options
     // Redis may have more or fewer frames than this process knew: its reply then says which frame it needs next.
-    for (let misses = 0; misses < 3 && !this.isLost;) {
-      const batch = this.#isAnew ? this.#all() : this.#batch()
+    let misses = 0
+    while (misses < 3 && !this.isLost) {
+      const batch = this.#mustReplace ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
-      if (isLast && reply.word === 'ok') return true
-      if (reply.word !== 'ok') misses++
+      const isTaken = reply.word === 'ok'
+      if (isTaken && isLast) return true
+      if (!isTaken) misses++
       this.#learn(reply, batch)
     }
     return this.isLost
@@ -195,7 +198,7 @@ export class Recording implements StreamOut {
 
   #all(): Batch {
     const count = this.#next - this.#first
-    return { first: this.#first, count, text: this.#pending, isAnew: this.#isAnew }
+    return { first: this.#first, count, text: this.#pending, isAnew: this.#mustReplace }
   }
 
   /** A batch of whole frames, from the first pending one on. */
@@ -207,45 +210,54 @@ export class Recording implements StreamOut {
   }
 
   #learn(reply: Appended, batch: Batch): void {
+    if (reply.word === 'ok') return this.#onStored(batch, reply.isCancelled)
+    if (reply.word === 'behind') return this.#goOnFrom(reply.next)
     const { stop } = this.#options
-    if (reply.word === 'forgotten' && !this.#isCancelled) {
+    // A session that a client deletes cancels its message first: that message is lost, and not forgotten.
+    const isForgotten = reply.word === 'forgotten' && !this.#isCancelled
+    if (isForgotten) {
       this.#isForgotten = true
       return stop('session_not_found')
     }
-    if (reply.word === 'lost' || reply.word === 'forgotten') {
-      this.drop()
-      return stop('upstream_incomplete')
-    }
-    if (reply.word === 'behind') return this.#meet(reply.next)
+    this.drop()
+    stop('upstream_incomplete')
+  }
+
+  #onStored(batch: Batch, isCancelled: boolean): void {
     // Unequal when `#keep` has dropped old frames meanwhile, for want of room.
     if (this.#first === batch.first) {
       this.#pending = this.#pending.slice(batch.text.length)
       this.#first += batch.count
-      this.#isAnew = false
+      this.#mustReplace = false
     }
     this.log.stored(this.#first)
-    if (!reply.isCancelled) return
+    if (!isCancelled) return
     this.#isCancelled = true
-    stop('message_cancelled')
+    this.#options.stop('message_cancelled')
   }
 
   /** Redis has the frames before `seq`: more than was known here when a reply was lost, fewer when Redis has lost some. */
-  #meet(seq: number): void {
-    const { message } = this.#options.owned
-    if (seq > this.#first && seq <= this.#next) {
-      const start = frameStart(this.#pending, message, seq)
+  #goOnFrom(seq: number): void {
+    const hasSomePending = seq > this.#first && seq <= this.#next
+    if (hasSomePending) {
+      const start = frameStart(this.#pending, this.#options.owned.message, seq)
       this.#pending = start === undefined ? '' : this.#pending.slice(start)
       this.#first = seq
       return
     }
-    // Adds the frames that Redis lacks, as far as memory has them, also when no new frame follows.
+    this.#takeBack(seq)
+    this.#mustReplace = this.#first !== seq
+  }
+
+  /** Makes the frames from `seq` on pending again, as far as memory has them, also when no new frame follows. */
+  #takeBack(seq: number): void {
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
-    const end = forgotten && frameStart(forgotten.text, message, this.#first)
-    if (forgotten && (end !== undefined || this.#first === this.log.next)) {
-      this.#pending = forgotten.text.slice(0, end) + this.#pending
-      this.#first = from
-    }
-    this.#isAnew = this.#first !== seq
+    if (!forgotten) return
+    const end = frameStart(forgotten.text, this.#options.owned.message, this.#first)
+    const reachesPending = end !== undefined || this.#first === this.log.next
+    if (!reachesPending) return
+    this.#pending = forgotten.text.slice(0, end) + this.#pending
+    this.#first = from
   }
 }

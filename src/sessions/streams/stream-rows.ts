@@ -96,7 +96,7 @@ const batchesARead = 32
 /** An owner appends every second: without a hold and silent for so long (or for its lease, if shorter), it is gone. */
 const mostSilenceMs = 5000
 
-const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
+const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
 export interface BeginRequest extends Owned, Quota {
@@ -146,7 +146,7 @@ export class StreamRows {
     const rows = [keys.session(ref, session), keys.messages(ref, session)]
     const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
-    return toAppended(await this.#run('append', names, [head, bytes(text), said, message]))
+    return toAppended(await this.#run('append', names, [head, toBytes(text), said, message]))
   }
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
@@ -154,8 +154,8 @@ export class StreamRows {
     const { first, count, text, isAnew = false } = batch
     const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
     const names = this.#rowNames(owned)
-    const reply = await this.#run('finish', names, [head, bytes(text), this.#tail(owned), row])
-    return toAppended(reply)
+    const words = [head, toBytes(text), this.#keptWords(owned), row]
+    return toAppended(await this.#run('finish', names, words))
   }
 
   /** Takes a send back: its messages, its stream and its claim. */
@@ -176,7 +176,7 @@ export class StreamRows {
     const { leaseMs } = this.#options
     const names = [...this.#rowNames(owned), keys.holdLeases(owned.ref)]
     const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
-    const words = [head, bytes(terminal), this.#tail(owned), row]
+    const words = [head, toBytes(terminal), this.#keptWords(owned), row]
     const { word } = await this.#run('lost', names, words)
     return word === 'ok' || word === 'ended'
   }
@@ -237,6 +237,7 @@ export class StreamRows {
     for (const [id, fields] of await asked(range)) {
       pieces.push(fields[1] ?? Buffer.alloc(0))
       next = Number.parseInt(id.toString(), 10)
+      // Only the terminal's entry has a second field (`e`).
       isEnd = fields.length > 2
     }
     const [first] = pieces
@@ -270,11 +271,13 @@ export class StreamRows {
     return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
-  #tail({ message }: MessagePlace): string {
+  /** ARGV 3 of finish and lost. */
+  #keptWords({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
 }
 
+/** With so many fields, every reader counts as given: else a client could note places without end. */
 const mostTerminals = 64
 
 function toAppended(reply: Reply<SessionWords['append']>): Appended {

@@ -70,14 +70,13 @@ export class Streams {
     const local = generations.recordingOf(place.message)
     // When the first try is refused before its answer begins,
     // nothing can be replayed: the repetition gets this refusal.
-    const refusal = isReplay && (await generations.find(place.message)?.opened)
+    const refusal = isReplay ? await generations.find(place.message)?.opened : undefined
     if (refusal) return refusal
-    if (local?.log.isEnded && seq >= local.log.next) return behindTheEnd(seq, local.log)
+    if (local?.log.isEnded && seq >= local.log.next) return nothingAfter(seq, local.log)
     if (local) return await this.#answer(x, place, { source: local, seq })
     const state = isReplay ? await this.#begun(place) : await this.#stateOf(place)
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
-    const source = this.#follow(place, state.next)
-    return await this.#answer(x, place, { source, seq })
+    return await this.#answer(x, place, { source: this.#follow(place, state.next), seq })
   }
 
   /** Called at the end of every exchange that may have opened a stream: not every opened stream is sent. */
@@ -109,7 +108,7 @@ export class Streams {
       if (x.signal.aborted) onAbort()
     }
     source.join?.()
-    const leave = paid && this.#staysAfter(paid, reader, place)
+    const leave = paid && this.#takeSlotAfter(paid, reader, place)
     try {
       await reader.run()
     } finally {
@@ -120,7 +119,7 @@ export class Streams {
   }
 
   /** A reader that still reads after the end of the generation it paid for needs a slot; without one, it is disconnected. */
-  #staysAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
+  #takeSlotAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
     let hasLeft = false
     let leave: (() => void) | undefined
     const onEnd = () => {
@@ -199,10 +198,11 @@ export class Streams {
   ): Promise<Answer | undefined> {
     const { rows, replayBytes } = this.#options
     const { next, isLost } = state
+    if (!isLost && seq >= next) return nothingAfter(seq, state)
     if (isLost) {
       if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
       await rows.noteTerminal(place, Math.max(seq, next - 1))
-    } else if (seq >= next) return behindTheEnd(seq, state)
+    }
     const log = new FrameLog(place.message, { next, maxBytes: replayBytes })
     log.end({ isLost })
     return await this.#answer(x, place, { source: { log }, seq })
@@ -286,7 +286,7 @@ export function streamHeaders(place: MessagePlace): Record<string, string> {
 }
 
 /** For a stream that its owner has ended: returns undefined, since nothing follows; throws when the place never existed. */
-function behindTheEnd(seq: number, { next }: { readonly next: number }): undefined {
+function nothingAfter(seq: number, { next }: { readonly next: number }): undefined {
   if (seq > next) throw new GatewayError('invalid_last_event_id')
 }
 
