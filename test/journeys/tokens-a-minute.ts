@@ -74,7 +74,7 @@ t.test('a request that can never pass is 400, with what to do', async (t) => {
   }
   const never = { status: 400, code: 'invalid_parameter', retryAfter: null }
   const long = { ...hello, messages: [{ role: 'user', content: words(4000) }] }
-  t.match(await refused(long), { ...never, param: 'messages', message: /2000 tokens a minute/ })
+  t.match(await refused(long), { ...never, param: 'messages', message: /limit of 2000 a minute/ })
   t.match(await refused({ ...long, max_tokens: 5 }), { ...never, param: 'messages' })
   const tooLong = { ...never, param: 'messages', message: /Shorten/ }
   t.match(await refused({ ...long, n: 2 }), tooLong, 'fewer choices would not help')

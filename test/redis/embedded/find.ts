@@ -112,7 +112,7 @@ t.test('the log says beforehand what is done; TOLLGATE_INSTALL=no prevents it', 
   t.same(notices, [])
   delete process.env.TOLLGATE_INSTALL
   await t.rejects(findRedisServer(data, { log }))
-  t.match(notices, [/redis-tools .*\(not with TOLLGATE_INSTALL=no\)$/])
+  t.match(notices, [/redis-tools .*\(TOLLGATE_INSTALL=no prevents it\)$/])
   t.match(await readFile(asked, 'utf8'), /redis-tools/)
 })
 
