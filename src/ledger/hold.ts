@@ -91,7 +91,7 @@ export class Hold {
 
   /** For the ledger alone: the hold was opened again. */
   reopened(amount: number): void {
-    this.#isLowered = amount < this.#amount
+    this.#isLowered ||= amount < this.#amount
     this.#amount = Math.min(amount, this.#amount)
     this.stopIfSpent()
   }

@@ -102,9 +102,10 @@ export class RedisOutage {
     if (!wasConnected || this.#isClosing) return
     this.#isAway = true
     this.#isTold = false
+    // An outage of a replica has begun with its first refusal.
+    if (!isReplica) this.#begin()
     // Told only when the new connection fails, too (`#failed`).
     if (isReplica || this.#isLeaving) return
-    this.#begin()
     // If no reason is known yet, the next failed connection mostly brings one.
     if (this.#reason !== '') this.#tellAway()
   }

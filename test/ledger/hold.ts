@@ -26,6 +26,17 @@ t.test('only a hold that was opened again with less is stopped when it is used u
   t.same(told, ['insufficient_balance'])
 })
 
+t.test('a hold that was lowered stays so when it is opened again', async (t) => {
+  const hold = makeHold()
+  const told: string[] = []
+  hold.onStop((reason) => told.push(reason))
+  hold.reopened(80)
+  hold.reopened(80)
+  spend(hold, { charge: 80 })
+  hold.stopIfSpent()
+  t.same(told, ['insufficient_balance'])
+})
+
 t.test('a hold that was opened again with all of it works as before', async (t) => {
   const hold = makeHold()
   hold.reopened(100)
