@@ -1,11 +1,16 @@
 // The parts of pages in docs that are made from the sources: between `<!-- made: NAME -->` and `<!-- end -->` stands
 // what `parts` has under that name; all else in such a page is written by hand.
 
+import { endpoints, fieldsOf } from '../src/config/endpoints.ts'
 import { errorTable, GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
 import { bodyTables } from './body-tables.ts'
 
-const parts: Readonly<Record<string, string>> = { errors: errorRows(), ...bodyTables() }
+const parts: Readonly<Record<string, string>> = {
+  errors: errorRows(),
+  endpoints: endpointSections(),
+  ...bodyTables(),
+}
 
 /** The page with its parts as they are now. Throws where a mark names no part, or has no end. */
 export function refill(page: string): string {
@@ -47,4 +52,19 @@ function errorRows(): string {
 /** What the log blames, as a rule. */
 function sourceOf(code: ErrorCode): string {
   return code.startsWith('upstream_') ? 'backend' : new GatewayError(code).source
+}
+
+/** The routes of the endpoints that generate nothing, whose rows say all that there is to say. */
+function endpointSections(): string {
+  const sections = endpoints
+    .filter(({ generates }) => !generates)
+    .map((row) => {
+      const title = row.routes.map((path) => `\`POST ${path}\``).join(', ')
+      const more = fieldsOf(row).filter((name) => name !== row.required)
+      const and = more.length > 0 ? ` (and ${more.map((name) => `\`${name}\``).join(', ')})` : ''
+      const streams = row.streams ? '' : '; never a stream'
+      const text = `As chat, with \`${row.required}\`${and}${streams}. For models that list \`${row.endpoint}\`.`
+      return `### ${title}\n\nNeeds scope \`chat\`. Body: JSON.\n\n${text}`
+    })
+  return sections.join('\n\n')
 }

@@ -1,7 +1,7 @@
 // The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved,
 // frozen. resolve.ts makes it from the keys of the file.
 
-import type { endpointNames } from './model-keys.ts'
+import type { Endpoint } from './endpoints.ts'
 import type { RedisAddress } from './words.ts'
 
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
@@ -33,8 +33,6 @@ export interface Target {
   /** The backend gets a `cache_salt` for each account. */
   readonly cacheSalt: boolean
 }
-
-export type Endpoint = (typeof endpointNames)[number]
 
 export interface Model {
   readonly id: string

@@ -1,5 +1,6 @@
 // What gateway.yaml may have under `models:` and `plans:`: each key with its default and its sentence.
 
+import { endpointNames } from './endpoints.ts'
 import { bytes, decimal, duration, pemFile, withLater, z } from './schema.ts'
 import {
   backendKey,
@@ -11,9 +12,6 @@ import {
   modelId,
   parameterName,
 } from './words.ts'
-
-/** What a model may serve of /v1; chat/endpoints.ts says what each is. */
-export const endpointNames = ['chat', 'completions', 'embeddings', 'rerank', 'moderations'] as const
 
 const count = () => z.int().min(1)
 
