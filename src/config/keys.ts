@@ -125,7 +125,7 @@ export const defaultSizes = {
   bodies: '128MiB',
 } as const
 
-const limits = z.strictObject({
+export const limits = z.strictObject({
   json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
   json_message: bytes()
     .prefault(defaultSizes.json_message)
