@@ -76,14 +76,20 @@ const floors: readonly (readonly string[])[] = [
   ['chat', 'files'],
   ['accounts', 'backend', 'ledger', 'listeners'],
   ['demo', 'redis', 'tokens'],
-  ['http', 'store'],
-  ['config', 'data', 'sharing'],
+  ['http'],
+  ['config'],
+  ['store'],
+  ['data', 'sharing'],
 ]
+
+/** What keys are made of: who declares keys stands on it, and what collects them stands above. */
+const ground = 'config/schema.ts'
 
 /** They build what all others are. */
 const builders: ReadonlySet<string> = new Set(['main.ts', 'start.ts', 'gateway.ts'])
 
 function floorOf(path: string): number | undefined {
+  if (path === ground) return floors.length
   const [folder = '', ...rest] = path.split('/')
   const floor = floors.findIndex((folders) => folders.includes(folder))
   return rest.length > 0 && floor >= 0 ? floor : undefined

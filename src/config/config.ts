@@ -2,6 +2,7 @@
 // frozen. resolve.ts makes it from the keys of the file. Where nothing else is said, names and types follow from the
 // schemas (named.ts): what a key means, its sentence there tells.
 
+import type { StoreConfig } from '../store/drivers.ts'
 import type { limits } from './keys.ts'
 import type { model, plan, price, targetBlock, timeouts } from './model-keys.ts'
 import type { Named } from './named.ts'
@@ -68,30 +69,6 @@ interface SingleRedis extends RedisAddress {
 }
 
 export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
-
-/** An S3 bucket, or a folder by its absolute path. */
-export type StoreConfig = { readonly disk: DiskConfig } | { readonly s3: S3Config }
-
-export interface DiskConfig {
-  readonly path: string
-  /** How much of the file system files must leave free; by default nothing. */
-  readonly reserveBytes?: number
-}
-
-export interface S3Config {
-  readonly bucket: string
-  /** The beginning of every object's key: '', or a text that ends with a slash. */
-  readonly prefix: string
-  readonly region: string
-  /** Undefined for AWS. */
-  readonly endpoint?: string
-  readonly pathStyle: boolean
-  /** When undefined, credentials are looked for where AWS tools look for them. */
-  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string }
-  readonly partBytes: number
-  /** Parts of one upload in memory at a time. */
-  readonly concurrency: number
-}
 
 export interface Listen {
   readonly host: string

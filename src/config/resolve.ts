@@ -2,19 +2,12 @@
 // replaced by the files' texts. Everything was checked before, so nothing can fail here. The result is frozen.
 
 import { join } from 'node:path'
-import type {
-  Config,
-  Listen,
-  Model,
-  Plan,
-  RedisConfig,
-  S3Config,
-  StoreConfig,
-  Target,
-} from './config.ts'
+import { drivers } from '../store/drivers.ts'
+import type { StoreConfig } from '../store/drivers.ts'
+import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
-import { diskBlock, limits } from './keys.ts'
-import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
+import { limits } from './keys.ts'
+import type { GatewayKeys, PluginKeys } from './keys.ts'
 import { defaultContextWindow, model, plan, price, targetBlock, timeouts } from './model-keys.ts'
 import type { ModelKeys, TargetKeys } from './model-keys.ts'
 import { named } from './named.ts'
@@ -53,26 +46,11 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
   })
 }
 
+/** One of the blocks is there: check.ts has seen to it. */
 function resolveStore({ store, data }: GatewayKeys): StoreConfig {
-  if (store !== 'disk' && store.s3) return { s3: resolveS3(store.s3) }
-  const given = store === 'disk' ? undefined : store.disk
-  const { path, reserve } = given ?? diskBlock.parse({ path: join(data, 'store') })
-  return { disk: { path, reserveBytes: reserve } }
-}
-
-function resolveS3(keys: S3Keys): S3Config {
-  const { bucket, prefix, region, endpoint, concurrency } = keys
-  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
-  return {
-    bucket,
-    prefix,
-    region,
-    concurrency,
-    ...(endpoint !== undefined && { endpoint }),
-    pathStyle: keys.path_style ?? endpoint !== undefined,
-    ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),
-    partBytes: keys.part_size,
-  }
+  if (store === 'disk') return { disk: drivers.disk.keys.parse({ path: join(data, 'store') }) }
+  const given = Object.entries(store).filter(([, block]) => block !== undefined)
+  return Object.fromEntries(given) as StoreConfig
 }
 
 function resolveListen(keys: GatewayKeys['listen'], { pems }: Origin): Listen {
