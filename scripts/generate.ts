@@ -1,21 +1,28 @@
-// Writes what is generated: config/gateway.schema.json and docs/configuration.md from the configuration's schemas,
+// Writes what is generated: config/gateway.schema.json and docs/configuration.md from the configuration's schemas, the keys
+// that config/examples/full.yaml lacks,
 // docs/parameters.md from the table of parameters, and the generated parts of docs/api.md and docs/errors.md.
 // `node scripts/generate.ts`; with `--check` it changes nothing and exits 1 when a file is stale.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { format, resolveConfig } from 'prettier'
+import { gatewayKeys } from '../src/config/keys.ts'
 import { jsonSchema, reference } from '../src/config/reference.ts'
 import { plugins } from '../src/gateway.ts'
+import { keysOf, withAllKeys } from './full-example.ts'
 import { refill } from './page-parts.ts'
 import { parametersPage } from './parameters-page.ts'
 
-const markdown = async (text: string) =>
-  format(text, { ...(await resolveConfig(import.meta.filename)), parser: 'markdown' })
+const formatted = async (text: string, parser: 'markdown' | 'yaml') =>
+  format(text, { ...(await resolveConfig(import.meta.filename)), parser })
+const markdown = (text: string) => formatted(text, 'markdown')
 
 const read = (name: string) => readFile(new URL(`../${name}`, import.meta.url), 'utf8')
 const refilled = async (name: string) => markdown(refill(await read(name)))
 
+const full = 'config/examples/full.yaml'
+
 const files = {
+  [full]: await formatted(withAllKeys(await read(full), keysOf(gatewayKeys(plugins))), 'yaml'),
   'config/gateway.schema.json': `${JSON.stringify(jsonSchema(plugins), null, 2)}\n`,
   'docs/configuration.md': await markdown(reference(plugins)),
   'docs/parameters.md': await markdown(parametersPage()),

@@ -1,7 +1,8 @@
 // Makes docs/parameters.md from the table in src/chat/parameters.ts.
 
+import { endpointNames } from '../src/config/endpoints.ts'
 import { parameterRows } from '../src/chat/parameters.ts'
-import type { ParameterRow, Way } from '../src/chat/parameters.ts'
+import type { ParameterRow, Way } from '../src/chat/parameter-row.ts'
 
 const head = `# Parameters
 
@@ -79,6 +80,6 @@ function tableOf(way: Way): string {
 }
 
 function lineOf({ names, endpoints, why }: ParameterRow): string {
-  const where = endpoints.length === 5 ? 'everywhere' : endpoints.join(', ')
+  const where = endpoints.length === endpointNames.length ? 'everywhere' : endpoints.join(', ')
   return `| ${names.map((name) => `\`${name}\``).join(', ')} | ${where} | ${why.replaceAll('|', '\\|')} |`
 }

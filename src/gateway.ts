@@ -30,7 +30,7 @@ import { connect } from './redis/redis.ts'
 import type { RedisLink } from './redis/redis.ts'
 import { isOutage } from './redis/scripts.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
-import { openStore } from './store/open.ts'
+import { openStore, storeSecrets } from './store/open.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
@@ -184,8 +184,7 @@ export function secretsOf(config: Config): string[] {
   const { models, admin, redis, store } = config
   const targets = [...models.values()].flatMap((model) => model.targets)
   const password = redis.kind === 'single' ? redis.password : undefined
-  const s3 = 's3' in store ? store.s3.credentials?.secretAccessKey : undefined
   const { pepper } = accountSettings.of(config)
-  const ours = [admin.token, pepper, password ?? '', s3 ?? '']
+  const ours = [admin.token, pepper, password ?? '', ...storeSecrets(store)]
   return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

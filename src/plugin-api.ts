@@ -2,7 +2,7 @@
 
 export { z } from './config/schema.ts'
 export { GatewayError } from './errors.ts'
-export { answering, refOf } from './exchange.ts'
+export { answering, json, refOf } from './exchange.ts'
 export type { Answer, BackendRequest, Exchange, Hooks, Outcome, Route } from './exchange.ts'
 export type { Run, Serving, SseEvent } from './exchange.ts'
 export type { Gateway, Plugin, Running } from './plugin.ts'

@@ -1,9 +1,10 @@
 // src/plugin-api.ts: an operator's plugin has what it needs, and the gateway recognises its errors.
 
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { importPlugin } from '../src/config/own-plugin.ts'
 import { GatewayError } from '../src/errors.ts'
+import { startGateway } from './fixtures/gateway.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 
 const text = `
@@ -36,3 +37,18 @@ t.test(
     await t.rejects(route.begin(Object({})).serve(Object({})), refused)
   },
 )
+
+t.test('the plugin with a route in docs/plugins.md answers as it stands there', async (t) => {
+  const page = await readFile(new URL('../docs/plugins.md', import.meta.url), 'utf8')
+  const code = page.split('## A plugin with a route')[1]?.match(/^```ts\n(.*?)^```$/ms)?.[1] ?? ''
+  const dir = await tempDir(t)
+  await writeFile(`${dir}/greet.ts`, code)
+  const ownPlugins = [await importPlugin(`${dir}/greet.ts`)]
+  const yaml = 'models: { m: { targets: [demo] } }'
+  const gateway = await startGateway(t, { ownPlugins, yaml })
+  const { id, key } = await gateway.account(0)
+  const answer = await gateway.call('/v1/greet', key)
+  t.same(await answer.json(), { greeting: 'Hello', account: id })
+  const stranger = await fetch(`${gateway.url}/v1/greet`)
+  t.match(await stranger.json(), { error: { code: 'missing_api_key' } })
+})

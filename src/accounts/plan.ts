@@ -35,8 +35,8 @@ export interface Quota {
 
 /** By the account's plan, which `identify` or `admit` found out. */
 export function quotaOf(config: Plans, { identity }: Pick<Exchange, 'identity'>): Required<Quota> {
-  const { storageBytes, unpaidStorageBytes } = planOf(config, identity?.plan ?? 'default')
-  return { quotaBytes: storageBytes, unpaidBytes: unpaidStorageBytes }
+  const { storageBytes, storageUnpaidBytes } = planOf(config, identity?.plan ?? 'default')
+  return { quotaBytes: storageBytes, unpaidBytes: storageUnpaidBytes }
 }
 
 /** As scripts take it. */

@@ -1,7 +1,7 @@
 // How events are written, one grammar for each mount (the sessions' grammar is in sessions/streams/frames.ts). Data
 // values stay byte for byte as they came (latin1, one char a byte); a value of several lines keeps its lines.
 
-import type { Endpoint } from '../config/config.ts'
+import type { Endpoint } from '../config/endpoints.ts'
 import type { SseEvent } from '../exchange.ts'
 
 export interface Grammar {

@@ -1,19 +1,19 @@
 // Judges the top of a body by the table of parameters, and what is in its messages by media.ts. What is wrong for every
 // model is thrown at once; what only some models take is collected, and refused when the key is known (refusalFor).
 
-import type { Endpoint, Model } from '../config/config.ts'
+import type { Model } from '../config/config.ts'
+import { endpoints } from '../config/endpoints.ts'
+import type { Endpoint, EndpointRow } from '../config/endpoints.ts'
 import { GatewayError } from '../errors.ts'
 import type { JsonScan, Member } from '../http/json/scan.ts'
 import { invalid, unknown } from '../http/refusals.ts'
 import { refuseTwice } from '../http/json/twice.ts'
 import { isListed } from './address.ts'
-import { endpoints } from './endpoints.ts'
-import type { EndpointRow } from './endpoints.ts'
 import { readMedia } from './media.ts'
 import type { RemoteAddress, Unlisted } from './media.ts'
 import type { Fault } from './parameter-bounds.ts'
 import { parameterRows } from './parameters.ts'
-import type { ParameterRow } from './parameters.ts'
+import type { ParameterRow } from './parameter-row.ts'
 
 /** For scanJson: no key of a body may look like one of these without being it. */
 export const parameterNames: ReadonlySet<string> = new Set(

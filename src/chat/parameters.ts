@@ -1,39 +1,17 @@
 // The one table of parameters: what may stand at the top of a body, on which endpoint, and what happens to it. /v1, the
 // sessions and docs/parameters.md (scripts/generate.ts) are all made from it. A new row here is a new row in the docs.
 
-import type { Endpoint } from '../config/config.ts'
-import { endpointNames } from '../config/model-keys.ts'
+import { endpointNames } from '../config/endpoints.ts'
+import type { Endpoint } from '../config/endpoints.ts'
 import * as bounds from './parameter-bounds.ts'
-import type { Check } from './parameter-bounds.ts'
-
-/**
- * `passes`: goes to the backend byte for byte. `bounded`: the same, within bounds. `gateway`: the gateway reads it or
- * writes it. `word`: passes only when the model's `extra_parameters` lists it. `never`: does not pass even then.
- */
-export type Way = 'passes' | 'bounded' | 'gateway' | 'word' | 'never'
-
-export interface ParameterRow {
-  readonly names: readonly string[]
-  readonly endpoints: readonly Endpoint[]
-  readonly way: Way
-  /** Whole sentences, for the docs. For `never` the client reads them, too. */
-  readonly why: string
-  /** Not called for null, which counts as absent. */
-  readonly check?: Check
-}
+import { ownRows, row } from './parameter-row.ts'
+import type { ParameterRow } from './parameter-row.ts'
 
 const all: readonly Endpoint[] = endpointNames
 const generating: readonly Endpoint[] = ['chat', 'completions']
 const chat: readonly Endpoint[] = ['chat']
 const completions: readonly Endpoint[] = ['completions']
 const pooling: readonly Endpoint[] = ['embeddings', 'rerank']
-
-type Rest = Omit<ParameterRow, 'names' | 'endpoints' | 'way'>
-
-/** Names in one text, since there are many. */
-function row(way: Way, endpoints: readonly Endpoint[], names: string, rest: Rest): ParameterRow {
-  return { names: names.trim().split(/\s+/), endpoints, way, ...rest }
-}
 
 const gatewayRows: readonly ParameterRow[] = [
   row('gateway', all, 'model', { why: "The backend gets the target's name of the model." }),
@@ -55,8 +33,7 @@ const gatewayRows: readonly ParameterRow[] = [
     why: 'Text, texts, or token ids.',
     check: bounds.prompt,
   }),
-  row('gateway', ['embeddings', 'moderations'], 'input', { why: 'Media as in messages.' }),
-  row('gateway', ['rerank'], 'query documents', { why: 'Media as in messages.' }),
+  ...ownRows(),
   row('never', generating, 'n_predict n_cmpl', {
     why: 'On llama.cpp it would override max_tokens or n. Use these.',
   }),

@@ -3,6 +3,7 @@
 
 import { createHmac } from 'node:crypto'
 import type { Model, Target } from '../config/config.ts'
+import type { EndpointRow } from '../config/endpoints.ts'
 import { free } from '../sharing/discard.ts'
 import type { GatewayError } from '../errors.ts'
 import type { WantedFields } from '../exchange.ts'
@@ -14,7 +15,6 @@ import { field } from '../http/json/field.ts'
 import { countPrompt } from '../tokens/count-prompt.ts'
 import type { KnownPrompt } from '../tokens/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
-import type { EndpointRow } from './endpoints.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
 import { judgeBody, parameterNames, refusalFor } from './parameter-check.ts'
 

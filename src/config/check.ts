@@ -1,6 +1,7 @@
 // Checks that need more than one key: clashes of ids, ports and headers, references to models that do not exist. Works
 // on the values as they are in the file, so that it finds faults even when another part of the file is wrong.
 
+import { drivers } from '../store/drivers.ts'
 import type { SchemaFinding } from './explain.ts'
 import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
@@ -81,7 +82,7 @@ function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
   const found: SchemaFinding[] = []
   if (url === undefined && demo === undefined) {
     const message = "is missing; write the backend's URL, or demo: true"
-    found.push({ ...fault([...path, 'url'], message), or: 'demo' })
+    found.push({ ...fault([...path, 'url'], message), or: ['demo'] })
   }
   for (const name of demo === undefined ? [] : ['url', 'key', 'ca']) {
     const message = `the demo model takes no ${name}; remove it, or demo`
@@ -144,25 +145,17 @@ function checkLimits(limits: Block): readonly SchemaFinding[] {
   )
 }
 
+const stores = Object.keys(drivers)
+
+/** Exactly one block. */
 function checkStore(store: unknown): readonly SchemaFinding[] {
   if (!isBlock(store)) return []
-  const { disk, s3 } = store
-  if (disk !== undefined && s3 !== undefined) {
-    return [fault(['store'], 'is both disk and s3; remove one')]
-  }
-  if (disk === undefined && s3 === undefined) {
-    return [{ ...fault(['store', 'disk'], 'is missing; write disk or s3'), or: 's3' }]
-  }
-  return checkCredentials(block(s3))
-}
-
-function checkCredentials(s3: Block): readonly SchemaFinding[] {
-  const given = (name: string) => s3[name] !== undefined && s3[name] !== ''
-  const pair = ['access_key_id', 'secret_access_key'] as const
-  const [lacking, ...rest] = pair.filter((name) => !given(name))
-  if (lacking === undefined || rest.length > 0) return []
-  const other = pair.find((name) => name !== lacking)
-  return [fault(['store', 's3', lacking], `is missing; write it, or remove ${other}`)]
+  const [one, other] = stores.filter((name) => store[name] !== undefined)
+  if (other !== undefined) return [fault(['store'], `is both ${one} and ${other}; remove one`)]
+  if (one !== undefined) return []
+  const [first = '', ...or] = stores
+  const message = `is missing; write it, or ${or.join(' or ')}`
+  return [{ ...fault(['store', first], message), or }]
 }
 
 function fault(path: Path, message: string): SchemaFinding {

@@ -1,18 +1,20 @@
 // The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved,
-// frozen. resolve.ts makes it from the keys of the file.
+// frozen. resolve.ts makes it from the keys of the file. Where nothing else is said, names and types follow from the
+// schemas (named.ts): what a key means, its sentence there tells.
 
-import type { endpointNames } from './model-keys.ts'
+import type { StoreConfig } from '../store/drivers.ts'
+import type { limits } from './keys.ts'
+import type { model, plan, price, targetBlock, timeouts } from './model-keys.ts'
+import type { Named } from './named.ts'
 import type { RedisAddress } from './words.ts'
 
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
-export interface Price {
-  readonly input: bigint
-  readonly output: bigint
-  readonly cachedInput: bigint
-  readonly request: bigint
-}
+export type Price = Named<typeof price.shape>
 
-export interface Target {
+type TargetNames = Named<typeof targetBlock.shape>
+
+/** A key of a target that is not named here is what the file says. */
+export interface Target extends Omit<TargetNames, ChangedInTarget> {
   /** The label in metrics and logs: the position in the model's list, from 1, never the URL. */
   readonly name: string
   /** `demo` for the built-in model. */
@@ -22,60 +24,44 @@ export interface Target {
   readonly key?: string
   /** Header that carries the key; default `authorization` with `Bearer `. */
   readonly keyHeader?: string
+  /** PEM text. */
   readonly ca?: string
   readonly headers: Readonly<Record<string, string>>
-  readonly priority: number
-  readonly weight: number
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
-  readonly includeUsage: boolean
   /** Usage is asked for in every chunk of a stream. */
   readonly continuousUsage: boolean
-  /** The backend gets a `cache_salt` for each account. */
-  readonly cacheSalt: boolean
 }
 
-export type Endpoint = (typeof endpointNames)[number]
+type ChangedInTarget =
+  | 'url'
+  | 'demo'
+  | 'model'
+  | 'key'
+  | 'keyHeader'
+  | 'ca'
+  | 'headers'
+  | 'maxTokensField'
+  | 'continuousUsageStats'
 
-export interface Model {
+type ModelNames = Named<typeof model.shape>
+
+type ChangedInModel = 'targets' | 'price' | 'timeouts' | 'accepts' | 'onLeave' | 'hiddenReasoning'
+
+/** A key of a model that is not named here is what the file says. */
+export interface Model extends Omit<ModelNames, ChangedInModel> {
   readonly id: string
-  readonly aliases: readonly string[]
   readonly targets: readonly Target[]
   readonly price: Price
-  readonly contextWindow: number
-  readonly maxOutputTokens: number
   readonly accepts: readonly string[]
-  readonly endpoints: readonly Endpoint[]
   /** The longest prompt that is believed: `contextWindow` if the file has another than the default, else Infinity. */
   readonly promptWindow: number
-  readonly bytesPerToken: number
-  readonly imageTokens: number
   /** What happens to the backend request when the client leaves; undefined: it is aborted if it streams, else finished. */
   readonly onLeave: 'abort' | 'finish' | undefined
-  readonly timeouts: {
-    readonly connectMs: number
-    readonly firstTokenMs: number
-    readonly idleMs: number
-    readonly totalMs: number
-  }
-  readonly completeWhen: 'finish_reason' | 'done'
-  readonly forwardHeaders: readonly string[]
-  /** Parameters that are let through beyond those that every model takes; `*` is all. */
-  readonly extraParameters: readonly string[]
-  /** Hosts that media may come from, with a port if that is not 443; `*.` before a name means all hosts below it. */
-  readonly remoteMedia: readonly string[]
+  readonly timeouts: Named<typeof timeouts.shape>
 }
 
-export interface Plan {
-  readonly requestsPerMinute: number
-  readonly tokensPerMinute: number
-  readonly concurrency: number
-  /** `*` allows all. */
-  readonly models: readonly string[]
-  /** For all files and sessions of one account together. */
-  readonly storageBytes: number
-  /** The same for an account whose balance is 0. */
-  readonly unpaidStorageBytes: number
-}
+/** Its `models` are ids; `*` allows all. */
+export type Plan = Named<typeof plan.shape>
 
 interface SingleRedis extends RedisAddress {
   readonly kind: 'single'
@@ -83,30 +69,6 @@ interface SingleRedis extends RedisAddress {
 }
 
 export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
-
-/** An S3 bucket, or a folder by its absolute path. */
-export type StoreConfig = { readonly disk: DiskConfig } | { readonly s3: S3Config }
-
-export interface DiskConfig {
-  readonly path: string
-  /** How much of the file system files must leave free; by default nothing. */
-  readonly reserveBytes?: number
-}
-
-export interface S3Config {
-  readonly bucket: string
-  /** The beginning of every object's key: '', or a text that ends with a slash. */
-  readonly prefix: string
-  readonly region: string
-  /** Undefined for AWS. */
-  readonly endpoint?: string
-  readonly pathStyle: boolean
-  /** When undefined, credentials are looked for where AWS tools look for them. */
-  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string }
-  readonly partBytes: number
-  /** Parts of one upload in memory at a time. */
-  readonly concurrency: number
-}
 
 export interface Listen {
   readonly host: string
@@ -117,42 +79,7 @@ export interface Listen {
   readonly trustedProxies: readonly string[]
 }
 
-export interface Limits {
-  readonly jsonApiBytes: number
-  /** A message sent to a session. */
-  readonly jsonMessageBytes: number
-  readonly jsonV1Bytes: number
-  readonly sseLineBytes: number
-  readonly answerBytes: number
-  /** All bodies in flight together. */
-  readonly bodiesBytes: number
-  /** A body must come at least this fast on average. */
-  readonly bodyBytesPerSecond: number
-  /** The memory of all running uploads together. */
-  readonly uploadsBytes: number
-  /** All bytes of answers that clients have not taken yet, together. */
-  readonly unsentBytes: number
-  /** Readers of session streams and downloads, all accounts together. */
-  readonly readers: number
-  readonly heartbeatMs: number
-  readonly readerStallMs: number
-  readonly jsonBodyMs: number
-  readonly headersMs: number
-  readonly keepAliveMs: number
-  /** An upload is ended when nothing of it arrives for this long. */
-  readonly uploadIdleMs: number
-  /** Bytes a second that an upload must reach over each `uploadIdleMs`. */
-  readonly uploadRateBytes: number
-  /** How long a stream waits for the first content before its status is 200. */
-  readonly firstByteMs: number
-  /** The same for a message of a session. */
-  readonly sessionFirstEventMs: number
-  /** All messages of one session together. */
-  readonly sessionBytes: number
-  readonly instructionsBytes: number
-  /** Images and files in one message. */
-  readonly attachments: number
-}
+export type Limits = Named<typeof limits.shape>
 
 export interface Config {
   /** The file that it was read from, for messages; '' for built-in defaults. */

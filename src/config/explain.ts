@@ -9,8 +9,8 @@ export interface SchemaFinding {
   readonly message: string
   /** The key is at fault, not its value. */
   readonly atKey: boolean
-  /** For a missing key: another key that could be given in its place. */
-  readonly or?: string
+  /** For a missing key: other keys that could be given in its place. */
+  readonly or?: readonly string[]
 }
 
 type Raw = z.core.$ZodRawIssue

@@ -1,12 +1,13 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
 // reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts, the plugins and
-// the parts with settings in a plugin's block (settings.ts) have keys or defaults.
+// the drivers of stores (store/driver.ts) and the parts with settings in a plugin's block (settings.ts) have keys or
+// defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
+import { storeKeys } from '../store/drivers.ts'
 import { models, plans } from './model-keys.ts'
 import { bytes, duration, path, pemFile, secret, withLater, z, type Schema } from './schema.ts'
-import { bucket, cidr, endpointUrl, host, hostPort, objectPrefix } from './words.ts'
-import { port, redisUrl } from './words.ts'
+import { cidr, host, hostPort, port, redisUrl } from './words.ts'
 
 /** What the loader needs to know of a plugin. */
 export interface PluginKeys {
@@ -73,53 +74,8 @@ const redis = z.union([z.literal('embedded'), redisUrl(), redisBlock], {
   error: 'write embedded, redis://host:6379/0 or {url, tls}',
 })
 
-/** S3's own minimum, for every part but the last. */
-const smallestPart = 5 * 2 ** 20
-/** Bounded, because a part is held in memory. */
-const largestPart = 2 ** 30
-
-const s3 = z.strictObject({
-  bucket: bucket().describe('The bucket. It must exist, and nobody else may write to it.'),
-  prefix: objectPrefix()
-    .default('')
-    .describe('Begins the name of every object, such as `tollgate/`.'),
-  region: z.string().min(1).default('us-east-1').describe("The bucket's region."),
-  endpoint: endpointUrl().optional().describe('URL of the server, if it is not AWS.'),
-  path_style: z
-    .boolean()
-    .optional()
-    .describe(
-      'Whether the bucket is in the path, not in the host name; by default with an endpoint only.',
-    ),
-  access_key_id: z
-    .string()
-    .optional()
-    .describe('By default, credentials are read from where AWS tools look for them.'),
-  secret_access_key: secret().optional().describe('Best as `${NAME}`.'),
-  part_size: bytes({ min: smallestPart, max: largestPart })
-    .prefault('8MiB')
-    .describe('Size of the parts of an upload; an upload has at most 10,000 parts.'),
-  concurrency: z
-    .int()
-    .min(1)
-    .max(16)
-    .default(3)
-    .describe('Parts of one upload that are in memory at a time.'),
-})
-
-/** `reserve` has a default because the append-only file of Redis is mostly on the same file system, which must not become full. */
-export const diskBlock = z.strictObject({
-  path: path().describe('Folder for the files.'),
-  reserve: bytes({ min: 0 })
-    .prefault('1GiB')
-    .describe('A file that would leave less free space on its file system is refused.'),
-})
-
-/** Exactly one of the two: check.ts checks that. */
-const storeBlock = z.strictObject({
-  disk: diskBlock.optional().describe('Keeps files in a folder.'),
-  s3: s3.optional().describe('Keeps files in an S3 bucket.'),
-})
+/** Exactly one of them: check.ts checks that. */
+const storeBlock = z.strictObject(storeKeys())
 
 /** The sizes that check.ts compares with each other. */
 export const defaultSizes = {
@@ -129,7 +85,7 @@ export const defaultSizes = {
   bodies: '128MiB',
 } as const
 
-const limits = z.strictObject({
+export const limits = z.strictObject({
   json_api: bytes().prefault(defaultSizes.json_api).describe('Largest JSON body on /api.'),
   json_message: bytes()
     .prefault(defaultSizes.json_message)
@@ -260,4 +216,3 @@ function pluginKeys(plugins: readonly PluginKeys[]) {
 }
 
 export type GatewayKeys = z.output<ReturnType<typeof gatewayKeys>>
-export type S3Keys = z.output<typeof s3>

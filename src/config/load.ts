@@ -186,8 +186,8 @@ class Report {
   }
 
   /** Whether a missing key needs no report: if `prise:` was reported as unknown, that `price` is missing says nothing new. */
-  #isExplained(path: Path, or: string | undefined): boolean {
-    const keys = [String(path.at(-1)), ...(or === undefined ? [] : [or])]
+  #isExplained(path: Path, or: readonly string[] = []): boolean {
+    const keys = [String(path.at(-1)), ...or]
     const parent = JSON.stringify(path.slice(0, -1))
     return [...this.#problems.values()].some(
       (problem) =>

@@ -1,5 +1,6 @@
 // What gateway.yaml may have under `models:` and `plans:`: each key with its default and its sentence.
 
+import { endpointNames } from './endpoints.ts'
 import { bytes, decimal, duration, pemFile, withLater, z } from './schema.ts'
 import {
   backendKey,
@@ -12,12 +13,9 @@ import {
   parameterName,
 } from './words.ts'
 
-/** What a model may serve of /v1; chat/endpoints.ts says what each is. */
-export const endpointNames = ['chat', 'completions', 'embeddings', 'rerank', 'moderations'] as const
-
 const count = () => z.int().min(1)
 
-const targetBlock = withLater(
+export const targetBlock = withLater(
   z.strictObject({
     url: backendUrl()
       .optional()
@@ -80,7 +78,7 @@ const target = z.union([z.literal('demo'), targetBlock], {
   error: 'write demo, or a block such as {url: http://127.0.0.1:8000/v1}',
 })
 
-const price = z.strictObject({
+export const price = z.strictObject({
   input: decimal().prefault(1).describe('Balance tokens for a token of the prompt.'),
   output: decimal().prefault(1).describe('Balance tokens for a generated token.'),
   cached_input: decimal()
@@ -91,7 +89,7 @@ const price = z.strictObject({
   request: decimal().prefault(0).describe('Balance tokens for each request, besides its tokens.'),
 })
 
-const timeouts = z.strictObject({
+export const timeouts = z.strictObject({
   connect: duration().prefault('10s').describe('Until the connection to the backend is made.'),
   first_token: duration()
     .prefault('600s')
@@ -107,7 +105,7 @@ const timeouts = z.strictObject({
 export const defaultContextWindow = 128_000
 export const defaultMaxOutputTokens = 4096
 
-const model = withLater(
+export const model = withLater(
   z.strictObject({
     aliases: z
       .array(modelId())
@@ -184,7 +182,7 @@ const model = withLater(
   ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
 )
 
-const plan = z.strictObject({
+export const plan = z.strictObject({
   requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
   tokens_per_minute: count()
     .default(400_000)
@@ -223,4 +221,3 @@ export const plans = z.record(planName, plan)
 
 export type ModelKeys = z.output<typeof model>
 export type TargetKeys = z.output<typeof target>
-export type PlanKeys = z.output<typeof plan>

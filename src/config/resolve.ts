@@ -2,21 +2,16 @@
 // replaced by the files' texts. Everything was checked before, so nothing can fail here. The result is frozen.
 
 import { join } from 'node:path'
-import type {
-  Config,
-  Listen,
-  Model,
-  Plan,
-  RedisConfig,
-  S3Config,
-  StoreConfig,
-  Target,
-} from './config.ts'
+import { drivers } from '../store/drivers.ts'
+import type { StoreConfig } from '../store/drivers.ts'
+import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.ts'
 import { defaultAdmin, parseHostPort } from './host-port.ts'
-import { diskBlock } from './keys.ts'
-import type { GatewayKeys, PluginKeys, S3Keys } from './keys.ts'
-import { defaultContextWindow } from './model-keys.ts'
-import type { ModelKeys, PlanKeys, TargetKeys } from './model-keys.ts'
+import { limits } from './keys.ts'
+import type { GatewayKeys, PluginKeys } from './keys.ts'
+import { defaultContextWindow, model, plan, price, targetBlock, timeouts } from './model-keys.ts'
+import type { ModelKeys, TargetKeys } from './model-keys.ts'
+import { named } from './named.ts'
+import type { z } from './schema.ts'
 import { parseRedisUrl } from './words.ts'
 
 export interface Origin {
@@ -29,7 +24,7 @@ export interface Origin {
 
 export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
   const models = new Map(
-    Object.entries(keys.models).map(([id, model]) => [id, resolveModel(id, model, origin)]),
+    Object.entries(keys.models).map(([id, keys]) => [id, resolveModel(id, keys, origin)]),
   )
   return deepFreeze({
     file: origin.file,
@@ -45,32 +40,17 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
     models,
     plans: resolvePlans(keys.plans, models),
     plugins: resolvePlugins(keys.plugins, origin),
-    limits: resolveLimits(keys.limits),
+    limits: named(limits, keys.limits),
     log: keys.log,
     drainMs: keys.drain,
   })
 }
 
+/** One of the blocks is there: check.ts has seen to it. */
 function resolveStore({ store, data }: GatewayKeys): StoreConfig {
-  if (store !== 'disk' && store.s3) return { s3: resolveS3(store.s3) }
-  const given = store === 'disk' ? undefined : store.disk
-  const { path, reserve } = given ?? diskBlock.parse({ path: join(data, 'store') })
-  return { disk: { path, reserveBytes: reserve } }
-}
-
-function resolveS3(keys: S3Keys): S3Config {
-  const { bucket, prefix, region, endpoint, concurrency } = keys
-  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
-  return {
-    bucket,
-    prefix,
-    region,
-    concurrency,
-    ...(endpoint !== undefined && { endpoint }),
-    pathStyle: keys.path_style ?? endpoint !== undefined,
-    ...(accessKeyId && secretAccessKey && { credentials: { accessKeyId, secretAccessKey } }),
-    partBytes: keys.part_size,
-  }
+  if (store === 'disk') return { disk: drivers.disk.keys.parse({ path: join(data, 'store') }) }
+  const given = Object.entries(store).filter(([, block]) => block !== undefined)
+  return Object.fromEntries(given) as StoreConfig
 }
 
 function resolveListen(keys: GatewayKeys['listen'], { pems }: Origin): Listen {
@@ -99,68 +79,48 @@ function resolveRedis(keys: GatewayKeys['redis'], { pems }: Origin): RedisConfig
 }
 
 function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
-  const { price, timeouts } = keys
+  const { hiddenReasoning, ...names } = named(model, keys)
   return {
+    ...names,
     id,
-    aliases: keys.aliases,
     targets: keys.targets.map((target, i) => resolveTarget(target, `${i + 1}`, { id, origin })),
-    price: {
-      input: price.input,
-      output: price.output,
-      cachedInput: price.cached_input,
-      request: price.request,
-    },
-    contextWindow: keys.context_window,
-    maxOutputTokens: keys.max_output_tokens,
-    accepts: keys.accepts,
-    endpoints: keys.endpoints,
-    promptWindow: keys.context_window === defaultContextWindow ? Infinity : keys.context_window,
-    bytesPerToken: keys.bytes_per_token,
-    imageTokens: keys.image_tokens,
-    onLeave: keys.on_leave ?? (keys.hidden_reasoning ? 'finish' : undefined),
-    timeouts: {
-      connectMs: timeouts.connect,
-      firstTokenMs: timeouts.first_token,
-      idleMs: timeouts.idle,
-      totalMs: timeouts.total,
-    },
-    completeWhen: keys.complete_when,
-    forwardHeaders: keys.forward_headers.map((name) => name.toLowerCase()),
-    extraParameters: keys.extra_parameters,
-    remoteMedia: keys.remote_media,
+    price: named(price, keys.price),
+    promptWindow: names.contextWindow === defaultContextWindow ? Infinity : names.contextWindow,
+    onLeave: names.onLeave ?? (hiddenReasoning ? 'finish' : undefined),
+    timeouts: named(timeouts, keys.timeouts),
+    forwardHeaders: names.forwardHeaders.map((name) => name.toLowerCase()),
   }
 }
 
 function resolveTarget(
-  keys: TargetKeys,
+  given: TargetKeys,
   name: string,
   { id, origin }: { readonly id: string; readonly origin: Origin },
 ): Target {
-  const plain = {
-    name,
-    headers: {},
-    priority: 1,
-    weight: 1,
-    includeUsage: true,
-    continuousUsage: false,
-    cacheSalt: false,
-  }
-  if (keys === 'demo') return { ...plain, url: 'demo', model: id }
+  const block = given === 'demo' ? targetBlock.parse({ demo: true }) : given
+  const {
+    url,
+    demo: _,
+    key,
+    keyHeader,
+    ca,
+    maxTokensField,
+    continuousUsageStats,
+    ...keys
+  } = named(targetBlock, block)
   return {
-    ...plain,
-    url: keys.url ?? 'demo',
+    ...keys,
+    name,
+    url: url ?? 'demo',
     model: keys.model ?? id,
     // `key: "${NAME:-}"` is empty when NAME is not set: then there is no key.
-    ...(keys.key && { key: keys.key }),
-    ...(keys.key && keys.key_header && { keyHeader: keys.key_header.toLowerCase() }),
-    ...(keys.ca && { ca: pem(origin.pems, keys.ca) }),
+    ...(key && { key }),
+    ...(key && keyHeader && { keyHeader: keyHeader.toLowerCase() }),
+    ...(ca && { ca: pem(origin.pems, ca) }),
     headers: lowerCased(keys.headers),
-    priority: keys.priority,
-    weight: keys.weight,
-    ...(keys.max_tokens_field && { maxTokensField: keys.max_tokens_field }),
-    includeUsage: keys.include_usage || keys.continuous_usage_stats,
-    continuousUsage: keys.continuous_usage_stats,
-    cacheSalt: keys.cache_salt,
+    ...(maxTokensField && { maxTokensField }),
+    includeUsage: keys.includeUsage || continuousUsageStats,
+    continuousUsage: continuousUsageStats,
   }
 }
 
@@ -174,15 +134,11 @@ function resolvePlans(
 ): ReadonlyMap<string, Plan> {
   const idOf = (name: string) =>
     [...models.values()].find(({ aliases }) => aliases.includes(name))?.id ?? name
-  const resolvePlan = (plan: PlanKeys): Plan => ({
-    requestsPerMinute: plan.requests_per_minute,
-    tokensPerMinute: plan.tokens_per_minute,
-    concurrency: plan.concurrency,
-    models: plan.models.map(idOf),
-    storageBytes: plan.storage,
-    unpaidStorageBytes: plan.storage_unpaid,
+  const resolvePlan = (block: z.output<typeof plan>): Plan => ({
+    ...named(plan, block),
+    models: block.models.map(idOf),
   })
-  return new Map(Object.entries(keys).map(([name, plan]) => [name, resolvePlan(plan)]))
+  return new Map(Object.entries(keys).map(([name, block]) => [name, resolvePlan(block)]))
 }
 
 function resolvePlugins(
@@ -191,33 +147,6 @@ function resolvePlugins(
 ): ReadonlyMap<string, unknown> {
   const used = [...plugins].filter(([key]) => blocks[key] !== false)
   return new Map(used.map(([key, { name }]) => [name, deepFreeze(blocks[key])]))
-}
-
-function resolveLimits(keys: GatewayKeys['limits']): Config['limits'] {
-  return {
-    jsonApiBytes: keys.json_api,
-    jsonMessageBytes: keys.json_message,
-    jsonV1Bytes: keys.json_v1,
-    sseLineBytes: keys.sse_line,
-    answerBytes: keys.answer,
-    bodiesBytes: keys.bodies,
-    bodyBytesPerSecond: keys.body_rate,
-    uploadsBytes: keys.uploads,
-    unsentBytes: keys.unsent,
-    readers: keys.readers,
-    heartbeatMs: keys.heartbeat,
-    readerStallMs: keys.reader_stall,
-    jsonBodyMs: keys.json_body,
-    headersMs: keys.headers,
-    keepAliveMs: keys.keep_alive,
-    uploadIdleMs: keys.upload_idle,
-    uploadRateBytes: keys.upload_rate,
-    firstByteMs: keys.first_byte,
-    sessionFirstEventMs: keys.session_first_event,
-    sessionBytes: keys.session,
-    instructionsBytes: keys.instructions,
-    attachments: keys.attachments,
-  }
 }
 
 function pem(texts: ReadonlyMap<string, string>, file: string): string {

@@ -134,32 +134,6 @@ function urlFault(text: string): string | undefined {
   return undefined
 }
 
-export const bucket = () =>
-  z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, {
-    error: 'write a bucket name: 3 to 63 small letters, digits, dots and hyphens',
-  })
-
-/** A prefix must have the form that the store demands of object names. */
-export const objectPrefix = () =>
-  z.string().regex(/^([A-Za-z0-9_=-][A-Za-z0-9_=.-]*\/)*$/, {
-    error: 'write a prefix of letters, digits, _ = . - that ends with a slash, such as tollgate/',
-  })
-
-export const endpointUrl = () =>
-  z
-    .string()
-    .refine(isEndpoint, {
-      error: 'write the http:// or https:// URL of the server, without a path or a credential',
-    })
-    .register(kinds, { kind: 'url' })
-
-function isEndpoint(text: string): boolean {
-  const url = URL.parse(text)
-  if (!url || /[\s\p{C}]/u.test(text)) return false
-  const isBare = url.pathname === '/' && !url.search && !url.hash && !url.username && !url.password
-  return isBare && (url.protocol === 'http:' || url.protocol === 'https:')
-}
-
 const redisHelp =
   'write embedded, redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/redis.sock'
 

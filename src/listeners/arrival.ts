@@ -202,7 +202,7 @@ class HttpWire implements Wire {
 
   async readBody({ maxBytes = 0, keptChars }: Route, vouch: () => Promise<void>): Promise<void> {
     const { req, x, share, gateway } = this.#parts
-    const { jsonBodyMs: timeoutMs, bodyBytesPerSecond: bytesPerSecond } = gateway.config.limits
+    const { jsonBodyMs: timeoutMs, bodyRateBytes: bytesPerSecond } = gateway.config.limits
     const body = await readJsonBody(req, { maxBytes, timeoutMs, bytesPerSecond, vouch, share })
     // Kept before it is parsed: a plugin weighs a refusal by the size of the body, even if the body is not valid JSON.
     x.keepBody(body)

@@ -1,9 +1,9 @@
-// Opens the configured store, with every call's time measured. The S3 driver is loaded only when it is used: its SDK
-// takes 90 ms to load.
+// Opens the configured store, with every call's time measured, and answers what else the gateway asks of its driver.
 
-import type { StoreConfig } from '../config/config.ts'
 import type { Metrics } from '../metrics.ts'
-import { diskStore } from './disk.ts'
+import type { DriverOptions } from './driver.ts'
+import { driverOf } from './drivers.ts'
+import type { StoreConfig } from './drivers.ts'
 import type { ObjectStore } from './store.ts'
 
 export interface OpenOptions {
@@ -14,21 +14,30 @@ export async function openStore(
   config: StoreConfig,
   { metrics }: OpenOptions,
 ): Promise<ObjectStore> {
-  return measured(await driver(config), metrics.storeSeconds)
+  return measured(await openDriver(config), metrics.storeSeconds)
+}
+
+/** Opens it without measuring. */
+export async function openDriver(
+  config: StoreConfig,
+  options: DriverOptions = {},
+): Promise<ObjectStore> {
+  const { driver, settings } = driverOf(config)
+  return driver.open(settings, options)
 }
 
 const socketBytes = 2 * 1024 * 1024
 
 /** The most memory that an upload takes, whatever its length. */
 export function uploadMemoryBytes(config: StoreConfig): number {
-  if ('disk' in config) return socketBytes
-  return config.s3.partBytes * config.s3.concurrency + socketBytes
+  const { driver, settings } = driverOf(config)
+  return socketBytes + (driver.uploadBytes?.(settings) ?? 0)
 }
 
-async function driver(config: StoreConfig): Promise<ObjectStore> {
-  if ('disk' in config) return diskStore(config.disk.path, config.disk.reserveBytes)
-  const { s3Store } = await import('./s3.ts')
-  return s3Store(config.s3)
+/** The texts of its configuration that must never be logged. */
+export function storeSecrets(config: StoreConfig): readonly string[] {
+  const { driver, settings } = driverOf(config)
+  return driver.secrets?.(settings) ?? []
 }
 
 /** `read` is measured until it is open; then the bytes come as fast as the client takes them. */

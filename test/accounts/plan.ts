@@ -3,8 +3,8 @@ import type { Config, Model } from '../../src/config/config.ts'
 import { mayUse, quotaOf, quotaWords } from '../../src/accounts/plan.ts'
 
 const plans = new Map([
-  ['default', { models: ['*'], storageBytes: 10, unpaidStorageBytes: 1 }],
-  ['narrow', { models: ['other'], storageBytes: 99, unpaidStorageBytes: 9 }],
+  ['default', { models: ['*'], storageBytes: 10, storageUnpaidBytes: 1 }],
+  ['narrow', { models: ['other'], storageBytes: 99, storageUnpaidBytes: 9 }],
   ['exact', { models: ['m'] }],
 ]) as unknown as Config['plans']
 const identity = (plan: string) => ({ keyId: 'k', accountId: 'a', plan })

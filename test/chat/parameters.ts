@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readFileSync } from 'node:fs'
-import { endpoints } from '../../src/chat/endpoints.ts'
+import { endpoints } from '../../src/config/endpoints.ts'
 import { parameterRows } from '../../src/chat/parameters.ts'
 
 const namesOn = (endpoint: string): ReadonlySet<string> =>

@@ -6,7 +6,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
-import { chatRow } from '../../src/chat/endpoints.ts'
+import { chatRow } from '../../src/config/endpoints.ts'
 import { parseChatRequest } from '../../src/chat/request.ts'
 
 const target = targetOf('http://127.0.0.1:1')

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { gatewayKeys } from '../../src/config/keys.ts'
 import { formatProblem } from '../../src/config/problem.ts'
-import { elementOf, optionsOf, shapeOf, valueOf } from '../../src/config/shape.ts'
-import { z, type Schema } from '../../src/config/schema.ts'
+import { bytes, duration, z } from '../../src/config/schema.ts'
+import { keysOf, pathsIn, withAllKeys } from '../../scripts/full-example.ts'
 import { plugins as builtIn } from '../../src/gateway.ts'
 import { exampleFiles, loadExample } from '../fixtures/config/examples.ts'
 
@@ -52,17 +52,55 @@ t.test(
 )
 
 t.test('full.yaml has every key', async (t) => {
-  const present = new Set([...text.matchAll(/([a-z_0-9]+):(?= |$)/gm)].map((match) => match[1]))
-  for (const { path, key } of keysOf(gatewayKeys(builtIn), '')) t.ok(present.has(key), path)
+  const present = pathsIn(text)
+  for (const { path } of keysOf(gatewayKeys(builtIn))) t.ok(present.has(path), path)
 })
 
-t.test('every key has a description', async (t) => {
-  for (const { path, schema } of keysOf(gatewayKeys(builtIn), '')) {
+t.test('generate.ts adds to full.yaml the keys that it lacks, each in its block', async (t) => {
+  const inner = z.strictObject({ old: z.int(), least: duration().prefault('5s') })
+  const schema = z.strictObject({
+    store: z.strictObject({
+      here: inner,
+      there: z.strictObject({ name: z.string(), most: bytes().prefault('1KiB') }).optional(),
+    }),
+    list: z.array(z.strictObject({ url: z.string(), tags: z.array(z.string()).default(['*']) })),
+    empty: z.strictObject({ on: z.boolean().default(true) }),
+    fresh: z.strictObject({ off: z.boolean().default(false) }).prefault({}),
+    none: z.strictObject({}).prefault({}),
+    last: z.int().default(3),
+  })
+  const before = ['store:', '  here:', '    old: 1', '', 'list:', '  - url: x', '', 'empty: {}', '']
+  const after = [
+    'store:',
+    '  here:',
+    '    old: 1',
+    '    least: 5s',
+    '#   there:',
+    '#     name:',
+    '#     most: 1KiB',
+    '',
+    'list:',
+    '  - url: x',
+    '    tags: ["*"]',
+    '',
+    'empty:',
+    '  on: true',
+    'fresh:',
+    '  off: false',
+    'none: {}',
+    'last: 3',
+    '',
+  ]
+  const keys = keysOf(schema)
+  t.equal(withAllKeys(before.join('\n'), keys), after.join('\n'))
+  t.equal(withAllKeys(after.join('\n'), keys), after.join('\n'), 'and no key twice')
+})
+
+t.test('every key has a description, and a name of small letters', async (t) => {
+  for (const { path, schema } of keysOf(gatewayKeys(builtIn))) {
     const described = z.globalRegistry.get(schema)?.description ?? ''
-    t.ok(
-      /^[A-Z`].*[.]$/s.test(described) || /^\.plugins\.[a-z]+$/.test(path),
-      `${path} ${described}`,
-    )
+    t.ok(/^[A-Z`].*[.]$/s.test(described) || /^plugins\.[a-z]+$/.test(path), `${path} ${described}`)
+    t.match(path, /^[a-z0-9_.]+$/, 'words in small letters, with _ between them')
   }
 })
 
@@ -71,20 +109,3 @@ t.test('every default is a valid value of its key', async (t) => {
   t.equal(all.drain, 30_000)
   t.equal(all.limits.bodies, 2 ** 27)
 })
-
-interface Key {
-  readonly path: string
-  readonly key: string
-  readonly schema: Schema
-}
-
-function keysOf(schema: Schema, path: string): readonly Key[] {
-  return optionsOf(schema).flatMap(({ core }): readonly Key[] => {
-    const inner = elementOf(core) ?? valueOf(core)
-    if (inner) return keysOf(inner, path)
-    return Object.entries(shapeOf(core)).flatMap(([key, child]) => [
-      { path: `${path}.${key}`, key, schema: child },
-      ...keysOf(child, `${path}.${key}`),
-    ])
-  })
-}

@@ -1,9 +1,7 @@
 import t from 'tap'
 import {
   backendUrl,
-  bucket,
   cidr,
-  endpointUrl,
   forwardedHeader,
   headerName,
   headerValue,
@@ -11,7 +9,6 @@ import {
   hostPort,
   mediaHost,
   modelId,
-  objectPrefix,
   parameterName,
   parseRedisUrl,
   port,
@@ -144,11 +141,4 @@ t.test('Redis URLs are taken apart', async (t) => {
     6379,
   ]
   accepts(t, redisUrl(), ['redis://h'], bad)
-})
-
-t.test('buckets, prefixes of objects and endpoints of S3', async (t) => {
-  accepts(t, bucket(), ['abc', 'a.b-c', '0ab'], ['ab', 'Abc', '-ab', 'a_b', 'a'.repeat(64), ''])
-  accepts(t, objectPrefix(), ['', 'a/', 'a/b-1/'], ['a', '/', '/a/', '../', 'a//b/', 'ä/', '.a/'])
-  const bad = ['s3.example.com', 'ftp://h', 'http://h/bucket', 'http://a:b@h', 'http://h?x', 'h:1']
-  accepts(t, endpointUrl(), ['http://127.0.0.1:8333', 'https://s3.example.com/'], bad)
 })

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { createMetrics } from '../../src/metrics.ts'
-import type { S3Config } from '../../src/config/config.ts'
+import type { S3Config } from '../../src/store/s3-driver.ts'
 import { openStore, uploadMemoryBytes } from '../../src/store/open.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 

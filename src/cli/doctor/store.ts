@@ -6,8 +6,10 @@ import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { S3Config, StoreConfig } from '../../config/config.ts'
-import { diskStore } from '../../store/disk.ts'
+import type { StoreConfig } from '../../store/drivers.ts'
+import { openDriver } from '../../store/open.ts'
+import { smallestPart } from '../../store/s3-driver.ts'
+import type { S3Config } from '../../store/s3-driver.ts'
 import { NoSuchObject } from '../../store/store.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import { judgeSpace, watchFolders } from './disk.ts'
@@ -16,24 +18,14 @@ import type { Examination, CheckOutcome } from './examination.ts'
 
 export async function examineStore(config: StoreConfig, examination: Examination): Promise<void> {
   const removeFolders = 'disk' in config ? await watchFolders(config.disk.path) : undefined
-  const store = await openFor(config, examination.limitMs)
+  // No call may outlive its check, or the command would not end.
+  const store = await openDriver(config, { trialMs: examination.limitMs })
   try {
     await examineOpen(store, config, examination)
   } finally {
     await store.close()
     await removeFolders?.()
   }
-}
-
-/** S3's own minimum, for every part but the last. The upload that is cut short must have a part, and need not be larger. */
-const partBytes = 5 * 2 ** 20
-
-async function openFor(config: StoreConfig, answerMs: number): Promise<ObjectStore> {
-  if ('disk' in config) return diskStore(config.disk.path)
-  const { s3Store } = await import('../../store/s3.ts')
-  // No call may outlive its check, or the command would not end.
-  const patienceMs = answerMs / 2
-  return s3Store({ ...config.s3, partBytes }, { answerMs, connectMs: answerMs, patienceMs })
 }
 
 async function examineOpen(
@@ -50,7 +42,7 @@ async function examineOpen(
     if (written !== 'fail') {
       await examination.check('store ranged read', () => readRange(store, whole))
       await examination.check('store delete', () => remove(store, whole))
-      const size = 'disk' in config ? content.length : partBytes
+      const size = 's3' in config ? smallestPart : content.length
       await examination.check('store upload cut short', (signal) =>
         cutShort(store, { name: cut, size, signal, seenMs: examination.limitMs / 2 }),
       )
@@ -66,7 +58,10 @@ async function examineOpen(
   if ('disk' in config) {
     const { path, reserveBytes = 0 } = config.disk
     await examination.check('store space', () => judgeSpace(path, reserveBytes))
-  } else await examination.check('store clock', (signal) => readClock(config.s3, signal))
+  }
+  if ('s3' in config) {
+    await examination.check('store clock', (signal) => readClock(config.s3, signal))
+  }
 }
 
 interface Watched {

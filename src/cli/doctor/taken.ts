@@ -4,7 +4,7 @@
 
 import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
-import { chatRow } from '../../chat/endpoints.ts'
+import { chatRow } from '../../config/endpoints.ts'
 import type { Model, Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { plural } from '../command.ts'

@@ -2,7 +2,7 @@
 // fits, and makes the request and the rows of the new messages. When the send has files, the request is made again once
 // the files are read. Writes nothing.
 
-import { chatRow } from '../../chat/endpoints.ts'
+import { chatRow } from '../../config/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { ChatRequest } from '../../chat/request.ts'
 import type { Model } from '../../config/config.ts'

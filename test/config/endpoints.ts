@@ -1,11 +1,21 @@
 // Each endpoint of the table, from outside: where it goes, what it costs, and who gets 404.
 
 import t from 'tap'
+import { endpointNames, endpoints, fieldsOf } from '../../src/config/endpoints.ts'
+import type { EndpointRow } from '../../src/config/endpoints.ts'
 import { json } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 
-const all = 'endpoints: [chat, completions, embeddings, rerank, moderations]'
+const all = `endpoints: [${endpointNames.join(', ')}]`
+
+/** Of each endpoint that generates nothing: its body by its row, so that a new row is tried here, too. */
+const plain = endpoints.filter(({ generates }) => !generates)
+
+const bodyOf = (row: EndpointRow) => ({
+  model: 'm',
+  ...Object.fromEntries(fieldsOf(row).map((name) => [name, ['Hi']])),
+})
 
 t.test('each endpoint goes to its own path and is charged what was reported', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { model: all })
@@ -13,10 +23,11 @@ t.test('each endpoint goes to its own path and is charged what was reported', as
     ['/v1/chat', '/v1/chat/completions', hi],
     ['/v1/chat/completions', '/v1/chat/completions', hi],
     ['/v1/completions', '/v1/completions', { model: 'm', prompt: 'Hi' }],
-    ['/v1/embeddings', '/v1/embeddings', { model: 'm', input: 'Hi' }],
-    ['/v1/rerank', '/v1/rerank', { model: 'm', query: 'Hi', documents: ['a'] }],
-    ['/v1/moderations', '/v1/moderations', { model: 'm', input: 'Hi' }],
+    ...plain.flatMap((row) =>
+      row.routes.map((path) => [path, `/v1${row.path}`, bodyOf(row)] as const),
+    ),
   ] as const
+  t.equal(rows.length, endpoints.flatMap(({ routes }) => routes).length)
   for (const [i, [path, to, body]] of rows.entries()) {
     const reply = {
       odd: '1.0',
@@ -42,7 +53,9 @@ t.test('a model that does not exist, or not for this endpoint, is 404', async (t
 
 t.test('an endpoint that cannot stream says so', async (t) => {
   const { ask } = await chatPath(t, { model: all })
-  const answer = await ask({ model: 'm', input: 'x', stream: true }, '/v1/embeddings')
-  t.equal(answer.status, 400)
-  t.equal(await codeOf(answer), 'invalid_parameter')
+  for (const row of plain.filter(({ streams }) => !streams)) {
+    const answer = await ask({ ...bodyOf(row), stream: true }, row.routes[0] ?? '')
+    t.equal(answer.status, 400, row.endpoint)
+    t.equal(await codeOf(answer), 'invalid_parameter')
+  }
 })
