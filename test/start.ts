@@ -73,7 +73,10 @@ t.test("an operator's file that is no plugin is a problem of the configuration",
 
 t.test('an unknown name in TOLLGATE_PLAIN is a problem, too', async (t) => {
   const file = `${t.testdir({ 'gateway.yaml': ports + model })}/gateway.yaml`
-  const { code, stderr } = await startWith(file, { TOLLGATE_PLAIN: 'x' }).finish()
+  const { greeted, stop, finish } = startWith(file, { TOLLGATE_PLAIN: 'x' })
+  // A gateway that starts all the same would not end.
+  void greeted.then(stop)
+  const { code, stderr } = await finish()
   t.equal(code, 78)
   t.match(stderr, /^TOLLGATE_PLAIN: there is no x\. Write all, or some of .*\n$/)
 })
