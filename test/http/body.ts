@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createBodyBudget } from '../../src/http/body.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { heapBytes } from '../fixtures/heap.ts'
 import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import type { Reading } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
@@ -370,13 +369,3 @@ t.test(
     t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
   },
 )
-
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
-/** Bytes of the heap that are still in use. */
-function heapBytes(): number {
-  collectGarbage()
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
-}

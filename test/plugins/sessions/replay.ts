@@ -1,8 +1,7 @@
 // A send that is repeated with its key is answered like the first one, and costs nothing.
 
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { heapBytes } from '../../fixtures/heap.ts'
 import { until } from '../../fixtures/until.ts'
 import type { Script } from '../../fixtures/backend.ts'
 import { chat as model } from '../../fixtures/backend-model.ts'
@@ -75,15 +74,6 @@ t.test('a repeated send is found before session, limits and balance are checked'
   await chargedOnce(t, chat)
 })
 
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
-function usedBytes(): number {
-  collectGarbage()
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
-}
-
 t.test('repeated sends that are read keep neither their body nor the history', async (t) => {
   const gate = new Gate()
   const script: Script = async ({ json, res }) => {
@@ -109,11 +99,11 @@ t.test('repeated sends that are read keep neither their body nor the history', a
     return live
   }
   const all = [await send(), await send()]
-  const before = usedBytes()
+  const before = heapBytes()
   const many = 20
   for (let i = 0; i < many; i++) all.push(await send())
   // Some of the garbage is freed only a few turns of the event loop later.
-  await until(() => usedBytes() - before < (many * text.length) / 2)
+  await until(() => heapBytes() - before < (many * text.length) / 2)
   gate.open()
   for (const live of all) await live.end()
 })

@@ -25,7 +25,7 @@ const retry = 'retry: 1000\n'
 const gone = '410'
 const nothing = '204'
 
-async function open(t: Test, setup: Setup = {}) {
+async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
   const opened = await openStreams(t, setup)
   const { redis, rows, holds, start, options } = opened
   const messages = createMessageBook(opened)
@@ -37,7 +37,7 @@ async function open(t: Test, setup: Setup = {}) {
     lost: new Lost({ redis, rows, holds }),
     generations,
     replayBytes,
-    slots: createSlots({ pool: new SharedPool(1000) }),
+    slots: createSlots({ pool }),
     heartbeatMs: 60_000,
     messages,
   })
@@ -229,21 +229,10 @@ t.test(
 t.test(
   'who has left takes no place when what it paid for ends, and reads nothing more',
   async (t) => {
-    const { redis, rows, holds, start, options } = await openStreams(t)
-    const owned = await start()
     const pool = new SharedPool(1000)
+    const { start, streams, options } = await open(t, {}, pool)
     const { replayBytes } = options
-    const generations = new Generations({ rows, replayBytes })
-    t.teardown(() => generations.close(0))
-    const streams = new Streams({
-      rows,
-      lost: new Lost({ redis, rows, holds }),
-      generations,
-      replayBytes,
-      slots: createSlots({ pool }),
-      heartbeatMs: 60_000,
-      messages: createMessageBook({ redis, scripts: options.scripts }),
-    })
+    const owned = await start()
     for (const leaves of ['before', 'while it reads']) {
       const leaving = new AbortController()
       const x = {
