@@ -52,7 +52,7 @@ local function book_reaping(account, id, value, mark)
   return charge
 end
 
--- Returns at most 100 expired holds. They are already booked in `account` and in the usage; `repaid` is what the freed
+-- Returns at most 100 expired holds. They are already booked in `account`; `repaid` is what the freed
 -- rest of them pays of the account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway
 -- had no chance to renew the lease.
 local function find_expired(account, now, lease)
@@ -61,13 +61,14 @@ local function find_expired(account, now, lease)
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
-  reap.usage = usage_of(now)
+  reap.hour, reap.day = usage_keys(now)
+  -- Only so that a moving slot refuses these keys before the first write.
+  call('EXISTS', reap.hour, reap.day)
   local values = call('HMGET', hold_rows, unpack(ids))
   for i, id in ipairs(ids) do
     local settled = settled_of(id)
     local charge = book_reaping(account, id, values[i], call('HGET', settled, id))
     charge.settled = settled
-    book_usage(reap.usage, charge)
     reap.charges[i] = charge
     reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
   end
@@ -84,8 +85,10 @@ local function write_reaping(account, reap)
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
     write_charge(charge)
+    -- Read only now, because the holds before this one may have written the same sums.
+    read_usage(reap.hour, reap.day, charge)
+    write_usage(reap.hour, reap.day, charge)
   end
-  write_usage(reap.usage)
   write_repayment(account, reap.repaid)
   write_sums(account)
 end

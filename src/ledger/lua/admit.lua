@@ -69,8 +69,10 @@ local function find_limit()
   if over(account.tokens + counted, tonumber(tpm)) or over(key.tokens + counted, key.tpm) then
     return 'rate_limit_exceeded', 'tokens'
   end
-  local running = call('HLEN', hold_rows) - #reap.charges
-  if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
+  if concurrency ~= '-' then
+    local running = call('HLEN', hold_rows) - #reap.charges
+    if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
+  end
   if key.concurrency then
     local of_key = number(call('HGET', account_key, 'open:' .. key.id))
       - (reap.by_key[key.id] or 0)

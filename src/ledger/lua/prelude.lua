@@ -89,52 +89,35 @@ local function count_usage(charge, total, prompt, cached, completion, before)
   charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
 end
 
--- The usage sums of Redis' current hour and day. `fields` has the sums that were read, with what was booked since.
-local function usage_of(now)
-  local hour = format('usage:h%d', math.floor(now / HOUR_MS))
-  local day = format('usage:d%d', math.floor(now / DAY_MS))
-  return {
-    { key = tag .. hour, seconds = USAGE_HOUR_SECONDS, fields = {} },
-    { key = tag .. day, seconds = USAGE_DAY_SECONDS, fields = {} },
-  }
+-- The keys of the usage sums of Redis' current hour and day.
+local function usage_keys(now)
+  return tag .. format('usage:h%d', math.floor(now / HOUR_MS)),
+    tag .. format('usage:d%d', math.floor(now / DAY_MS))
 end
 
--- One field for each model and key: `<requests> <prompt> <cached> <completion> <cost>`. Five fields would take twice
--- the calls.
-local function read_usage(key, field)
-  local found = call('HGET', key, field)
+-- Reads what the sums have for the charge's model and key, if the charge adds anything. One field has
+-- `<requests> <prompt> <cached> <completion> <cost>`: five fields would take twice the calls.
+local function read_usage(hour, day, charge)
+  if charge.paid == 0 and charge.owed == 0 and charge.requests == 0 and charge.prompt == 0
+    and charge.completion == 0 and charge.cached == 0 then return end
+  charge.field = charge.model .. '|' .. charge.key_id
+  charge.of_hour, charge.of_day = call('HGET', hour, charge.field), call('HGET', day, charge.field)
+end
+
+local function write_sum(key, seconds, charge, found)
   local requests, prompt, cached, completion, cost =
-    match(found or '0 0 0 0 0', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
-  return {
-    is_new = not found, requests = number(requests), prompt = number(prompt),
-    cached = number(cached), completion = number(completion), cost = number(cost),
-  }
+    match(found or '', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
+  if not requests then requests, prompt, cached, completion, cost = 0, 0, 0, 0, 0 end
+  call('HSET', key, charge.field, format('%d %d %d %d %d', requests + charge.requests,
+    prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
+    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed)))
+  if not found then call('EXPIRE', key, seconds) end
 end
 
-local function book_usage(usage, charge)
-  local is_free = charge.paid == 0 and charge.owed == 0
-  local is_unused = charge.prompt == 0 and charge.completion == 0 and charge.cached == 0
-  if is_free and is_unused and charge.requests == 0 then return end
-  local field = charge.model .. '|' .. charge.key_id
-  for _, span in ipairs(usage) do
-    local sums = span.fields[field] or read_usage(span.key, field)
-    sums.requests = sums.requests + charge.requests
-    sums.prompt = sums.prompt + charge.prompt
-    sums.cached = sums.cached + charge.cached
-    sums.completion = sums.completion + charge.completion
-    sums.cost = math.min(MAX_AMOUNT, sums.cost + charge.paid + charge.owed)
-    span.fields[field] = sums
-  end
-end
-
-local function write_usage(usage)
-  for _, span in ipairs(usage) do
-    for field, sums in pairs(span.fields) do
-      call('HSET', span.key, field, format('%d %d %d %d %d', sums.requests, sums.prompt,
-        sums.cached, sums.completion, sums.cost))
-      if sums.is_new then call('EXPIRE', span.key, span.seconds) end
-    end
-  end
+local function write_usage(hour, day, charge)
+  if not charge.field then return end
+  write_sum(hour, USAGE_HOUR_SECONDS, charge, charge.of_hour)
+  write_sum(day, USAGE_DAY_SECONDS, charge, charge.of_day)
 end
 
 -- An entry of amount 0 is written only where something is owed or implausible, because that must stay on record.

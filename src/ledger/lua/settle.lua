@@ -40,8 +40,8 @@ local charge = {
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge)
 count_usage(charge, total, prompt, cached, completion, before)
-local usage = usage_of(now)
-book_usage(usage, charge)
+local usage_hour, usage_day = usage_keys(now)
+read_usage(usage_hour, usage_day, charge)
 local repaid = book_repayment(account)
 local charged = int(before.charge + charge.paid + charge.owed)
 
@@ -53,7 +53,7 @@ if opened then
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
 write_charge(charge)
-write_usage(usage)
+write_usage(usage_hour, usage_day, charge)
 write_repayment(account, repaid)
 
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
