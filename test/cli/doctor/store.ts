@@ -1,20 +1,16 @@
 // src/cli/doctor/store.ts on a disk, on a real S3 server, on one that is not there, and on one that lies.
 
-import { once } from 'node:events'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import type { Test } from 'tap'
 import { examineStore, judgeClock } from '../../../src/cli/doctor/store.ts'
 import type { S3Config } from '../../../src/store/s3-driver.ts'
 import { diskStore } from '../../../src/store/disk.ts'
 import { s3Store } from '../../../src/store/s3.ts'
 import { startBackend } from '../../fixtures/backend.ts'
 import type { Script } from '../../fixtures/backend.ts'
-import { bytes } from '../../fixtures/backend-scripts.ts'
+import { bytes, silent } from '../../fixtures/backend-scripts.ts'
 import { startExamination } from '../../fixtures/examination.ts'
 import { givenS3, startS3 } from '../../fixtures/s3-server.ts'
 import type { S3Access } from '../../fixtures/s3-server.ts'
@@ -140,21 +136,10 @@ t.test('a store that is not there is unreachable in all its checks', async (t) =
   t.ok(examination.findings.every(({ unreachable }) => unreachable))
 })
 
-/** Accepts connections, and never sends anything. */
-async function startDeaf(t: Test): Promise<string> {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => void sockets.add(socket.resume()))
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
 t.test('a store that hangs is given up in each check', async (t) => {
+  const { port } = await startBackend(t, silent)
   const { examination, lines } = startExamination({ limitMs: 300 })
-  await examineStore({ s3: at(await startDeaf(t)) }, examination)
+  await examineStore({ s3: at(`http://127.0.0.1:${port}`) }, examination)
   t.match(lines, [
     'fail store write: no answer within 0.3 s',
     /^fail store clean-up of doctor\/[0-9a-f]{16}-whole: no answer within 0.3 s$/,
