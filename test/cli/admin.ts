@@ -1,9 +1,9 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { createAdmin, path } from '../../src/cli/admin.ts'
+import { listenOn } from '../fixtures/listen.ts'
 import { until } from '../fixtures/until.ts'
 
 interface Seen {
@@ -27,16 +27,11 @@ async function scripted(t: Test, ...replies: readonly Reply[]) {
       replies[Math.min(seen.length, replies.length) - 1]?.(req, res)
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  t.teardown(() => server.closeAllConnections())
-  const address = server.address()
-  const port = typeof address === 'object' && address ? address.port : 0
+  const { url: address, stop } = await listenOn(t, server)
+  const url = new URL(address)
   const written: string[] = []
   const progress = { write: (text: string) => written.push(text) }
-  const url = new URL(`http://127.0.0.1:${port}`)
-  return { seen, written, url, server, admin: createAdmin({ url, token: 'secret', progress }) }
+  return { seen, written, url, stop, admin: createAdmin({ url, token: 'secret', progress }) }
 }
 
 const ok: Reply = (_req, res) => res.end('{"id":"txn_1"}')
@@ -113,8 +108,8 @@ t.test('exit codes: 77 for a refused token, 69 for a gateway that cannot, 1 else
 })
 
 t.test('an absent gateway is reported at once, with its address', async (t) => {
-  const { admin, server, url } = await scripted(t, ok)
-  server.close()
+  const { admin, stop, url } = await scripted(t, ok)
+  await stop()
   await t.rejects(admin.post('accounts', {}), { exitCode: 69, message: new RegExp(url.host) })
   await t.rejects(admin.post('accounts', {}), { message: /^(?!.*not known)/s })
 })

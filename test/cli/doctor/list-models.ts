@@ -1,8 +1,6 @@
 // src/cli/doctor/list-models.ts against scripted backends, and against lists of real servers.
 
-import { once } from 'node:events'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { listModels } from '../../../src/cli/doctor/list-models.ts'
@@ -10,6 +8,7 @@ import { startBackend } from '../../fixtures/backend.ts'
 import type { Script } from '../../fixtures/backend.ts'
 import { bytes, failing, json, replay, silent } from '../../fixtures/backend-scripts.ts'
 import { certificate } from '../../fixtures/certificate.ts'
+import { listenOn } from '../../fixtures/listen.ts'
 import { routeTo } from '../../fixtures/route.ts'
 
 const { signal } = new AbortController()
@@ -113,9 +112,8 @@ t.test("over TLS the target's own authority is trusted, and no other", async (t)
   const server = createServer({ cert: certificate.cert, key: certificate.key }, (_, res) => {
     res.end('{"data":[{"id":"m"}]}')
   })
-  t.teardown(() => server.close())
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
+  const { port } = await listenOn(t, server)
+  const url = `https://localhost:${port}/v1`
   const { target } = await routeTo(t, url, { target: `ca: "${certificate.certPath}"` })
   t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
     verdict: 'ok',
