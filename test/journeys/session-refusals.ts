@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat as model } from '../fixtures/backend-model.ts'
-import { failing, garbage, json, raw, reset, silent, sse } from '../fixtures/backend-scripts.ts'
+import { failing, json, reset, silent, sse } from '../fixtures/backend-scripts.ts'
 import { balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
 import { refusal, startChat } from '../fixtures/session-chat.ts'
 import type { Chat } from '../fixtures/session-chat.ts'
@@ -122,27 +122,16 @@ const theirs400 = { error: { message: 'theirs', type: 'x', param: null, code: 40
 
 const failures: Readonly<Record<string, Failure>> = {
   '400': { script: failing(400, { body: theirs }), status: 400, code: 'theirs', relayed: theirs },
-  '404': { script: failing(404, { body: theirs }), status: 404, code: 'theirs', relayed: theirs },
-  '422': { script: failing(422, { body: theirs }), status: 422, code: 'theirs', relayed: theirs },
   '400 without an error': {
     script: failing(400, { body: {} }),
     status: 502,
     code: 'upstream_error',
   },
   '401': { script: failing(401), status: 502, code: 'upstream_auth_error' },
-  '402': { script: failing(402, { body: theirs }), status: 502, code: 'upstream_error' },
   '429': { script: failing(429), status: 429, code: 'upstream_rate_limited', retryAfter: '1' },
   '500': { script: failing(500), status: 502, code: 'upstream_error' },
   '503': { script: failing(503), status: 503, code: 'upstream_unavailable', retryAfter: '1' },
   'a reset': { script: reset, status: 502, code: 'upstream_error' },
-  garbage: { script: garbage, status: 502, code: 'upstream_error' },
-  'nothing at all': { script: raw(''), status: 502, code: 'upstream_error' },
-  silence: {
-    script: silent,
-    model: 'timeouts: { first_token: 500ms }',
-    status: 504,
-    code: 'upstream_timeout',
-  },
   'a role, then silence': {
     script: sse(['data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'], {
       end: false,
