@@ -2,10 +2,9 @@
 
 import type { List } from '../http/page.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { path } from './admin.ts'
+import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
-import { collect, listJson } from './pages.ts'
 import { card, formatTime, table } from './table.ts'
 import { parseCount, parsePairs } from './values.ts'
 
@@ -75,21 +74,20 @@ const set: Command = {
   },
 }
 
-const suspend: Command = {
-  name: 'accounts suspend',
+const statusCommand = (name: string, summary: string, status: Account['status']): Command => ({
+  name,
   words: ['ACCOUNT'],
-  summary: 'refuse its requests from now on',
+  summary,
   options: {},
-  run: (call) => change(call, { status: 'suspended' }),
-}
+  run: (call) => change(call, { status }),
+})
 
-const resume: Command = {
-  name: 'accounts resume',
-  words: ['ACCOUNT'],
-  summary: 'accept requests of a suspended account again',
-  options: {},
-  run: (call) => change(call, { status: 'active' }),
-}
+const suspend = statusCommand('accounts suspend', 'refuse its requests from now on', 'suspended')
+const resume = statusCommand(
+  'accounts resume',
+  'accept requests of a suspended account again',
+  'active',
+)
 
 export const accountCommands: readonly Command[] = [create, list, showOne, set, suspend, resume]
 

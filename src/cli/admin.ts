@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { codeOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
+import type { List } from '../http/page.ts'
 import { CliError, exit } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
@@ -34,6 +35,30 @@ export function createAdmin(options: AdminOptions): Admin {
     patch: (path, body) => call({ method: 'PATCH', path, body }),
     delete: (path) => call({ method: 'DELETE', path }),
   }
+}
+
+const pageSize = 100
+
+/** All rows, or the first `limit` rows, in the given order. */
+export async function collect<T extends { readonly id: string }>(
+  admin: Admin,
+  path: string,
+  { order, limit = Infinity }: { readonly order: 'asc' | 'desc'; readonly limit?: number },
+): Promise<readonly T[]> {
+  const rows: T[] = []
+  for (;;) {
+    const size = Math.min(pageSize, limit - rows.length)
+    const after = rows.at(-1)?.id
+    const query = `order=${order}&limit=${size}${after === undefined ? '' : `&after=${after}`}`
+    const page = await admin.get<List<T>>(`${path}?${query}`)
+    rows.push(...page.data)
+    if (!page.has_more || rows.length >= limit || page.data.length === 0) return rows
+  }
+}
+
+/** What `--json` prints for a list. */
+export function listJson(data: readonly unknown[]): object {
+  return { object: 'list', data }
 }
 
 interface Request {

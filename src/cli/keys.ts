@@ -2,10 +2,9 @@
 
 import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { path } from './admin.ts'
+import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { collect, listJson } from './pages.ts'
 import { formatTime, table } from './table.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 

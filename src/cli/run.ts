@@ -5,25 +5,36 @@ import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'
 import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
-import { checkCommands } from './check.ts'
+import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
 import type { Call, Command, Io } from './command.ts'
-import { doctorCommands } from './doctor.ts'
+import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
-import { startCommands } from './start.ts'
-import { transactionCommands } from './transactions.ts'
+import { transactions } from './transactions.ts'
 import { findGateway } from './where.ts'
 
+const start: Command = {
+  name: 'start',
+  words: [],
+  summary: 'run the gateway; also without any command',
+  options: {},
+  isLocal: true,
+  async run({ io, text }) {
+    const { start } = await import('../start.ts')
+    return start(text('config') ?? 'gateway.yaml', io)
+  },
+}
+
 const commands: readonly Command[] = [
-  ...startCommands,
-  ...checkCommands,
-  ...doctorCommands,
+  start,
+  check,
+  doctor,
   ...accountCommands,
   ...keyCommands,
   ...moneyCommands,
-  ...transactionCommands,
+  transactions,
 ]
 
 /** `argv` is without node and the script. Never throws because of what a person writes. */
