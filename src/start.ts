@@ -1,5 +1,6 @@
 // `tollgate start`: loads gateway.yaml, runs the gateway until it is told to stop, and drains.
 
+import { once } from 'node:events'
 import { exit } from './cli/command.ts'
 import type { Io, Out } from './cli/command.ts'
 import { version } from './cli/help.ts'
@@ -35,7 +36,7 @@ export async function start(file: string, io: Io): Promise<number> {
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
     // When stdout is not a terminal, only the log writes to it, in lines of JSON.
     await greet(gateway, file, isShown ? io.stdout : io.stderr)
-    await aborted(io.signal)
+    if (!io.signal?.aborted) await once(io.signal ?? new EventTarget(), 'abort')
     log.info({ drain_ms: config.drainMs }, 'draining')
     await gateway.close()
     log.info({}, 'stopped')
@@ -76,13 +77,6 @@ const hints: ReadonlyMap<unknown, string> = new Map([
 
 function isTerminal(stream: Out): boolean {
   return 'isTTY' in stream && stream.isTTY === true
-}
-
-function aborted(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) resolve()
-    else signal?.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 /** Prints where the gateway listens, and the key of the demo account if one was made, else how to make a key. */
