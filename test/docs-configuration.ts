@@ -1,18 +1,20 @@
+// What is generated from the schemas of the configuration: an editor's view of gateway.yaml, and the reference.
+
 import { spawnSync } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { findings } from '../../src/config/explain.ts'
-import type { PluginKeys } from '../../src/config/keys.ts'
-import { formatPath } from '../../src/config/problem.ts'
-import { jsonSchema, reference } from '../../src/config/reference.ts'
-import { z } from '../../src/config/schema.ts'
-import { parseTree, type Tree } from '../../src/config/tree.ts'
-import { plugins as builtIn } from '../../src/gateway.ts'
-import { exampleFiles } from '../fixtures/config/examples.ts'
-import { folder, plugins } from '../fixtures/config/load.ts'
+import { findings } from '../src/config/explain.ts'
+import type { PluginKeys } from '../src/config/keys.ts'
+import { formatPath } from '../src/config/problem.ts'
+import { jsonSchema, reference } from '../scripts/config-reference.ts'
+import { z } from '../src/config/schema.ts'
+import { parseTree, type Tree } from '../src/config/tree.ts'
+import { plugins as builtIn } from '../src/gateway.ts'
+import { exampleFiles } from './fixtures/config/examples.ts'
+import { folder, plugins } from './fixtures/config/load.ts'
 
-const root = join(import.meta.dirname, '../..')
+const root = join(import.meta.dirname, '..')
 
 /** The values as an editor reads them: without environment and positions. */
 function plain(tree: Tree): unknown {
