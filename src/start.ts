@@ -7,12 +7,12 @@ import { version } from './cli/help.ts'
 import { loadConfig } from './config/load.ts'
 import { importPlugin } from './config/own-plugin.ts'
 import { formatProblem } from './config/problem.ts'
-import { ensureDemo } from './demo/account.ts'
 import { plugins, secretsOf, startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
+import { newId } from './ids.ts'
 import { createLog } from './log.ts'
 import { plain, plainProblem } from './plain.ts'
-import type { Plugin } from './plugin.ts'
+import type { Gateway, Plugin } from './plugin.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function start(file: string, io: Io): Promise<number> {
@@ -88,6 +88,28 @@ async function greet(gateway: RunningGateway, file: string, out: Out): Promise<v
   const demo = await ensureDemo(gateway)
   if (demo) out.write(demoText({ ...demo, url, admin: admin.address }))
   else out.write(keyText(file))
+}
+
+const demoTokens = 1_000_000
+
+/**
+ * Gives a person something to try after a first `npm start`: an account with tokens and a key. Only with the embedded
+ * Redis, the demo model and no account yet: beside a real Redis a fresh container must not hand out money.
+ */
+export async function ensureDemo(
+  gateway: Gateway,
+): Promise<{ key: string; model: string } | undefined> {
+  const { config, accounts, ledger } = gateway
+  if (config.redis.kind !== 'embedded') return
+  const model = [...config.models.values()].find(({ targets }) => targets[0]?.url === 'demo')
+  if (!model) return
+  const existing = await accounts.listAccounts({ limit: 1, order: 'asc' })
+  if (existing.data.length > 0) return
+  const { ref } = await accounts.createAccount({ name: 'demo' })
+  const idempotencyId = newId('txn')
+  await ledger.credit({ ref, idempotencyId, amount: demoTokens, type: 'topup', note: 'demo' })
+  const { key } = await accounts.createKey(ref, { name: 'demo' })
+  return { key, model: model.id }
 }
 
 function keyText(file: string): string {

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { codeOf } from '../errors.ts'
+import { codeOf, unreached } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
 import type { List } from '../http/page.ts'
 import { CliError, exit } from './command.ts'
@@ -79,7 +79,7 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
     for (let i = 0; ; i++) {
       const outcome = await attempt(options, request)
       if ('value' in outcome) return outcome.value
-      const isFirstRefused = i === 0 && outcome.wasNotSent
+      const isFirstRefused = i === 0 && outcome.wasNotSent === true
       const pauseMs = pausesMs[i]
       if (pauseMs === undefined || !outcome.mayHelpAgain || isFirstRefused) {
         throw explain(outcome, request)
@@ -98,9 +98,9 @@ interface Failure {
   readonly message: string
   readonly mayHelpAgain: boolean
   /** There was no connection, so nothing was sent. */
-  readonly wasNotSent: boolean
+  readonly wasNotSent?: boolean
   /** The gateway refused, so nothing was changed. */
-  readonly wasRefused: boolean
+  readonly wasRefused?: boolean
 }
 
 /** Without an answer it is not known whether money was moved; with the same key, trying again is safe. */
@@ -123,12 +123,12 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
   } catch (error) {
     const code = codeOf(error)
     const why = code || (error instanceof Error ? error.message : String(error))
-    const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
+    const wasNotSent = unreached.has(code)
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
       : `The gateway at ${url.origin} broke off the connection (${why}).`
     const mayHelpAgain = options.signal?.aborted !== true
-    return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent, wasRefused: false }
+    return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent }
   }
 }
 
@@ -157,9 +157,8 @@ async function send({ url, token, signal }: AdminOptions, request: Request): Pro
   sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
   sent.end(text)
   const answer = await promise
-  const chunks: Buffer[] = []
-  for await (const chunk of answer) chunks.push(chunk as Buffer)
-  return { status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }
+  const texts = await answer.setEncoding('utf8').toArray()
+  return { status: answer.statusCode ?? 0, text: texts.join('') }
 }
 
 interface Refusal {
@@ -172,13 +171,7 @@ function judge(url: URL, status: number, text: string): CallOutcome {
   if (status >= 200 && status < 300 && value !== undefined) return { value }
   if (!isRefusal(value)) {
     const message = `${url.origin} answered ${status}, but not as a Tollgate admin listener does. Give the address of one with --admin URL.`
-    return {
-      exitCode: exit.unreachable,
-      message,
-      mayHelpAgain: status >= 500,
-      wasNotSent: false,
-      wasRefused: false,
-    }
+    return { exitCode: exit.unreachable, message, mayHelpAgain: status >= 500 }
   }
   const { error, request_id } = value
   const isOurFault = status >= 500
@@ -187,7 +180,6 @@ function judge(url: URL, status: number, text: string): CallOutcome {
     exitCode: isOurFault ? exit.unreachable : isToken ? exit.refused : exit.failed,
     message: `${forPeople(error.message)} (${[error.code, request_id].filter(Boolean).join(', ')})`,
     mayHelpAgain: isOurFault || error.code === 'idempotency_in_progress',
-    wasNotSent: false,
     wasRefused: !isOurFault,
   }
 }
