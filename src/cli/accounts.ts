@@ -4,11 +4,11 @@ import type { List } from '../http/page.ts'
 import type { Account } from '../accounts/accounts.ts'
 import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
-import type { Call, Command } from './command.ts'
+import type { Call, Command, Options } from './command.ts'
 import { card, formatTime, table } from './table.ts'
 import { parseCount, parsePairs } from './values.ts'
 
-const fields: Command['options'] = {
+const fields: Options = {
   plan: { value: 'PLAN', help: 'a plan of gateway.yaml; if not given, default' },
   'external-id': { value: 'ID', help: 'what your own system calls it' },
   metadata: { value: 'NAME=VALUE', help: 'may be given several times', isList: true },
@@ -28,7 +28,6 @@ const create: Command = {
 
 const list: Command = {
   name: 'accounts list',
-  words: [],
   summary: 'all accounts, oldest first',
   options: {
     limit: { value: 'N', help: 'the newest N only' },
@@ -53,7 +52,6 @@ const showOne: Command = {
   name: 'accounts show',
   words: ['ACCOUNT'],
   summary: 'one account',
-  options: {},
   async run(call) {
     const admin = await call.admin()
     return show(call, await admin.get<Account>(path`accounts/${wordAt(call, 0)}`))
@@ -78,7 +76,6 @@ const statusCommand = (name: string, summary: string, status: Account['status'])
   name,
   words: ['ACCOUNT'],
   summary,
-  options: {},
   run: (call) => change(call, { status }),
 })
 

@@ -16,7 +16,6 @@ const accountOfKey = {
 
 const create: Command = {
   name: 'keys create',
-  words: [],
   summary: 'make a key, and print it once',
   options: {
     account,
@@ -92,10 +91,8 @@ const rotate: Command = {
 
 const find: Command = {
   name: 'keys find',
-  words: [],
   summary:
     'show whose key it is; reads the key from stdin, not from the command line, which shells record',
-  options: {},
   async run(call) {
     const admin = await call.admin()
     const key = await admin.post<ApiKey>('keys/find', { key: await readInput(call) })

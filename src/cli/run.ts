@@ -7,7 +7,7 @@ import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
 import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
-import type { Call, Command, Io } from './command.ts'
+import type { Call, Command, Io, Options } from './command.ts'
 import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
@@ -17,9 +17,7 @@ import { findGateway } from './where.ts'
 
 const start: Command = {
   name: 'start',
-  words: [],
   summary: 'run the gateway; also without any command',
-  options: {},
   isLocal: true,
   async run({ io, text }) {
     const { start } = await import('../start.ts')
@@ -96,7 +94,8 @@ function helpFor(words: readonly string[]): string {
 
 function readCall(command: Command, args: readonly string[], io: Io): Call {
   const { values, positionals } = parse(command, args)
-  const [least, most] = [command.words.filter((word) => !word.endsWith('?')), command.words]
+  const { words: most = [] } = command
+  const least = most.filter((word) => !word.endsWith('?'))
   if (positionals.length < least.length) {
     throw usageError(`${least[positionals.length]} is missing.\n${helpOf(command)}`)
   }
@@ -148,7 +147,7 @@ function parse(
 }
 
 /** Rewrites what parseArgs would take for an option: an amount such as `-500`, as a word or after an option that takes a value. */
-function withMinus(args: readonly string[], options: Command['options']): string[] {
+function withMinus(args: readonly string[], options: Options): string[] {
   const joined: string[] = []
   for (let i = 0; i < args.length; i++) {
     const [arg = '', next = ''] = args.slice(i, i + 2)
