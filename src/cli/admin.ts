@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { codeOf, unreached } from '../errors.ts'
+import { codeOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
 import type { List } from '../http/page.ts'
 import { CliError, exit } from './command.ts'
@@ -123,7 +123,8 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
   } catch (error) {
     const code = codeOf(error)
     const why = code || (error instanceof Error ? error.message : String(error))
-    const wasNotSent = unreached.has(code)
+    // ETIMEDOUT is not among them: it may also come when the request was sent.
+    const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
       : `The gateway at ${url.origin} broke off the connection (${why}).`
@@ -132,12 +133,7 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
   }
 }
 
-interface Raw {
-  readonly status: number
-  readonly text: string
-}
-
-async function send({ url, token, signal }: AdminOptions, request: Request): Promise<Raw> {
+async function send({ url, token, signal }: AdminOptions, request: Request) {
   const { method, path, body, idempotencyKey, timeoutMs = defaultTimeoutMs } = request
   const text = body && JSON.stringify(body)
   const target = new URL(`admin/${path}`, url.href.endsWith('/') ? url : `${url.href}/`)
