@@ -62,8 +62,7 @@ function endpointSections(): string {
       const title = row.routes.map((path) => `\`POST ${path}\``).join(', ')
       const more = fieldsOf(row).filter((name) => name !== row.required)
       const and = more.length > 0 ? ` (and ${more.map((name) => `\`${name}\``).join(', ')})` : ''
-      const streams = row.streams ? '' : '; never a stream'
-      const text = `As chat, with \`${row.required}\`${and}${streams}. For models that list \`${row.endpoint}\`.`
+      const text = `As chat, with \`${row.required}\`${and}; never a stream. For models that list \`${row.endpoint}\`.`
       return `### ${title}\n\nNeeds scope \`chat\`. Body: JSON.\n\n${text}`
     })
   return sections.join('\n\n')

@@ -129,32 +129,33 @@ const owedEveryMs = 60_000
 /** Reads the gauges at intervals, and archives the journal every hour. */
 function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
   const { ledger, metrics, redis, log } = gateway
+  const every = (ms: number, work: () => void) => {
+    const timer = setInterval(work, ms).unref()
+    undo.defer(() => clearInterval(timer))
+  }
+  const notDone = (what: string) => (err: unknown) => {
+    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+  }
   let dropped = 0
-  const gauge = setInterval(() => {
+  every(1000, () => {
     metrics.logLinesDropped.inc(log.dropped - dropped)
     dropped = log.dropped
     metrics.holdsOpen.set(ledger.holdsOpen)
     metrics.spoolEntries.set(ledger.spool.size)
     metrics.spoolUnwritten.set(ledger.spool.unwritten)
     metrics.redisUp.set(redis.up ? 1 : 0)
-  }, 1000).unref()
-  const readOwed = async () => metrics.owed.set(await ledger.debtors.sum())
-  const notDone = (what: string) => (err: unknown) => {
-    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
-  }
+  })
   const unread = notDone('the sum that accounts owe could not be read')
-  void readOwed().catch(unread)
-  const owed = setInterval(() => void readOwed().catch(unread), owedEveryMs).unref()
-  const archive = setInterval(() => {
+  const readOwed = () => {
+    ledger.debtors.sum().then((sum) => metrics.owed.set(sum), unread)
+  }
+  readOwed()
+  every(owedEveryMs, readOwed)
+  every(archiveEveryMs, () => {
     ledger
       .archive()
       .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
     ledger.debtors.findAll().catch(unread)
-  }, archiveEveryMs).unref()
-  undo.defer(() => {
-    clearInterval(gauge)
-    clearInterval(owed)
-    clearInterval(archive)
   })
 }
 

@@ -1,17 +1,18 @@
 // `tollgate start`: loads gateway.yaml, runs the gateway until it is told to stop, and drains.
 
+import { once } from 'node:events'
 import { exit } from './cli/command.ts'
 import type { Io, Out } from './cli/command.ts'
 import { version } from './cli/help.ts'
 import { loadConfig } from './config/load.ts'
 import { importPlugin } from './config/own-plugin.ts'
 import { formatProblem } from './config/problem.ts'
-import { ensureDemo } from './demo/account.ts'
 import { plugins, secretsOf, startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
+import { newId } from './ids.ts'
 import { createLog } from './log.ts'
 import { plain, plainProblem } from './plain.ts'
-import type { Plugin } from './plugin.ts'
+import type { Gateway, Plugin } from './plugin.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function start(file: string, io: Io): Promise<number> {
@@ -35,7 +36,7 @@ export async function start(file: string, io: Io): Promise<number> {
     const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
     // When stdout is not a terminal, only the log writes to it, in lines of JSON.
     await greet(gateway, file, isShown ? io.stdout : io.stderr)
-    await aborted(io.signal)
+    if (!io.signal?.aborted) await once(io.signal ?? new EventTarget(), 'abort')
     log.info({ drain_ms: config.drainMs }, 'draining')
     await gateway.close()
     log.info({}, 'stopped')
@@ -78,13 +79,6 @@ function isTerminal(stream: Out): boolean {
   return 'isTTY' in stream && stream.isTTY === true
 }
 
-function aborted(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) resolve()
-    else signal?.addEventListener('abort', () => resolve(), { once: true })
-  })
-}
-
 /** Prints where the gateway listens, and the key of the demo account if one was made, else how to make a key. */
 async function greet(gateway: RunningGateway, file: string, out: Out): Promise<void> {
   const { public: front, admin } = gateway.listeners
@@ -94,6 +88,28 @@ async function greet(gateway: RunningGateway, file: string, out: Out): Promise<v
   const demo = await ensureDemo(gateway)
   if (demo) out.write(demoText({ ...demo, url, admin: admin.address }))
   else out.write(keyText(file))
+}
+
+const demoTokens = 1_000_000
+
+/**
+ * Gives a person something to try after a first `npm start`: an account with tokens and a key. Only with the embedded
+ * Redis, the demo model and no account yet: beside a real Redis a fresh container must not hand out money.
+ */
+export async function ensureDemo(
+  gateway: Gateway,
+): Promise<{ key: string; model: string } | undefined> {
+  const { config, accounts, ledger } = gateway
+  if (config.redis.kind !== 'embedded') return
+  const model = [...config.models.values()].find(({ targets }) => targets[0]?.url === 'demo')
+  if (!model) return
+  const existing = await accounts.listAccounts({ limit: 1, order: 'asc' })
+  if (existing.data.length > 0) return
+  const { ref } = await accounts.createAccount({ name: 'demo' })
+  const idempotencyId = newId('txn')
+  await ledger.credit({ ref, idempotencyId, amount: demoTokens, type: 'topup', note: 'demo' })
+  const { key } = await accounts.createKey(ref, { name: 'demo' })
+  return { key, model: model.id }
 }
 
 function keyText(file: string): string {

@@ -6,9 +6,10 @@ import { plugins, secretsOf, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
 import type { Plugin } from '../src/plugin.ts'
 import { startBackend } from './fixtures/backend.ts'
-import { endless } from './fixtures/backend-model.ts'
+import { chat, endless } from './fixtures/backend-model.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { connectLink } from './fixtures/ledger.ts'
+import { ask, outputOnly } from './fixtures/money.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 import { until } from './fixtures/until.ts'
@@ -92,16 +93,22 @@ t.test('a plugin that refuses the configuration stops the start, and nothing sta
   await again.close()
 })
 
-t.test('a data folder that is in use is not taken', async (t) => {
-  const redis = await startRedis(t)
-  const config = await configOf(t, base(redis.socket, await tempDir(t)))
-  const options = { effective: {}, log: silent, version: 'test' }
-  const first = await build(config, options)
-  await t.rejects(build(config, options), { message: /another gateway uses the data folder/ })
-  await first.close()
-  const second = await build(config, options)
-  await second.close()
-})
+t.test(
+  'what an account owes is refused with its sum, and told by a gateway that starts',
+  async (t) => {
+    const backend = await startBackend(t, chat({ chunks: 30, ignoreMaxTokens: true }))
+    const yaml = outputOnly(backend.url)
+    const running = await startGateway(t, { yaml })
+    const account = await running.account(20)
+    await (await running.call('/v1/chat', account.key, ask(20, false))).text()
+    const refused = await running.call('/v1/chat', account.key, ask(20, false))
+    const error = { code: 'insufficient_balance', owed: 10, available: 0, message: /10/ }
+    t.match(await refused.json(), { error })
+    const { adminUrl } = await startGateway(t, { yaml, redis: running.redis })
+    const metrics = async () => (await fetch(`${adminUrl}/metrics`)).text()
+    await until(async () => (await metrics()).includes('\ntollgate_owed_tokens 10\n'))
+  },
+)
 
 t.test(
   "what is never logged: keys and headers of targets, the gateway's own secrets",

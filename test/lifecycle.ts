@@ -310,11 +310,15 @@ t.test('a long body is read only when all plugins know its sender', async (t) =>
 
 t.test('route, key, body, key again, balance: refused in this order', async (t) => {
   const backend = await startBackend(t)
-  const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
-  const gateway = await startGateway(t, { yaml })
+  const target = `{ targets: [{ url: '${backend.url}' }] }`
+  const gateway = await startGateway(t, { yaml: `models: { m: ${target}, other: ${target} }` })
   const { id, key: poor } = await gateway.account(0)
   const { id: keyId, key: revoked } = await gateway.keyFor(id)
   await gateway.admin('DELETE', `keys/${keyId}`)
+  const { key: scoped } = await gateway.keyFor(id, { scopes: ['chat', 'billing', 'files'] })
+  const { key: narrow } = await gateway.keyFor(id, { models: ['other'] })
+  const made = await gateway.call('/api/chat/sessions', poor, {})
+  const messages = `/api/chat/sessions/${((await made.json()) as { id: string }).id}/messages`
   const good = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
   const bad = '{"model":"m","model":"m"}'
   for (const [path, key, body, code] of [
@@ -332,6 +336,10 @@ t.test('route, key, body, key again, balance: refused in this order', async (t) 
     ['/api/chat/sessions/x/messages', revoked, bad, 'invalid_json'],
     ['/api/chat/sessions/x/messages', revoked, {}, 'missing_parameter'],
     ['/api/chat/sessions/x/messages', revoked, { content: 'a' }, 'api_key_revoked'],
+    ['/api/chat/sessions/x/messages', scoped, bad, 'invalid_json'],
+    ['/api/chat/sessions/x/messages', scoped, { content: 'a' }, 'insufficient_scope'],
+    [messages, narrow, { content: 'a', model: 'm' }, 'model_not_allowed'],
+    [messages, poor, { content: 'a' }, 'insufficient_balance'],
     ['/api/chat/sessions/x/messages', poor, { content: 'a' }, 'session_not_found'],
   ] as const) {
     const answer = await gateway.call(path, key, body)

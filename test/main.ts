@@ -1,112 +1,70 @@
 import t from 'tap'
-import { spawn } from 'node:child_process'
+import type { SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { startBackend } from './fixtures/backend.ts'
 import { endless } from './fixtures/backend-model.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
+import { runProcess, startProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { eventually } from './fixtures/until.ts'
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
-async function tollgate(t: Test, ...args: readonly string[]) {
-  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
-  const [code] = (await once(child, 'close')) as [number | null]
-  const [stdout, stderr] = await said
-  return { code, stdout, stderr }
-}
+const tollgate = (t: Test, words: readonly string[], options: SpawnOptions = {}) =>
+  runProcess(t, [process.execPath, main, ...words], options)
+
+/** Nothing can be written to it: its disk is full. */
+const full = existsSync('/dev/full') ? openSync('/dev/full', 'w') : undefined
+const skip = full === undefined ? 'this system has no /dev/full' : false
 
 const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true }
 const yamlFor = (url: string) => `models: { m: { targets: [{ url: '${url}' }] } }`
 
-t.test('a command that does not exist is wrong usage: 2', async (t) => {
-  const { code, stdout, stderr } = await tollgate(t, 'strat')
-  t.equal(code, 2)
-  t.equal(stdout, '')
-  t.match(stderr, /strat/)
-})
-
 t.test('`start` is the default command, also behind a flag', async (t) => {
   const file = `${t.testdir({ 'bad.yaml': 'modles: {}\n' })}/bad.yaml`
   for (const args of [['start', '--config', file], ['--config', file], [`--config=${file}`]]) {
-    const { code, stderr } = await tollgate(t, ...args)
+    const { code, err } = await tollgate(t, args)
     t.equal(code, 78, args.join(' '))
-    t.match(stderr, /bad\.yaml:1:1: modles: unknown key/)
+    t.match(err, /bad\.yaml:1:1: modles: unknown key/)
   }
 })
 
-t.test('a full disk takes no lines, and does not end the gateway', async (t) => {
-  if (!existsSync('/dev/full')) return t.pass('this system has none')
+t.test('a full disk takes no lines, and does not end the gateway', { skip }, async (t) => {
   const file = `${t.testdir({ 'bad.yaml': 'modles: {}\n' })}/bad.yaml`
-  const words = [main, '--config', file]
-  const child = spawn(process.execPath, words, {
-    stdio: ['ignore', 'pipe', openSync('/dev/full', 'w')],
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  t.strictSame(await once(child, 'exit'), [78, null], 'that of a configuration at fault')
+  const { code } = await tollgate(t, ['--config', file], { stdio: ['ignore', 'pipe', full] })
+  t.equal(code, 78, 'that of a configuration at fault')
 })
 
-t.test('a full disk at a command: one line, 1', async (t) => {
-  if (!existsSync('/dev/full')) return t.pass('this system has none')
+t.test('a full disk at a command: one line, 1', { skip }, async (t) => {
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
   for (const words of [['help'], ['version'], ['check', file], ['check', file, '--print']]) {
-    const out = openSync('/dev/full', 'w')
-    const child = spawn(process.execPath, [main, ...words], { stdio: ['ignore', out, 'pipe'] })
-    t.teardown(() => child.kill('SIGKILL'))
-    const stderr = child.stderr ?? Readable.from([])
-    const [said, [code]] = await Promise.all([text(stderr), once(child, 'exit')])
+    const { code, err } = await tollgate(t, words, { stdio: ['ignore', full, 'pipe'] })
     t.equal(code, 1, words.join(' '))
-    t.match(said, /^tollgate: .*ENOSPC.*\n$/)
+    t.match(err, /^tollgate: .*ENOSPC.*\n$/)
   }
 })
 
-t.test("a full disk at a command's failure message: still its exit code", async (t) => {
-  if (!existsSync('/dev/full')) return t.pass('this system has none')
-  const err = openSync('/dev/full', 'w')
-  const child = spawn(process.execPath, [main, 'strat'], { stdio: ['ignore', 'ignore', err] })
-  t.teardown(() => child.kill('SIGKILL'))
-  t.same(await once(child, 'exit'), [2, null])
+t.test("a full disk at a command's failure message: still its exit code", { skip }, async (t) => {
+  t.equal((await tollgate(t, ['strat'], { stdio: ['ignore', 'ignore', full] })).code, 2)
 })
 
 t.test('a reader that closes its end is no error', async (t) => {
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
-  for (const words of [['help'], ['check', file, '--print']]) {
-    const child = spawn(process.execPath, [main, ...words], { stdio: ['ignore', 'pipe', 'pipe'] })
-    t.teardown(() => child.kill('SIGKILL'))
-    child.stdout.destroy()
-    const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
-    t.same([code, said], [0, ''], words.join(' '))
+  for (const words of ['help', `check '${file}' --print`]) {
+    const line = `"${process.execPath}" "${main}" ${words} | true; exit "\${PIPESTATUS[0]}"`
+    t.same(await runProcess(t, ['bash', '-c', line]), { code: 0, out: '', err: '' }, words)
   }
 })
 
 t.test('colours only on a terminal', async (t) => {
   const file = `${t.testdir({ 'good.yaml': yamlFor('http://a/v1') })}/good.yaml`
-  const check = async (env: NodeJS.ProcessEnv) => {
-    const child = spawn(process.execPath, [main, 'check', file], {
-      env: { PATH: process.env.PATH, ...env },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.teardown(() => child.kill('SIGKILL'))
-    return await text(child.stdout)
-  }
+  const check = async (env: NodeJS.ProcessEnv) =>
+    (await tollgate(t, ['check', file], { env: { PATH: process.env.PATH, ...env } })).out
   t.equal(await check({}), '0 problems\n', 'a pipe')
   t.equal(await check({ FORCE_COLOR: '1' }), '\u001b[32m0 problems\u001b[39m\n')
-})
-
-t.test('`check` judges a file without starting anything', async (t) => {
-  const dir = t.testdir({ 'bad.yaml': 'modles: {}\n', 'good.yaml': yamlFor('http://a/v1') })
-  t.equal((await tollgate(t, 'check', `${dir}/good.yaml`)).code, 0)
-  const { code, stdout } = await tollgate(t, 'check', `${dir}/bad.yaml`)
-  t.equal(code, 78)
-  t.match(stdout, /bad\.yaml:1:1: modles: unknown key/)
 })
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -128,19 +86,9 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   })
 }
 
-t.test('SIGTERM with nothing to wait for ends with 0', async (t) => {
-  const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
-  t.equal(await gateway.stop(), 0)
-})
-
 /** The log line that every gateway writes, as this command shows it. */
-async function logged(t: Test, command: readonly string[]) {
-  const child = spawn(command[0] ?? '', command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  for await (const line of createInterface(child.stdout)) {
-    if (line.includes('Redis is connected')) return line
-  }
-  throw new Error('it ended without the line')
+async function logged(t: Test, command: readonly string[]): Promise<string> {
+  return (await startProcess(t, command).said(/.*Redis is connected.*/))[0]
 }
 
 t.test('the log is for people on a terminal, JSON elsewhere and where asked for', async (t) => {
@@ -207,14 +155,4 @@ t.test('a log reader that reads nothing does not keep the gateway from ending', 
   const exited = once(gateway.child, 'exit')
   gateway.child.kill('SIGTERM')
   t.same(await exited, [0, null])
-})
-
-t.test('a reader that closes its end stops a command without a stack', async (t) => {
-  for (const command of ['help', 'check --print']) {
-    const words = `"${process.execPath}" "${main}" ${command} | true; echo "\${PIPESTATUS[0]}"`
-    const child = spawn('bash', ['-c', words], { stdio: ['ignore', 'pipe', 'pipe'] })
-    const [said, told] = await Promise.all([text(child.stdout), text(child.stderr)])
-    t.equal(told, '', command)
-    t.match(said, /^\d+\n$/)
-  }
 })

@@ -34,16 +34,19 @@ export interface Mode {
 export const maxOutputTokens = 2000
 export const answerBytes = 2 * 1024 * 1024
 
+/** Tokens that are generated and not sent. */
+const thoughts = { hiddenTokens: 12_000, maxOutputTokens: 20_000 }
+
 const modes = {
   end: { usage: 'end' },
   each: { usage: 'each', targetKeys: { continuous_usage_stats: 'true' } },
   asked: { usage: 'asked', targetKeys: { continuous_usage_stats: 'true' } },
   never: { usage: 'never' },
-  hidden: {
-    usage: 'end',
-    hiddenTokens: 12_000,
-    maxOutputTokens: 20_000,
-    keys: { hidden_reasoning: 'true' },
+  hidden: { usage: 'end', ...thoughts, keys: { hidden_reasoning: 'true' } },
+  'hidden-asked': {
+    usage: 'asked',
+    ...thoughts,
+    targetKeys: { continuous_usage_stats: 'true' },
   },
   finish: { usage: 'end', keys: { on_leave: 'finish' } },
   tools: { usage: 'end', shape: 'tool' },

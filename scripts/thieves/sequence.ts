@@ -1,4 +1,4 @@
-// One request after the other over two gateways, on an account that may run one at a time (finding 8): no request is
+// One request after the other over two gateways, on accounts that may run one at a time (finding 8): no request is
 // refused, and a balance that is read on the other gateway after an answer is not stale.
 
 import { Agent, request } from 'node:http'
@@ -17,27 +17,29 @@ export interface Sequence {
 }
 
 const grant = 1_000_000_000
+/** Customers at the same time, each with one request after the other: a busy gateway is late more easily. */
+const customers = 4
 
 export async function playSequence(world: World, count: number): Promise<Sequence> {
   const [first, second] = world.gateways
-  const { key } = await first.account(grant, { plan: 'single' })
-  const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-  const call = async (url: string, body?: string) => {
+  const agent = new Agent({ keepAlive: true })
+  const call = async (key: string, url: string, body?: string) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const req = request(url, { agent, headers, method: body ? 'POST' : 'GET' })
     req.end(body)
     const [res] = (await once(req, 'response')) as [IncomingMessage]
     return { status: res.statusCode ?? 0, text: await text(res) }
   }
-  let left = grant
   let refused = 0
   let stale = 0
   let reads = 0
-  try {
-    for (let i = 0; i < count; i++) {
+  const customer = async () => {
+    const { key } = await first.account(grant, { plan: 'single' })
+    let left = grant
+    for (let i = 0; i < count / customers; i++) {
       const [here, there] = i % 2 === 0 ? [first, second] : [second, first]
       const stream = i % 4 < 2
-      const { status, text } = await call(`${here.url}/v1/chat/completions`, bodyOf(stream))
+      const { status, text } = await call(key, `${here.url}/v1/chat/completions`, bodyOf(stream))
       if (status !== 200) {
         refused++
         continue
@@ -46,10 +48,13 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
       // The balance is read after every second answer only: a request that follows at once must be accepted, too.
       if (i % 2 !== 0) continue
       reads++
-      const read = await call(`${there.url}/api/billing/balance`)
+      const read = await call(key, `${there.url}/api/billing/balance`)
       const { balance } = JSON.parse(read.text) as { readonly balance: number }
       if (balance !== left) stale++
     }
+  }
+  try {
+    await Promise.all(Array.from({ length: customers }, customer))
   } finally {
     agent.destroy()
   }

@@ -158,7 +158,7 @@ function readCount(scan: JsonScan, field: string): number | undefined {
 function readStream(scan: JsonScan, row: EndpointRow): boolean {
   const stream = scan.value('stream') ?? false
   if (typeof stream !== 'boolean') throw invalid('stream', 'must be true, false or null')
-  if (stream && !row.streams)
+  if (stream && !row.generates)
     throw invalid('stream', 'must be false: this endpoint does not stream')
   return stream
 }

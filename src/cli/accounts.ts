@@ -2,14 +2,13 @@
 
 import type { List } from '../http/page.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { path } from './admin.ts'
+import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
-import type { Call, Command } from './command.ts'
-import { collect, listJson } from './pages.ts'
+import type { Call, Command, Options } from './command.ts'
 import { card, formatTime, table } from './table.ts'
 import { parseCount, parsePairs } from './values.ts'
 
-const fields: Command['options'] = {
+const fields: Options = {
   plan: { value: 'PLAN', help: 'a plan of gateway.yaml; if not given, default' },
   'external-id': { value: 'ID', help: 'what your own system calls it' },
   metadata: { value: 'NAME=VALUE', help: 'may be given several times', isList: true },
@@ -29,7 +28,6 @@ const create: Command = {
 
 const list: Command = {
   name: 'accounts list',
-  words: [],
   summary: 'all accounts, oldest first',
   options: {
     limit: { value: 'N', help: 'the newest N only' },
@@ -54,7 +52,6 @@ const showOne: Command = {
   name: 'accounts show',
   words: ['ACCOUNT'],
   summary: 'one account',
-  options: {},
   async run(call) {
     const admin = await call.admin()
     return show(call, await admin.get<Account>(path`accounts/${wordAt(call, 0)}`))
@@ -75,21 +72,19 @@ const set: Command = {
   },
 }
 
-const suspend: Command = {
-  name: 'accounts suspend',
+const statusCommand = (name: string, summary: string, status: Account['status']): Command => ({
+  name,
   words: ['ACCOUNT'],
-  summary: 'refuse its requests from now on',
-  options: {},
-  run: (call) => change(call, { status: 'suspended' }),
-}
+  summary,
+  run: (call) => change(call, { status }),
+})
 
-const resume: Command = {
-  name: 'accounts resume',
-  words: ['ACCOUNT'],
-  summary: 'accept requests of a suspended account again',
-  options: {},
-  run: (call) => change(call, { status: 'active' }),
-}
+const suspend = statusCommand('accounts suspend', 'refuse its requests from now on', 'suspended')
+const resume = statusCommand(
+  'accounts resume',
+  'accept requests of a suspended account again',
+  'active',
+)
 
 export const accountCommands: readonly Command[] = [create, list, showOne, set, suspend, resume]
 

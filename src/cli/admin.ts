@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { codeOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
+import type { List } from '../http/page.ts'
 import { CliError, exit } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
@@ -36,6 +37,30 @@ export function createAdmin(options: AdminOptions): Admin {
   }
 }
 
+const pageSize = 100
+
+/** All rows, or the first `limit` rows, in the given order. */
+export async function collect<T extends { readonly id: string }>(
+  admin: Admin,
+  path: string,
+  { order, limit = Infinity }: { readonly order: 'asc' | 'desc'; readonly limit?: number },
+): Promise<readonly T[]> {
+  const rows: T[] = []
+  for (;;) {
+    const size = Math.min(pageSize, limit - rows.length)
+    const after = rows.at(-1)?.id
+    const query = `order=${order}&limit=${size}${after === undefined ? '' : `&after=${after}`}`
+    const page = await admin.get<List<T>>(`${path}?${query}`)
+    rows.push(...page.data)
+    if (!page.has_more || rows.length >= limit || page.data.length === 0) return rows
+  }
+}
+
+/** What `--json` prints for a list. */
+export function listJson(data: readonly unknown[]): object {
+  return { object: 'list', data }
+}
+
 interface Request {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly path: string
@@ -54,7 +79,7 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
     for (let i = 0; ; i++) {
       const outcome = await attempt(options, request)
       if ('value' in outcome) return outcome.value
-      const isFirstRefused = i === 0 && outcome.wasNotSent
+      const isFirstRefused = i === 0 && outcome.wasNotSent === true
       const pauseMs = pausesMs[i]
       if (pauseMs === undefined || !outcome.mayHelpAgain || isFirstRefused) {
         throw explain(outcome, request)
@@ -73,9 +98,9 @@ interface Failure {
   readonly message: string
   readonly mayHelpAgain: boolean
   /** There was no connection, so nothing was sent. */
-  readonly wasNotSent: boolean
+  readonly wasNotSent?: boolean
   /** The gateway refused, so nothing was changed. */
-  readonly wasRefused: boolean
+  readonly wasRefused?: boolean
 }
 
 /** Without an answer it is not known whether money was moved; with the same key, trying again is safe. */
@@ -98,21 +123,17 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
   } catch (error) {
     const code = codeOf(error)
     const why = code || (error instanceof Error ? error.message : String(error))
+    // ETIMEDOUT is not among them: it may also come when the request was sent.
     const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
       : `The gateway at ${url.origin} broke off the connection (${why}).`
     const mayHelpAgain = options.signal?.aborted !== true
-    return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent, wasRefused: false }
+    return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent }
   }
 }
 
-interface Raw {
-  readonly status: number
-  readonly text: string
-}
-
-async function send({ url, token, signal }: AdminOptions, request: Request): Promise<Raw> {
+async function send({ url, token, signal }: AdminOptions, request: Request) {
   const { method, path, body, idempotencyKey, timeoutMs = defaultTimeoutMs } = request
   const text = body && JSON.stringify(body)
   const target = new URL(`admin/${path}`, url.href.endsWith('/') ? url : `${url.href}/`)
@@ -132,9 +153,8 @@ async function send({ url, token, signal }: AdminOptions, request: Request): Pro
   sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
   sent.end(text)
   const answer = await promise
-  const chunks: Buffer[] = []
-  for await (const chunk of answer) chunks.push(chunk as Buffer)
-  return { status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }
+  const texts = await answer.setEncoding('utf8').toArray()
+  return { status: answer.statusCode ?? 0, text: texts.join('') }
 }
 
 interface Refusal {
@@ -147,13 +167,7 @@ function judge(url: URL, status: number, text: string): CallOutcome {
   if (status >= 200 && status < 300 && value !== undefined) return { value }
   if (!isRefusal(value)) {
     const message = `${url.origin} answered ${status}, but not as a Tollgate admin listener does. Give the address of one with --admin URL.`
-    return {
-      exitCode: exit.unreachable,
-      message,
-      mayHelpAgain: status >= 500,
-      wasNotSent: false,
-      wasRefused: false,
-    }
+    return { exitCode: exit.unreachable, message, mayHelpAgain: status >= 500 }
   }
   const { error, request_id } = value
   const isOurFault = status >= 500
@@ -162,7 +176,6 @@ function judge(url: URL, status: number, text: string): CallOutcome {
     exitCode: isOurFault ? exit.unreachable : isToken ? exit.refused : exit.failed,
     message: `${forPeople(error.message)} (${[error.code, request_id].filter(Boolean).join(', ')})`,
     mayHelpAgain: isOurFault || error.code === 'idempotency_in_progress',
-    wasNotSent: false,
     wasRefused: !isOurFault,
   }
 }

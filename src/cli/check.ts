@@ -6,7 +6,7 @@ import type { Problem } from '../config/problem.ts'
 import { exit, json, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Command } from './command.ts'
 
-const check: Command = {
+export const check: Command = {
   name: 'check',
   words: ['FILE?'],
   summary: 'show every problem of the configuration; exit code 78 if there is one',
@@ -63,5 +63,3 @@ export async function tellProblems(
   tell(call, { file, problems, warnings }, `${lines.join('\n')}\n`)
   return isGood ? exit.ok : exit.configuration
 }
-
-export const checkCommands: readonly Command[] = [check]

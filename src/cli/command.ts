@@ -78,13 +78,15 @@ export interface Call {
   admin(): Promise<Admin>
 }
 
+export type Options = Readonly<Record<string, Option>>
+
 export interface Command {
   /** `accounts create`. */
   readonly name: string
   /** In order; a trailing `?` makes one optional. */
-  readonly words: readonly string[]
+  readonly words?: readonly string[]
   readonly summary: string
-  readonly options: Readonly<Record<string, Option>>
+  readonly options?: Options
   /** The command calls no gateway. */
   readonly isLocal?: boolean
   /** Resolves with the exit code. */
@@ -92,7 +94,7 @@ export interface Command {
 }
 
 /** The option of commands that create something. */
-export const repeatable: Command['options'] = {
+export const repeatable: Options = {
   'idempotency-key': {
     value: 'KEY',
     help: 'a command that is repeated with the same key is done once',
@@ -101,7 +103,7 @@ export const repeatable: Command['options'] = {
 
 export const json: Option = { help: 'JSON, for programs' }
 
-const gatewayOptions: Command['options'] = {
+const gatewayOptions: Options = {
   admin: { value: 'URL', help: 'the admin listener; if not given, the one in gateway.yaml' },
   token: {
     value: 'TOKEN',
@@ -114,12 +116,12 @@ const gatewayOptions: Command['options'] = {
   json,
 }
 
-const commonOptions: Command['options'] = {
+const commonOptions: Options = {
   config: { value: 'FILE', help: 'the configuration; if not given, gateway.yaml' },
   help: { help: 'this text' },
 }
 
-export function optionsOf({ options, isLocal }: Command): Command['options'] {
+export function optionsOf({ options, isLocal }: Command): Options {
   return { ...options, ...(isLocal ? {} : gatewayOptions), ...commonOptions }
 }
 

@@ -9,7 +9,7 @@ import type { Call, Colour, Command } from './command.ts'
 import type { Examination, Finding, Verdict } from './doctor/examination.ts'
 import { parseSeconds } from './values.ts'
 
-const doctor: Command = {
+export const doctor: Command = {
   name: 'doctor',
   words: ['FILE?'],
   summary: 'check, then try Redis, the store and each target; this costs some tokens at each',
@@ -85,5 +85,3 @@ function conclude(call: Call, file: string, findings: readonly Finding[]): numbe
   if (failures === 0) return exit.ok
   return findings.some(({ unreachable }) => unreachable) ? exit.unreachable : exit.failed
 }
-
-export const doctorCommands: readonly Command[] = [doctor]

@@ -23,7 +23,7 @@ export function helpOf(command: Command): string {
   return `Usage: tollgate ${usage(command)} [OPTIONS]\n\n${sentence}\n\n${columns(rows)}`
 }
 
-function usage({ name, words }: Command): string {
+function usage({ name, words = [] }: Command): string {
   const shown = words.map((word) => (word.endsWith('?') ? `[${word.slice(0, -1)}]` : word))
   return [name, ...shown].join(' ')
 }

@@ -2,10 +2,9 @@
 
 import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { path } from './admin.ts'
+import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { collect, listJson } from './pages.ts'
 import { formatTime, table } from './table.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 
@@ -17,7 +16,6 @@ const accountOfKey = {
 
 const create: Command = {
   name: 'keys create',
-  words: [],
   summary: 'make a key, and print it once',
   options: {
     account,
@@ -93,10 +91,8 @@ const rotate: Command = {
 
 const find: Command = {
   name: 'keys find',
-  words: [],
   summary:
     'show whose key it is; reads the key from stdin, not from the command line, which shells record',
-  options: {},
   async run(call) {
     const admin = await call.admin()
     const key = await admin.post<ApiKey>('keys/find', { key: await readInput(call) })

@@ -42,7 +42,6 @@ const balance: Command = {
   name: 'balance',
   words: ['ACCOUNT'],
   summary: 'what an account has, holds, has spent and owes',
-  options: {},
   async run(call) {
     const admin = await call.admin()
     const found = await admin.get<Balance>(path`accounts/${wordAt(call, 0)}/balance`)
@@ -66,7 +65,6 @@ const audit: Command = {
   name: 'audit',
   words: ['ACCOUNT?'],
   summary: 'recompute balances from the journal; exit code 1 where they differ',
-  options: {},
   async run(call) {
     const [account] = call.words
     const query = account === undefined ? '' : path`?account=${account}`

@@ -5,25 +5,34 @@ import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'
 import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
-import { checkCommands } from './check.ts'
+import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
-import type { Call, Command, Io } from './command.ts'
-import { doctorCommands } from './doctor.ts'
+import type { Call, Command, Io, Options } from './command.ts'
+import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
-import { startCommands } from './start.ts'
-import { transactionCommands } from './transactions.ts'
+import { transactions } from './transactions.ts'
 import { findGateway } from './where.ts'
 
+const start: Command = {
+  name: 'start',
+  summary: 'run the gateway; also without any command',
+  isLocal: true,
+  async run({ io, text }) {
+    const { start } = await import('../start.ts')
+    return start(text('config') ?? 'gateway.yaml', io)
+  },
+}
+
 const commands: readonly Command[] = [
-  ...startCommands,
-  ...checkCommands,
-  ...doctorCommands,
+  start,
+  check,
+  doctor,
   ...accountCommands,
   ...keyCommands,
   ...moneyCommands,
-  ...transactionCommands,
+  transactions,
 ]
 
 /** `argv` is without node and the script. Never throws because of what a person writes. */
@@ -85,7 +94,8 @@ function helpFor(words: readonly string[]): string {
 
 function readCall(command: Command, args: readonly string[], io: Io): Call {
   const { values, positionals } = parse(command, args)
-  const [least, most] = [command.words.filter((word) => !word.endsWith('?')), command.words]
+  const { words: most = [] } = command
+  const least = most.filter((word) => !word.endsWith('?'))
   if (positionals.length < least.length) {
     throw usageError(`${least[positionals.length]} is missing.\n${helpOf(command)}`)
   }
@@ -137,7 +147,7 @@ function parse(
 }
 
 /** Rewrites what parseArgs would take for an option: an amount such as `-500`, as a word or after an option that takes a value. */
-function withMinus(args: readonly string[], options: Command['options']): string[] {
+function withMinus(args: readonly string[], options: Options): string[] {
   const joined: string[] = []
   for (let i = 0; i < args.length; i++) {
     const [arg = '', next = ''] = args.slice(i, i + 2)

@@ -4,17 +4,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
 import type { Transaction } from '../ledger/journal.ts'
-import { path } from './admin.ts'
+import { collect, listJson, path } from './admin.ts'
 import { exit, tell, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { collect, listJson } from './pages.ts'
 import { formatAmount, formatChange, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 import { parseCount } from './values.ts'
 
 const shownByDefault = 20
 
-const transactions: Command = {
+export const transactions: Command = {
   name: 'transactions',
   words: ['ACCOUNT'],
   summary: 'top-ups, charges, adjustments and repayments, newest last',
@@ -32,8 +31,6 @@ const transactions: Command = {
     return tell(call, listJson(rows), table(columns, rows))
   },
 }
-
-export const transactionCommands: readonly Command[] = [transactions]
 
 const pollMs = 1000
 

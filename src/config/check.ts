@@ -1,7 +1,10 @@
 // Checks that need more than one key: clashes of ids, ports and headers, references to models that do not exist. Works
-// on the values as they are in the file, so that it finds faults even when another part of the file is wrong.
+// on the values as they are in the file, so that it finds faults even when another part of the file is wrong. And
+// warnings: settings of a configuration without problems that its writer perhaps did not intend. The gateway starts with
+// them; `tollgate check` and `doctor` print them.
 
 import { drivers } from '../store/drivers.ts'
+import type { Config, Model, Plan } from './config.ts'
 import type { SchemaFinding } from './explain.ts'
 import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
@@ -176,4 +179,29 @@ export function block(value: unknown): Block {
 
 function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
+}
+
+export interface Warning {
+  readonly path: Path
+  readonly message: string
+}
+
+export function warningsOf({
+  models,
+  plans,
+}: Pick<Config, 'models' | 'plans'>): readonly Warning[] {
+  return [...plans].flatMap(([name, plan]) => ofPlan(name, plan, [...models.values()]))
+}
+
+/** If a client does not bound its output, `max_output_tokens` of the model does, and all of it counts before it is generated. */
+function ofPlan(name: string, plan: Plan, models: readonly Model[]): readonly Warning[] {
+  const { tokensPerMinute: limit } = plan
+  const larger = models
+    .filter(({ id }) => plan.models.includes('*') || plan.models.includes(id))
+    .filter(({ endpoints }) => endpoints.includes('chat') || endpoints.includes('completions'))
+    .filter(({ maxOutputTokens }) => limit <= maxOutputTokens)
+  if (larger.length === 0) return []
+  const named = larger.map(({ id, maxOutputTokens }) => `${id} (${maxOutputTokens})`).join(', ')
+  const message = `${limit} is not more than max_output_tokens of ${named}: a request without max_tokens gets a shorter answer and takes a minute's tokens alone; raise the one or lower the other`
+  return [{ path: ['plans', name, 'tokens_per_minute'], message }]
 }

@@ -13,8 +13,7 @@ export type Price = Named<typeof price.shape>
 
 type TargetNames = Named<typeof targetBlock.shape>
 
-/** A key of a target that is not named here is what the file says. */
-export interface Target extends Omit<TargetNames, ChangedInTarget> {
+interface OwnTargetKeys {
   /** The label in metrics and logs: the position in the model's list, from 1, never the URL. */
   readonly name: string
   /** `demo` for the built-in model. */
@@ -32,16 +31,9 @@ export interface Target extends Omit<TargetNames, ChangedInTarget> {
   readonly continuousUsage: boolean
 }
 
-type ChangedInTarget =
-  | 'url'
-  | 'demo'
-  | 'model'
-  | 'key'
-  | 'keyHeader'
-  | 'ca'
-  | 'headers'
-  | 'maxTokensField'
-  | 'continuousUsageStats'
+/** A key of a target that has no sentence of its own here is what the file says. */
+export type Target = OwnTargetKeys &
+  Omit<TargetNames, keyof OwnTargetKeys | 'demo' | 'continuousUsageStats'>
 
 type ModelNames = Named<typeof model.shape>
 

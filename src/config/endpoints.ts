@@ -1,5 +1,5 @@
-// What of OpenAI's API is passed through, in one table: where it goes, whether it streams, which of its fields must be
-// there, and which hold prompts. What models may list under `endpoints`, the parameters of each, its routes and their
+// What of OpenAI's API is passed through, in one table: where it goes, whether it generates, which of its fields must
+// be there, and which hold prompts. What models may list under `endpoints`, the parameters of each, its routes and their
 // documentation are made from it. A row with `generates` needs more: chat/frames.ts has to know its stream.
 
 interface AnyEndpointRow {
@@ -9,8 +9,7 @@ interface AnyEndpointRow {
   readonly path: string
   /** Public paths of POST. */
   readonly routes: readonly string[]
-  readonly streams: boolean
-  /** Generates text that has to be bounded and paid for. */
+  /** Generates text, which has to be bounded and paid for, and streams it when asked to. */
   readonly generates: boolean
   /** Top-level field that must be there. */
   readonly required: string
@@ -23,7 +22,6 @@ const rows = [
     endpoint: 'chat',
     path: '/chat/completions',
     routes: ['/v1/chat', '/v1/chat/completions'],
-    streams: true,
     generates: true,
     required: 'messages',
     media: ['messages'],
@@ -32,7 +30,6 @@ const rows = [
     endpoint: 'completions',
     path: '/completions',
     routes: ['/v1/completions'],
-    streams: true,
     generates: true,
     required: 'prompt',
     media: [],
@@ -41,7 +38,6 @@ const rows = [
     endpoint: 'embeddings',
     path: '/embeddings',
     routes: ['/v1/embeddings'],
-    streams: false,
     generates: false,
     required: 'input',
     media: ['input'],
@@ -50,7 +46,6 @@ const rows = [
     endpoint: 'rerank',
     path: '/rerank',
     routes: ['/v1/rerank'],
-    streams: false,
     generates: false,
     required: 'documents',
     media: ['query', 'documents'],
@@ -59,7 +54,6 @@ const rows = [
     endpoint: 'moderations',
     path: '/moderations',
     routes: ['/v1/moderations'],
-    streams: false,
     generates: false,
     required: 'input',
     media: ['input'],

@@ -2,7 +2,7 @@
 // that it names, and changes nothing; never throws because of a file's content.
 
 import { dirname, resolve } from 'node:path'
-import { block, crossCheck } from './check.ts'
+import { block, crossCheck, warningsOf } from './check.ts'
 import type { Config } from './config.ts'
 import { derive } from './derive.ts'
 import { effectiveOf } from './effective.ts'
@@ -10,12 +10,10 @@ import { explain, findings, show, type SchemaFinding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
 import { suggest, type Path, type Problem } from './problem.ts'
-import { readText } from './read-text.ts'
 import { resolveConfig } from './resolve.ts'
 import { z } from './schema.ts'
 import { fit } from './shape.ts'
-import { substitute } from './substitute.ts'
-import { warningsOf } from './warnings.ts'
+import { readText, substitute } from './substitute.ts'
 import { parseTree, positionAt, treeAt, type TreeProblem, type Tree } from './tree.ts'
 
 export interface LoadOptions {

@@ -5,8 +5,8 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { SchemaFinding } from './explain.ts'
 import type { Path } from './problem.ts'
-import { whyUnreadable } from './read-text.ts'
 import type { FileAt } from './shape.ts'
+import { whyUnreadable } from './substitute.ts'
 
 export interface Pems {
   /** By absolute path. */

@@ -1,10 +1,9 @@
 // Replaces ${NAME}, ${NAME:-default} and ${file:PATH} inside a tree's string values. It runs after parsing, so that no
 // value can add keys, change types or close quotes. It changes no keys, and does not replace inside replaced text.
 
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
-import { readText } from './read-text.ts'
-import type { ReadText } from './read-text.ts'
 import type { TreeProblem, Tree } from './tree.ts'
 
 export interface Surroundings {
@@ -77,4 +76,24 @@ async function lookUp(
     return { fault: `the environment has no ${name}; set it, or write \${${name}:-default}` }
   }
   return { text: value }
+}
+
+type ReadText = { readonly text: string } | { readonly fault: string }
+
+/** Reads a text file, or says in words why it cannot be read: Node's message would repeat the absolute path. */
+export async function readText(path: string): Promise<ReadText> {
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path)) }
+  } catch (error) {
+    return { fault: whyUnreadable(error) }
+  }
+}
+
+export function whyUnreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'ENOENT') return 'there is no such file'
+  if (code === 'EACCES') return 'permission denied'
+  if (code === 'EISDIR') return 'it is a folder'
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return 'it is not UTF-8 text'
+  return String(code ?? error)
 }

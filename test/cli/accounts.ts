@@ -1,10 +1,8 @@
 import t from 'tap'
-import { startAdmin } from '../fixtures/admin-listener.ts'
-import { cliFor } from '../fixtures/cli.ts'
+import { startCli } from '../fixtures/cli.ts'
 
 t.test('an account is created, shown, changed, suspended and resumed', async (t) => {
-  const { url, call } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, call } = await startCli(t)
   const given = ['--plan', 'big', '--external-id', 'x', '--metadata', 'a=1', '--metadata', 'b=2']
   const created = await cli('accounts', 'create', 'Ana & Co', ...given)
   t.equal(created.code, 0, created.err)
@@ -22,8 +20,7 @@ t.test('an account is created, shown, changed, suspended and resumed', async (t)
 })
 
 t.test('the account of a customer is found by what the own system calls it', async (t) => {
-  const { url } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli } = await startCli(t)
   for (const id of ['cus_1', 'cus_2&limit=1']) {
     await cli('accounts', 'create', `of ${id}`, '--external-id', id)
     const { out } = await cli('accounts', 'list', '--external-id', id)
@@ -36,8 +33,7 @@ t.test('the account of a customer is found by what the own system calls it', asy
 t.test(
   'what the gateway refuses ends with 1 and its reason, what makes no sense with 2',
   async (t) => {
-    const { url } = await startAdmin(t)
-    const cli = cliFor(url)
+    const { cli } = await startCli(t)
     const refused = await cli('accounts', 'create', 'a', '--plan', 'none')
     t.match(refused, {
       code: 1,
@@ -51,8 +47,7 @@ t.test(
 )
 
 t.test('the list has all accounts over all pages, oldest first, or the newest', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   t.equal((await cli('accounts', 'list')).out, 'ID  NAME  PLAN  STATUS  CREATED\n')
   const names = Array.from({ length: 205 }, (_, i) => `n${i}`)
   for (const name of names) await accounts.createAccount({ name })
@@ -68,8 +63,7 @@ t.test('the list has all accounts over all pages, oldest first, or the newest', 
 })
 
 t.test('the same --idempotency-key creates one account', async (t) => {
-  const { url } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli } = await startCli(t)
   const create = () => cli('accounts', 'create', 'a', '--idempotency-key', 'k')
   t.equal((await create()).out, (await create()).out)
   t.equal((await cli('accounts', 'list')).out.split('\n').length, 3)

@@ -1,9 +1,11 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
-import { createAdmin, path } from '../../src/cli/admin.ts'
+import { collect, createAdmin, listJson, path } from '../../src/cli/admin.ts'
+import { startAdmin } from '../fixtures/admin-listener.ts'
+import { adminToken } from '../fixtures/gateway.ts'
+import { listenOn } from '../fixtures/listen.ts'
 import { until } from '../fixtures/until.ts'
 
 interface Seen {
@@ -27,16 +29,11 @@ async function scripted(t: Test, ...replies: readonly Reply[]) {
       replies[Math.min(seen.length, replies.length) - 1]?.(req, res)
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  t.teardown(() => server.closeAllConnections())
-  const address = server.address()
-  const port = typeof address === 'object' && address ? address.port : 0
+  const { url: address, stop } = await listenOn(t, server)
+  const url = new URL(address)
   const written: string[] = []
   const progress = { write: (text: string) => written.push(text) }
-  const url = new URL(`http://127.0.0.1:${port}`)
-  return { seen, written, url, server, admin: createAdmin({ url, token: 'secret', progress }) }
+  return { seen, written, url, stop, admin: createAdmin({ url, token: 'secret', progress }) }
 }
 
 const ok: Reply = (_req, res) => res.end('{"id":"txn_1"}')
@@ -113,8 +110,8 @@ t.test('exit codes: 77 for a refused token, 69 for a gateway that cannot, 1 else
 })
 
 t.test('an absent gateway is reported at once, with its address', async (t) => {
-  const { admin, server, url } = await scripted(t, ok)
-  server.close()
+  const { admin, stop, url } = await scripted(t, ok)
+  await stop()
   await t.rejects(admin.post('accounts', {}), { exitCode: 69, message: new RegExp(url.host) })
   await t.rejects(admin.post('accounts', {}), { message: /^(?!.*not known)/s })
 })
@@ -133,4 +130,20 @@ t.test('a call that takes more than a second says so, once', async (t) => {
 t.test('an answer that does not come in time ends the call', async (t) => {
   const { admin } = await scripted(t, () => undefined)
   await t.rejects(admin.get('audit', { timeoutMs: 50 }), { exitCode: 69, message: /no answer in/ })
+})
+
+t.test('pages are followed to the end or to the limit, each row once', async (t) => {
+  const { url, accounts } = await startAdmin(t)
+  const admin = createAdmin({ url: new URL(url), token: adminToken })
+  const all = { order: 'asc' } as const
+  t.strictSame(await collect(admin, 'accounts', all), [])
+  const ids: string[] = []
+  for (let i = 0; i < 101; i++) {
+    ids.push((await accounts.createAccount({ name: `n${i}` })).account.id)
+  }
+  const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
+  t.strictSame(idsOf(await collect(admin, 'accounts', all)), ids)
+  t.strictSame(idsOf(await collect(admin, 'accounts', { ...all, limit: 100 })), ids.slice(0, 100))
+  t.strictSame(idsOf(await collect(admin, 'accounts', { order: 'desc', limit: 1 })), ids.slice(-1))
+  t.strictSame(listJson([]), { object: 'list', data: [] })
 })

@@ -1,12 +1,8 @@
 // tollgate doctor as a person runs it: lines, count, exit code; a file with problems; Ctrl-C; the end of the process.
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -15,6 +11,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { failing, json, silent } from '../fixtures/backend-scripts.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { runCli } from '../fixtures/cli.ts'
+import { runProcess, startProcess } from '../fixtures/process.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
@@ -102,46 +99,33 @@ t.test('wrong use is 2', async (t) => {
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
-function spawnDoctor(t: Test, ...args: readonly string[]) {
-  const child = spawn(process.execPath, [main, 'doctor', ...args], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  return { child, said: Promise.all([text(child.stdout), text(child.stderr)]) }
-}
+const doctor = (...words: readonly string[]) => [process.execPath, main, 'doctor', ...words]
+const inShell = { env: { ...process.env, ...env } }
 
 t.test('Ctrl-C in the middle: a message, 1, and nothing is left', async (t) => {
   const backend = await startBackend(t, silent)
   const dir = folderWith(t, backend.url)
-  const { child, said } = spawnDoctor(t, join(dir, 'gateway.yaml'), '--timeout', '60s')
+  const words = doctor(join(dir, 'gateway.yaml'), '--timeout', '60s')
+  const { child, log, stdout } = startProcess(t, words, inShell)
+  const closed = once(child, 'close')
   await backend.request(0)
   child.kill('SIGINT')
-  const [code] = (await once(child, 'close')) as [number]
-  t.equal(code, 1)
-  const [out, err] = await said
-  t.match(err, /^tollgate: Stopped before every check was done\.\n$/)
-  t.match(out, /^ok {4}store upload cut short/m)
+  t.same(await closed, [1, null])
+  t.equal(log.at(-1), 'tollgate: Stopped before every check was done.')
+  t.match(stdout.join('\n'), /^ok {4}store upload cut short/m)
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })
 
 t.test('a store that never answers does not keep the process running', async (t) => {
-  const sockets = new Set<Socket>()
-  const deaf = createServer((socket) => void sockets.add(socket.resume()))
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    deaf.close()
-  })
-  await once(deaf.listen(0, '127.0.0.1'), 'listening')
-  const endpoint = `http://127.0.0.1:${(deaf.address() as AddressInfo).port}`
+  const deaf = await startBackend(t, silent)
+  const endpoint = `http://127.0.0.1:${deaf.port}`
   const keys = 'access_key_id: a, secret_access_key: very-secret'
   const store = `store: {s3: {bucket: files, endpoint: "${endpoint}", path_style: true, ${keys}}}`
   const backend = await startBackend(t, good)
   const dir = folderWith(t, backend.url, `redis: "unix://${redis.socket}"\n${store}`)
-  const { child, said } = spawnDoctor(t, join(dir, 'gateway.yaml'), '--timeout', '1s')
   const begun = performance.now()
-  const [code] = (await once(child, 'close')) as [number]
-  const [out, err] = await said
+  const words = doctor(join(dir, 'gateway.yaml'), '--timeout', '1s')
+  const { code, out, err } = await runProcess(t, words, inShell)
   t.equal(code, 69, out + err)
   // Three checks of a second each; a single call to S3 may take 30 s.
   t.ok(performance.now() - begun < 20_000)

@@ -1,13 +1,10 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { parseKey } from '../../src/accounts/api-key.ts'
-import { startAdmin } from '../fixtures/admin-listener.ts'
-import { cliFor, runCli } from '../fixtures/cli.ts'
-import { adminToken } from '../fixtures/gateway.ts'
+import { startCli } from '../fixtures/cli.ts'
 
 t.test('a new key is all that stdout has, so that a shell can take it', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })
   const { code, out, err } = await cli('keys', 'create', '--account', 'a', '--name', 'laptop')
   t.equal(code, 0, err)
@@ -20,8 +17,7 @@ t.test('a new key is all that stdout has, so that a shell can take it', async (t
 })
 
 t.test('a key gets the limits that are asked for', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   const scopes = ['--scopes', 'chat,billing', '--models', 'nick', '--expires', '90d']
   const limits = ['--requests-per-minute', '1', '--tokens-per-minute', '2', '--concurrency', '3']
@@ -37,8 +33,7 @@ t.test('a key gets the limits that are asked for', async (t) => {
 })
 
 t.test('a key is revoked, and rotated with a grace', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })
   const { id } = await accounts.createKey(ref, { name: 'n' })
   const rotated = await cli('keys', 'rotate', id, '--grace', '1h')
@@ -50,8 +45,7 @@ t.test('a key is revoked, and rotated with a grace', async (t) => {
 })
 
 t.test("a key's text is not accepted as its id, and an account must be named", async (t) => {
-  const { url } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli } = await startCli(t)
   const secret = await cli('keys', 'revoke', 'tg_live_secret')
   t.equal(secret.code, 2)
   t.notMatch(secret.err, /tg_live_secret/)
@@ -61,8 +55,7 @@ t.test("a key's text is not accepted as its id, and an account must be named", a
 })
 
 t.test('two keys of an account can be told apart and named by their last letters', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })
   const [one, two] = [await accounts.createKey(ref, {}), await accounts.createKey(ref, {})]
   t.not(one.hint, two.hint)
@@ -87,14 +80,11 @@ t.test('two keys of an account can be told apart and named by their last letters
 })
 
 t.test('keys find: the key comes by stdin and is in no answer', async (t) => {
-  const { url, accounts } = await startAdmin(t)
+  const { cliWith, accounts } = await startCli(t)
   const { ref, account } = await accounts.createAccount({ name: 'owner' })
   const { key, id: keyId } = await accounts.createKey(ref, { name: 'laptop' })
   const find = (text: string) =>
-    runCli(['keys', 'find', '--admin', url], {
-      env: { TOLLGATE_ADMIN_TOKEN: adminToken },
-      stdin: Readable.from([text.slice(0, 10), `${text.slice(10)}\n`]),
-    })
+    cliWith({ stdin: Readable.from([text.slice(0, 10), `${text.slice(10)}\n`]) })('keys', 'find')
   const { code, out, err } = await find(key)
   t.equal(code, 0, err)
   t.ok(out.startsWith(`owner (${account.id})\n`))

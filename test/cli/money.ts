@@ -1,11 +1,9 @@
 import t from 'tap'
 import { keys } from '../../src/redis/redis.ts'
-import { startAdmin } from '../fixtures/admin-listener.ts'
-import { cliFor } from '../fixtures/cli.ts'
+import { startCli } from '../fixtures/cli.ts'
 
 t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   const topup = await cli('topup', 'a', '1_000_000', '--note', 'invoice')
   t.match(topup, { code: 0, out: /^\+1,000,000, balance 1,000,000 \(txn_[0-9a-f]{32}\)\n$/ })
@@ -29,8 +27,7 @@ t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
 })
 
 t.test('invalid amounts change nothing', async (t) => {
-  const { url, accounts, ledger } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts, ledger } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })
   for (const words of [
     ['topup', 'a', '0'],
@@ -47,8 +44,7 @@ t.test('invalid amounts change nothing', async (t) => {
 })
 
 t.test('the same --idempotency-key moves money once', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   const topup = (amount: string) => cli('topup', 'a', amount, '--idempotency-key', 'k')
   t.equal((await topup('5')).out, (await topup('5')).out)
@@ -59,8 +55,7 @@ t.test('the same --idempotency-key moves money once', async (t) => {
 t.test(
   'an audit ends with 0 if everything agrees, and with 1 and the differences if not',
   async (t) => {
-    const { url, accounts, link } = await startAdmin(t)
-    const cli = cliFor(url)
+    const { cli, accounts, link } = await startCli(t)
     const { ref, account } = await accounts.createAccount({ name: 'a' })
     await accounts.createAccount({ name: 'b' })
     await cli('topup', 'a', '5')

@@ -77,3 +77,25 @@ t.test('an unknown command of a group: the one that was meant, or all of the gro
   t.match(await runCli(['keys', 'xyzzyxyzzy']), { code: 2, err: /keys create, keys list/ })
   t.match(await runCli(['accounts']), { code: 2, err: /accounts create, accounts list/ })
 })
+
+t.test('an unknown option of `start` is wrong use: 2', async (t) => {
+  for (const words of [['--foo'], ['extra'], ['--config'], ['--json']]) {
+    const { code, out, err } = await runCli(['start', ...words])
+    t.equal(code, 2, words.join(' '))
+    t.equal(out, '')
+    t.match(err, /^tollgate: \S/)
+  }
+})
+
+t.test('the help of `start` starts nothing', async (t) => {
+  const { code, out } = await runCli(['start', '--help'])
+  t.equal(code, 0)
+  t.match(out, /^Usage: tollgate start \[OPTIONS\]\n/)
+  t.equal((await runCli(['help', 'start'])).out, out)
+})
+
+t.test('the file to start with is the one given', async (t) => {
+  const { code, err } = await runCli(['start', '--config', `${t.testdir()}/none.yaml`])
+  t.equal(code, 78)
+  t.match(err, /none\.yaml/)
+})

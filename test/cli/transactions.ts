@@ -1,11 +1,8 @@
 import t from 'tap'
-import { startAdmin } from '../fixtures/admin-listener.ts'
-import { adminToken } from '../fixtures/gateway.ts'
-import { cliFor, runCli } from '../fixtures/cli.ts'
+import { startCli } from '../fixtures/cli.ts'
 
 t.test('the newest transactions are shown, the newest last', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   for (const amount of ['1', '2', '3']) await cli('topup', 'a', amount, '--note', `n${amount}`)
   const { out } = await cli('transactions', 'a', '--limit', '2')
@@ -17,8 +14,7 @@ t.test('the newest transactions are shown, the newest last', async (t) => {
 })
 
 t.test('--follow prints each new transaction once, until it is interrupted', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const cli = cliFor(url)
+  const { cli, cliWith, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   await cli('topup', 'a', '1')
   const interrupt = new AbortController()
@@ -28,15 +24,14 @@ t.test('--follow prints each new transaction once, until it is interrupted', asy
   const until = async (count: number) => {
     while (!seen(count)) await new Promise<void>((resolve) => (wake = resolve))
   }
-  const words = ['transactions', 'a', '--follow', '--json', '--admin', url]
-  const following = runCli(words, {
-    env: { TOLLGATE_ADMIN_TOKEN: adminToken },
+  const follow = cliWith({
     signal: interrupt.signal,
     onOutput(text) {
       lines.push(JSON.parse(text) as { amount: number })
       wake()
     },
   })
+  const following = follow('transactions', 'a', '--follow', '--json')
   await until(1)
   await cli('topup', 'a', '2')
   await until(2)
@@ -51,15 +46,11 @@ t.test('--follow prints each new transaction once, until it is interrupted', asy
 })
 
 t.test('--follow on an account without any starts with the first', async (t) => {
-  const { url, accounts } = await startAdmin(t)
+  const { cli, cliWith, accounts } = await startCli(t)
   await accounts.createAccount({ name: 'a' })
   const interrupt = new AbortController()
-  const words = ['transactions', 'a', '--follow', '--admin', url]
-  const following = runCli(words, {
-    env: { TOLLGATE_ADMIN_TOKEN: adminToken },
-    signal: interrupt.signal,
-    onOutput: () => interrupt.abort(),
-  })
-  await cliFor(url)('topup', 'a', '7')
+  const follow = cliWith({ signal: interrupt.signal, onOutput: () => interrupt.abort() })
+  const following = follow('transactions', 'a', '--follow')
+  await cli('topup', 'a', '7')
   t.match(await following, { code: 0, out: /^\S+ \S+ +topup +\+7 +7 .*\n$/ })
 })

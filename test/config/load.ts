@@ -8,6 +8,7 @@ import { printYaml } from '../../src/config/tree.ts'
 import { formatProblem } from '../../src/config/problem.ts'
 import { z } from '../../src/config/schema.ts'
 import { env, folder, load, plugins, problemsOf } from '../fixtures/config/load.ts'
+import { seeded } from '../fixtures/random.ts'
 
 const filesIn = async (name: string) =>
   (await readdir(join(folder, name)))
@@ -167,13 +168,3 @@ t.test('for any bytes in the file, the loader returns and never throws', async (
   const deep = await load(await write(t, '['.repeat(100_000)))
   t.ok('problems' in deep)
 })
-
-/** xorshift32: the same files in every run. */
-function seeded(state: number): (below: number) => number {
-  return (below) => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) % below
-  }
-}

@@ -1,5 +1,6 @@
+import { join } from 'node:path'
 import t from 'tap'
-import { substitute } from '../../src/config/substitute.ts'
+import { readText, substitute, whyUnreadable } from '../../src/config/substitute.ts'
 import { parseTree, treeAt } from '../../src/config/tree.ts'
 
 const env = { NAME: 'value', EMPTY: '', NESTED: '${NAME}' }
@@ -60,4 +61,14 @@ t.test('keys, numbers and comments are not replaced', async (t) => {
   t.same(result.problems, [])
   t.match(treeAt(result.tree, ['${NAME}']), { value: 1 })
   t.match(treeAt(result.tree, ['list', 0]), { value: 'value', replaced: true })
+})
+
+t.test('a text, or why there is none', async (t) => {
+  const folder = t.testdir({ text: 'a text\n', sub: {}, binary: Buffer.from([0xff, 0xfe]) })
+  const read = (name: string) => readText(join(folder, name))
+  t.strictSame(await read('text'), { text: 'a text\n' })
+  t.strictSame(await read('none'), { fault: 'there is no such file' })
+  t.strictSame(await read('sub'), { fault: 'it is a folder' })
+  t.strictSame(await read('binary'), { fault: 'it is not UTF-8 text' })
+  t.equal(whyUnreadable(Object.assign(new Error('x'), { code: 'EIO' })), 'EIO')
 })

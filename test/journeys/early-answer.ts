@@ -2,12 +2,11 @@
 // system has taken all of it. In a file of its own, since the backend is a bare server that decides when to read.
 
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { Gate } from '../fixtures/gate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
+import { listenOn } from '../fixtures/listen.ts'
 
 const mebibyte = 2 ** 20
 const event = (choice: object) =>
@@ -27,15 +26,8 @@ t.test(
       digests.push(hash.digest('hex'))
       res.end(event({ delta: {}, finish_reason: 'stop' }) + 'data: [DONE]\n\n')
     })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    t.teardown(() => {
-      server.close()
-      server.closeAllConnections()
-    })
-    const { port } = server.address() as AddressInfo
-    const url = `http://127.0.0.1:${port}/v1`
-    const yaml = `models: { m: { targets: [{ url: '${url}', include_usage: false }], context_window: 10000000, price: { input: 0 } } }`
+    const { url } = await listenOn(t, server)
+    const yaml = `models: { m: { targets: [{ url: '${url}/v1', include_usage: false }], context_window: 10000000, price: { input: 0 } } }`
     const gateway = await startGateway(t, {
       yaml: `${yaml}\nplans: { default: { tokens_per_minute: 100000000 } }`,
     })

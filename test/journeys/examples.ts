@@ -1,8 +1,6 @@
 // Every file that operators copy works as it is: the gateway starts, serves, and stops cleanly, with the Redis that it
 // names.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +8,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { certificate } from '../fixtures/certificate.ts'
 import { freePort } from '../fixtures/free-port.ts'
+import { startProcess } from '../fixtures/process.ts'
 import { redisServerPath, startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
@@ -18,13 +17,7 @@ const examples = (await readdir(join(root, 'config/examples'))).filter((name) =>
   name.endsWith('.yaml'),
 )
 
-interface Started {
-  readonly adminUrl: string
-  readonly dataDir: string
-  stop(): Promise<unknown>
-}
-
-async function start(t: Test, file: string): Promise<Started> {
+async function start(t: Test, file: string) {
   const dataDir = await tempDir(t)
   const env = {
     PATH: process.env.PATH ?? '',
@@ -42,29 +35,9 @@ async function start(t: Test, file: string): Promise<Started> {
     TLS_CA: certificate.certPath,
   }
   const args = [join(root, 'src/main.ts'), 'start', '--config', join(root, 'config/examples', file)]
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const exited = once(child, 'exit')
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await exited
-  })
-  let text = ''
-  const adminUrl = await new Promise<string>((resolve, reject) => {
-    const onText = (some: Buffer) => {
-      text += some.toString()
-      const match = /admin on (\S+)/.exec(text)
-      if (match?.[1]) resolve(match[1])
-    }
-    child.stdout.on('data', onText)
-    child.stderr.on('data', onText)
-    child.once('exit', () => reject(new Error(text)))
-  })
-  const stop = async () => {
-    child.kill('SIGTERM')
-    const [code] = await exited
-    return code as unknown
-  }
-  return { adminUrl, dataDir, stop }
+  const started = startProcess(t, [process.execPath, ...args], { env })
+  const [, adminUrl = ''] = await started.said(/admin on (\S+)/)
+  return { ...started, adminUrl, dataDir }
 }
 
 /** A Redis with TLS on both sides and a user of its own, as in full.yaml. */

@@ -1,12 +1,12 @@
 // The first five minutes: start with nothing but the built-in model, paste what is printed, start again.
 
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
 import { reaches } from '../../src/plain.ts'
+import { startProcess } from '../fixtures/process.ts'
 import { redisServerPath } from '../fixtures/redis-server.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
@@ -19,32 +19,12 @@ models: { demo: { targets: [demo] } }
 
 async function start(t: Test, dir: string, more: Readonly<Record<string, string>> = {}) {
   const env = { PATH: process.env.PATH ?? '', REDIS_SERVER: await redisServerPath(), ...more }
-  const child = spawn(process.execPath, [main, '--config', `${dir}/gateway.yaml`], { env })
-  const exited = once(child, 'exit')
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await exited
-  })
-  let text = ''
-  const outs = [child.stdout, child.stderr]
-  for (const out of outs) out.on('data', (some: Buffer) => (text += some.toString()))
-  const said = (pattern: RegExp) =>
-    new Promise<string>((resolve, reject) => {
-      const look = () => (pattern.test(text) ? resolve(text) : undefined)
-      for (const out of outs) out.on('data', look)
-      look()
-      void exited.then(() => reject(new Error(text)))
-    })
-  const stop = async () => {
-    child.kill('SIGTERM')
-    return ((await exited) as [number | null])[0]
-  }
-  return { said, stop }
+  return startProcess(t, [process.execPath, main, '--config', `${dir}/gateway.yaml`], { env })
 }
 
 /** Runs the lines that the start has printed, and resolves with their output. */
-async function paste(t: Test, text: string): Promise<readonly string[]> {
-  const lines = text.split('\n').filter((line) => line.trim().startsWith('curl '))
+async function paste(t: Test, log: readonly string[]): Promise<readonly string[]> {
+  const lines = log.filter((line) => line.trim().startsWith('curl '))
   t.equal(lines.length, 3)
   const sh = promisify(execFile)
   const answers: string[] = []
@@ -57,9 +37,8 @@ t.test(
   async (t) => {
     const dir = t.testdir({ 'gateway.yaml': yaml })
     const first = await start(t, dir)
-    const text = await first.said(/curl .*\/files\/upload.*\n/)
-    const answers = await paste(t, text)
-    const [stream = '', balance = '', file = ''] = answers
+    await first.said(/curl .*\/files\/upload/)
+    const [stream = '', balance = '', file = ''] = await paste(t, first.log)
     t.match(stream, /data: \[DONE\]\n\n$/)
     t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
     t.ok((JSON.parse(balance) as { spent: number }).spent > 0, 'the stream was charged')
@@ -67,10 +46,9 @@ t.test(
     t.equal(await first.stop(), 0)
 
     const second = await start(t, dir)
-    const again = await second.said(/listening on/)
-    t.notMatch(again, /tg_live_/)
-    const url = /listening on (\S+),/.exec(again)?.[1] ?? ''
-    const authorization = `Bearer ${/tg_live_\w+/.exec(text)?.[0]}`
+    const [, url = ''] = await second.said(/listening on (\S+),/)
+    t.notMatch(second.log.join(), /tg_live_/)
+    const authorization = `Bearer ${/tg_live_\w+/.exec(first.log.join())?.[0]}`
     const kept = await fetch(`${url}/api/billing/balance`, { headers: { authorization } })
     const before = JSON.parse(balance) as { spent: number }
     t.equal(
@@ -84,13 +62,12 @@ t.test(
 
 t.test('it also works without any shortcut past a library, and says so', async (t) => {
   const gateway = await start(t, t.testdir({ 'gateway.yaml': yaml }), { TOLLGATE_PLAIN: 'all' })
-  const text = await gateway.said(/curl .*\/files\/upload.*\n/)
-  const [stream, balance = '', file = ''] = await paste(t, text)
+  await gateway.said(/curl .*\/files\/upload/)
+  const [stream, balance = '', file = ''] = await paste(t, gateway.log)
   t.match(stream, /data: \[DONE\]\n\n$/)
   t.match(JSON.parse(balance), { object: 'billing.balance', granted: 1_000_000, reserved: 0 })
   t.match(JSON.parse(file), { object: 'file', filename: 'package.json' })
-  const [starting = ''] =
-    /^\{.*"msg":"starting"\}$/m.exec(await gateway.said(/"starting"\}\n/)) ?? []
+  const [starting] = await gateway.said(/^\{.*"msg":"starting"\}$/)
   t.strictSame((JSON.parse(starting) as { plain?: unknown }).plain, reaches)
   t.equal(await gateway.stop(), 0)
 })

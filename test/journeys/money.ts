@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { adminToken, codeOf, spawnGateway } from '../fixtures/gateway.ts'
+import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import {
   Reading,
   ask,
@@ -27,17 +27,9 @@ t.test('an account is topped up, spends to the last token, is refused, and goes 
   const backend = await startBackend(t, chat({ chunks: answer }))
   const gateway = await spawnGateway(t, { yaml: outputOnly(backend.url) })
   const admin = async <T>(path: string, body: unknown, headers = {}) => {
-    const response = await fetch(`${gateway.adminUrl}/admin/${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${adminToken}`,
-        'content-type': 'application/json',
-        ...headers,
-      },
-      body: JSON.stringify(body),
-    })
-    t.ok(response.ok, path)
-    return (await response.json()) as T
+    const answer = await gateway.admin('POST', path, body, headers)
+    t.ok(answer.ok, path)
+    return (await answer.json()) as T
   }
   const { id } = await admin<Created>('accounts', { name: 'Ada' })
   const { key } = await admin<Created>(`accounts/${id}/keys`, { name: 'laptop' })

@@ -1,24 +1,15 @@
 // `npm start` on a Node that cannot read TypeScript, without the pinned Node.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import t from 'tap'
 import type { Test } from 'tap'
+import { runProcess } from '../fixtures/process.ts'
 import { root } from '../fixtures/source.ts'
 
 const wrapper = join(root, 'src/tollgate.cjs')
 
-async function run(t: Test, ...words: readonly string[]) {
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
-  const [code] = (await once(child, 'close')) as [number | null]
-  const [out, err] = await said
-  return { code, out, err }
-}
+const run = (t: Test, ...words: readonly string[]) => runProcess(t, [process.execPath, ...words])
 
 /** Fails to read the file, as Node 20 does. */
 const asNode20 = (t: Test) => {

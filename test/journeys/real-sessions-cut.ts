@@ -87,15 +87,6 @@ t.test('cancelled on the other gateway: the answer says so, and the slot is free
   t.ok(prompt.includes(cancelled.content ?? '?'), 'from what was said')
 })
 
-t.test('cancelled where it is generated', async (t) => {
-  const session = await real.create(one, {})
-  const reading = real.read(one, real.path(session), { body: { content: question, ...endless } })
-  const id = await activeIn(session)
-  const cancelled = await real.json<Message>(one, real.path(session, id, 'cancel'), {})
-  await stopped(t)
-  await paidAsGenerated(t, cancelled, await reading)
-})
-
 t.test('cancelled while it waits for the slot: the server never begins', async (t) => {
   const busy = await real.create(one, {})
   const before = real.read(one, real.path(busy), { body: { content: question, ...endless } })

@@ -61,6 +61,10 @@ function afterHeaders(script: Script): { script: Script; act: Ending['act'] } {
 const stop = (chat: Chat, message: string) =>
   chat.at(`/${chat.sessionId}/messages/${message}/cancel`, { method: 'POST' })
 
+/** Lets the first event pass. */
+const thinking = new Gate()
+thinking.next()
+
 const endings: Readonly<Record<string, Ending>> = {
   'finished by the backend': {
     script: sse([chunk('a'), chunk('b'), finish, usage, done]),
@@ -110,11 +114,6 @@ const endings: Readonly<Record<string, Ending>> = {
     terminal: 'upstream_incomplete',
     message: { ...incomplete, content: 'a' },
   },
-  'whole without a finish': {
-    script: sse([chunk('a')]),
-    terminal: 'upstream_incomplete',
-    message: { ...incomplete, content: 'a' },
-  },
   '[DONE] without a finish': {
     script: sse([chunk('a'), done]),
     terminal: 'upstream_incomplete',
@@ -150,12 +149,6 @@ const endings: Readonly<Record<string, Ending>> = {
     terminal: 'upstream_timeout',
     message: { ...failed('upstream_timeout'), content: null },
   },
-  'a refusal behind the headers': {
-    ...afterHeaders(failing(400, { body: { error: { message: 'no', code: 'theirs' } } })),
-    limits: late,
-    terminal: 'theirs',
-    message: { ...failed('upstream_error'), content: null, cost: 0 },
-  },
   'a refusal of several lines behind the headers': {
     ...afterHeaders(
       raw(
@@ -171,12 +164,6 @@ const endings: Readonly<Record<string, Ending>> = {
     limits: late,
     terminal: 'upstream_error',
     message: { ...failed('upstream_error'), cost: 0 },
-  },
-  '401 behind the headers': {
-    ...afterHeaders(failing(401)),
-    limits: late,
-    terminal: 'upstream_auth_error',
-    message: { ...failed('upstream_auth_error'), cost: 0 },
   },
   'a reset behind the headers': {
     ...afterHeaders(reset),
@@ -204,6 +191,16 @@ const endings: Readonly<Record<string, Ending>> = {
     },
     terminal: 'message_cancelled',
     message: { ...cancelled, content: 'ab', usage: estimated },
+  },
+  'cancelled, and read to its usage': {
+    script: sse([chunk('a'), finish, usage, done], { gate: thinking }),
+    model: 'hidden_reasoning: true',
+    act: async (chat, message) => {
+      await (await stop(chat, message)).end()
+      thinking.open()
+    },
+    terminal: 'message_cancelled',
+    message: { ...cancelled, content: 'a', usage: reported, cost: 10 },
   },
   'cancelled elsewhere': {
     script: sse([chunk('a'), chunk('b')], { end: false }),

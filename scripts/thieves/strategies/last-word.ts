@@ -28,6 +28,8 @@ const document = (random: Random) => {
 const lowRate = (random: Random) => ({ ...sound(random, 200_000), ...streamed })
 const input = (random: Random) => ({ input: [prose(random, 20_000)] })
 
+const early = { at: 'time', ms: 30 } as const
+
 const everyMount = (['v1', 'session', 'cancel'] as const).flatMap((mount): Strategy[] => [
   { name: 'hidden reasoning', item, model: 'hidden', mount, leaving: last, body: thoughtful },
   { name: 'document, usage on demand', item, model: 'asked', mount, leaving: last, body: document },
@@ -48,13 +50,9 @@ export const lastWord: readonly Strategy[] = [
   { name: 'a field nobody knows', item, model: 'unknown', leaving: last, body: long },
   { name: 'a permuted prompt', item, model: 'end', leaving: last, body: dear },
   { name: 'a permuted prompt', item, model: 'never', leaving: stays, body: dear },
-  {
-    name: 'left before the first word',
-    item,
-    model: 'end',
-    leaving: { at: 'time', ms: 30 },
-    body: document,
-  },
+  { name: 'left before the first word', item, model: 'end', leaving: early, body: document },
+  { name: 'left before the first word', item, model: 'hidden', leaving: early, body: thoughtful },
+  { name: 'hidden reasoning', item, model: 'hidden-asked', leaving: last, body: thoughtful },
   {
     name: 'embeddings',
     item,

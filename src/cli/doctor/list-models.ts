@@ -5,23 +5,17 @@ import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { openConnections } from '../../backend/connections.ts'
 import { ownHeaders } from '../../backend/request-headers.ts'
-import type { Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { ok, warn } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
+import type { ModelTarget } from './one-token.ts'
 import { readBody, refusal } from './refusal.ts'
-
-interface Asking {
-  readonly connectMs: number
-  /** The model's `promptWindow`. */
-  readonly promptWindow: number
-  readonly signal: AbortSignal
-}
 
 const mostShown = 5
 
-export async function listModels(target: Target, asking: Asking): Promise<CheckOutcome> {
-  const answer = await get(target, asking)
+export async function listModels(route: ModelTarget, signal: AbortSignal): Promise<CheckOutcome> {
+  const { model, target } = route
+  const answer = await get(route, signal)
   const status = answer.statusCode ?? 0
   const body = await readBody(answer)
   if (status === 401 || status === 403) return refusal(status, body, target)
@@ -30,14 +24,15 @@ export async function listModels(target: Target, asking: Asking): Promise<CheckO
   const models = modelsIn(parsed(body.toString()))
   if (!models) return warn('the answer is no list of models')
   const found = models.find(({ id }) => isNamed(target.model, id))
-  if (found) return judgeWindow(found, asking.promptWindow)
+  if (found) return judgeWindow(found, model.promptWindow)
   const ids = models.map(({ id }) => id)
   const some = [...ids.slice(0, mostShown), ...(ids.length > mostShown ? ['…'] : [])].join(', ')
   return warn(`${target.model} is not among the ${ids.length} that are listed: ${some}`)
 }
 
 /** Not by forward.ts: http-proxy-3 is set up for POST only. Connections and headers are those of a usual request. */
-function get(target: Target, { connectMs, signal }: Asking): Promise<IncomingMessage> {
+function get({ model, target }: ModelTarget, signal: AbortSignal): Promise<IncomingMessage> {
+  const { connectMs } = model.timeouts
   const url = new URL(target.url)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
   const agent = openConnections({ url, ca: target.ca, connectMs }).fresh()

@@ -5,16 +5,15 @@
 import { forward } from '../../backend/forward.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { chatRow } from '../../config/endpoints.ts'
-import type { Model, Target } from '../../config/config.ts'
+import type { Target } from '../../config/config.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { plural } from '../command.ts'
 import { ok } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
+import type { ModelTarget } from './one-token.ts'
 import { readBody } from './refusal.ts'
 
-interface Asking {
-  readonly model: Model
-  readonly target: Target
+interface Asking extends ModelTarget {
   readonly signal: AbortSignal
   /** A parameter without an answer after this time counts as `does not tell`. */
   readonly limitMs: number
@@ -27,15 +26,13 @@ interface Probe {
   sees?(chunks: readonly unknown[]): boolean
 }
 
-type TakenVerdict = 'takes' | 'ignores' | 'refuses' | 'does not tell'
+const verdicts = ['takes', 'ignores', 'refuses', 'does not tell'] as const
 
 interface Told {
   readonly name: string
-  readonly verdict: TakenVerdict
+  readonly verdict: (typeof verdicts)[number]
   readonly tokens: number
 }
-
-const verdicts = ['takes', 'ignores', 'refuses', 'does not tell'] as const
 
 export async function askWhatIsTaken({ limitMs, ...asking }: Asking): Promise<CheckOutcome> {
   // A little before the examination itself gives up.

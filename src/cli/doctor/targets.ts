@@ -18,26 +18,18 @@ export async function examineTargets(
   }
 }
 
-async function examineTarget(
-  { model, target }: ModelTarget,
-  examination: Examination,
-): Promise<void> {
+async function examineTarget(route: ModelTarget, examination: Examination): Promise<void> {
+  const { model, target } = route
   const name = `model ${model.id}, target ${target.name}`
   if (target.url === 'demo') {
     await examination.check(name, async () => ok('the built-in demo model'))
     return
   }
-  const { promptWindow, timeouts } = model
-  const { connectMs } = timeouts
-  await examination.check(`${name}, models`, (signal) =>
-    listModels(target, { connectMs, promptWindow, signal }),
-  )
-  const chat = await examination.check(`${name}, chat`, (signal) =>
-    askOneToken({ model, target }, signal),
-  )
+  await examination.check(`${name}, models`, (signal) => listModels(route, signal))
+  const chat = await examination.check(`${name}, chat`, (signal) => askOneToken(route, signal))
   if (chat === 'fail' || !model.endpoints.includes('chat')) return
   const { limitMs } = examination
   await examination.check(`${name}, parameters`, (signal) =>
-    askWhatIsTaken({ model, target, signal, limitMs }),
+    askWhatIsTaken({ ...route, signal, limitMs }),
   )
 }

@@ -1,8 +1,6 @@
 // src/cli/doctor/list-models.ts against scripted backends, and against lists of real servers.
 
-import { once } from 'node:events'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { listModels } from '../../../src/cli/doctor/list-models.ts'
@@ -10,15 +8,14 @@ import { startBackend } from '../../fixtures/backend.ts'
 import type { Script } from '../../fixtures/backend.ts'
 import { bytes, failing, json, replay, silent } from '../../fixtures/backend-scripts.ts'
 import { certificate } from '../../fixtures/certificate.ts'
+import { listenOn } from '../../fixtures/listen.ts'
 import { routeTo } from '../../fixtures/route.ts'
 
 const { signal } = new AbortController()
 
 async function listed(t: Test, script: Script, more?: Parameters<typeof routeTo>[2]) {
   const backend = await startBackend(t, script)
-  const { target, model } = await routeTo(t, backend.url, more)
-  const { promptWindow } = model
-  return { backend, outcome: await listModels(target, { connectMs: 1000, promptWindow, signal }) }
+  return { backend, outcome: await listModels(await routeTo(t, backend.url, more), signal) }
 }
 
 const list = (...ids: readonly string[]) => json({ data: ids.map((id) => ({ id })) })
@@ -35,10 +32,8 @@ t.test('a listed model is ok; GET /models has the key and the headers of a reque
 
 t.test("the query of the target's URL stays after the path", async (t) => {
   const backend = await startBackend(t, list('m'))
-  const { target } = await routeTo(t, `${backend.url}/?api-version=1`)
-  t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
-    verdict: 'ok',
-  })
+  const route = await routeTo(t, `${backend.url}/?api-version=1`)
+  t.match(await listModels(route, signal), { verdict: 'ok' })
   t.equal(backend.requests[0]?.path, '/v1/models?api-version=1')
 })
 
@@ -92,38 +87,27 @@ t.test('a refused key is a failure', async (t) => {
 
 t.test('a backend that is down, or silent, ends by its error or its signal', async (t) => {
   const backend = await startBackend(t, silent)
-  const { target } = await routeTo(t, backend.url)
+  const route = await routeTo(t, backend.url)
   const stop = new AbortController()
-  const asking = listModels(target, {
-    connectMs: 1000,
-    promptWindow: Infinity,
-    signal: stop.signal,
-  })
+  const asking = listModels(route, stop.signal)
   const rejected = t.rejects(asking, { name: 'AbortError' })
   await backend.request(0)
   stop.abort()
   await rejected
   await backend.stop()
-  await t.rejects(listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
-    code: 'ECONNREFUSED',
-  })
+  await t.rejects(listModels(route, signal), { code: 'ECONNREFUSED' })
 })
 
 t.test("over TLS the target's own authority is trusted, and no other", async (t) => {
   const server = createServer({ cert: certificate.cert, key: certificate.key }, (_, res) => {
     res.end('{"data":[{"id":"m"}]}')
   })
-  t.teardown(() => server.close())
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = `https://localhost:${(server.address() as AddressInfo).port}/v1`
-  const { target } = await routeTo(t, url, { target: `ca: "${certificate.certPath}"` })
-  t.match(await listModels(target, { connectMs: 1000, promptWindow: Infinity, signal }), {
-    verdict: 'ok',
-  })
-  const { target: stranger } = await routeTo(t, url)
-  await t.rejects(listModels(stranger, { connectMs: 1000, promptWindow: Infinity, signal }), {
-    code: /SELF_SIGNED|UNABLE/,
-  })
+  const { port } = await listenOn(t, server)
+  const url = `https://localhost:${port}/v1`
+  const trusted = await routeTo(t, url, { target: `ca: "${certificate.certPath}"` })
+  t.match(await listModels(trusted, signal), { verdict: 'ok' })
+  const stranger = await routeTo(t, url)
+  await t.rejects(listModels(stranger, signal), { code: /SELF_SIGNED|UNABLE/ })
 })
 
 const captures = ['llama-models', 'llamapy-models', 'ollama-models', 'tf-unpinned-models']

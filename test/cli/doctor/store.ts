@@ -1,20 +1,21 @@
 // src/cli/doctor/store.ts on a disk, on a real S3 server, on one that is not there, and on one that lies.
 
-import { once } from 'node:events'
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
+import { mkdir, readdir, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import type { Test } from 'tap'
-import { examineStore, judgeClock } from '../../../src/cli/doctor/store.ts'
+import {
+  examineStore,
+  judgeClock,
+  judgeSpace,
+  watchFolders,
+} from '../../../src/cli/doctor/store.ts'
 import type { S3Config } from '../../../src/store/s3-driver.ts'
 import { diskStore } from '../../../src/store/disk.ts'
 import { s3Store } from '../../../src/store/s3.ts'
 import { startBackend } from '../../fixtures/backend.ts'
 import type { Script } from '../../fixtures/backend.ts'
-import { bytes } from '../../fixtures/backend-scripts.ts'
+import { bytes, silent } from '../../fixtures/backend-scripts.ts'
 import { startExamination } from '../../fixtures/examination.ts'
 import { givenS3, startS3 } from '../../fixtures/s3-server.ts'
 import type { S3Access } from '../../fixtures/s3-server.ts'
@@ -140,21 +141,10 @@ t.test('a store that is not there is unreachable in all its checks', async (t) =
   t.ok(examination.findings.every(({ unreachable }) => unreachable))
 })
 
-/** Accepts connections, and never sends anything. */
-async function startDeaf(t: Test): Promise<string> {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => void sockets.add(socket.resume()))
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
 t.test('a store that hangs is given up in each check', async (t) => {
+  const { port } = await startBackend(t, silent)
   const { examination, lines } = startExamination({ limitMs: 300 })
-  await examineStore({ s3: at(await startDeaf(t)) }, examination)
+  await examineStore({ s3: at(`http://127.0.0.1:${port}`) }, examination)
   t.match(lines, [
     'fail store write: no answer within 0.3 s',
     /^fail store clean-up of doctor\/[0-9a-f]{16}-whole: no answer within 0.3 s$/,
@@ -224,4 +214,52 @@ t.test("a server's clock may differ a little, not much", async (t) => {
   t.match(judgeClock(-60_000), { verdict: 'warn', detail: /^60 s behind/ })
   t.match(judgeClock(16 * 60_000), { verdict: 'fail', detail: /refuses/ })
   t.match(judgeClock(Number.NaN), { verdict: 'warn' })
+})
+
+t.test('the space is that of a folder that does not exist yet, too', async (t) => {
+  const dir = await tempDir(t)
+  const path = join(dir, 'not', 'yet')
+  const { verdict, detail } = await judgeSpace(path, 0)
+  t.match(verdict, /^(ok|warn)$/)
+  t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
+})
+
+t.test('the space for files is what is free beyond the reserve', async (t) => {
+  const dir = await tempDir(t)
+  const { bavail, bsize } = await statfs(dir)
+  const free = bavail * bsize
+  const judge = (reserveBytes: number) => judgeSpace(dir, reserveBytes)
+  t.match(await judge(2 ** 60), {
+    verdict: 'fail',
+    detail: /less than store\.disk\.reserve, .* refused/,
+  })
+  t.match(await judge(free - 2 ** 29), {
+    verdict: 'warn',
+    detail: /reserve.*little is left for files/,
+  })
+  t.equal((await judge(0)).verdict, free < 2 ** 30 ? 'warn' : 'ok')
+})
+
+t.test('folders that the checks made are removed, unless something is in them', async (t) => {
+  const dir = await tempDir(t)
+  const store = join(dir, 'data', 'store')
+  const remove = await watchFolders(store)
+  for (const name of ['doctor', '.tmp']) await mkdir(join(store, name), { recursive: true })
+  await remove()
+  t.strictSame(await readdir(dir), [])
+
+  const again = await watchFolders(store)
+  for (const name of ['doctor', '.tmp']) await mkdir(join(store, name), { recursive: true })
+  await writeFile(join(store, 'file'), "somebody else's")
+  await again()
+  t.strictSame(await readdir(store), ['file'])
+})
+
+t.test('folders that existed before stay', async (t) => {
+  const store = await tempDir(t)
+  await mkdir(join(store, 'doctor'))
+  await (
+    await watchFolders(store)
+  )()
+  t.strictSame(await readdir(store), ['doctor'])
 })

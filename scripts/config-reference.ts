@@ -1,10 +1,10 @@
 // Generates from the schemas: config/gateway.schema.json, which editors use to complete and check, and
 // docs/configuration.md. It only returns them; scripts/generate.ts writes the files.
 
-import { isBlock, type Block } from './check.ts'
-import { gatewayKeys, type PluginKeys } from './keys.ts'
-import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from './shape.ts'
-import { z, type Schema } from './schema.ts'
+import { isBlock, type Block } from '../src/config/check.ts'
+import { gatewayKeys, type PluginKeys } from '../src/config/keys.ts'
+import { defaultOf, elementOf, optionsOf, shapeOf, valueOf } from '../src/config/shape.ts'
+import { z, type Schema } from '../src/config/schema.ts'
 
 export function jsonSchema(plugins: readonly PluginKeys[]): unknown {
   const plain = z.toJSONSchema(gatewayKeys(plugins), {
