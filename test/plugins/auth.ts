@@ -234,3 +234,30 @@ t.test('a refusal of megabytes counts as much as several small ones', async (t) 
   const other = await gateway.keyFor(id)
   for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402)
 })
+
+t.test('so does a repeated send that is refused after its body was forgotten', async (t) => {
+  const { url } = await startBackend(t)
+  const yaml = [
+    `models: { m: { targets: [{ url: '${url}' }], price: { input: 0 }, context_window: 9000000 } }`,
+    'plans: { default: { requests_per_minute: 2, tokens_per_minute: 9000000 } }',
+    'limits: { json_api: 4MiB }',
+    'plugins: { auth: { refusals_per_minute: 3 } }',
+  ].join('\n')
+  const gateway = await start(t, { yaml })
+  const { key } = await gateway.account(1_000_000)
+  const made = await gateway.call('/api/chat/sessions', key, {})
+  const { id } = (await made.json()) as { readonly id: string }
+  const send = () =>
+    fetch(`${gateway.url}/api/chat/sessions/${id}/messages`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'k',
+      },
+      body: JSON.stringify({ content: 'a'.repeat(2.1 * 2 ** 20), stream: false }),
+    })
+  const statuses = [(await send()).status, (await send()).status, (await send()).status]
+  t.strictSame(statuses, [200, 200, 429], 'made, repeated, more than two requests without a hold')
+  t.equal((await gateway.call('/v1/chat', key, hi)).status, 429)
+})
