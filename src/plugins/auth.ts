@@ -125,11 +125,14 @@ function countRefusal(
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
-/** How much a refusal counts; 0: not at all. More when a large body was read; a 400 counts only if it cost work. */
-function weightOf({ status, caller }: GatewayError, bodyBytes: number): number {
+/**
+ * How much a refusal counts; 0: not at all. More when a large body was read. Others than `refusing` count only if they cost
+ * work, and not while a first try still runs: its client is told to ask again and again.
+ */
+function weightOf({ status, caller, retry }: GatewayError, bodyBytes: number): number {
   const isFromRedis = caller !== undefined
   const costWork = bodyBytes > smallBytes || isFromRedis
-  const isCounted = refusing.has(status) || (status === 400 && costWork)
+  const isCounted = refusing.has(status) || (status < 500 && !retry && costWork)
   if (!isCounted) return 0
   return 1 + Math.floor(bodyBytes / 2 ** 20)
 }

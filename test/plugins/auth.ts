@@ -225,6 +225,25 @@ t.test('revoked keys and large invalid bodies count, too', async (t) => {
   t.strictSame(await statuses(other.key), [401, 401, 429])
 })
 
+t.test('large bodies count, too, when what they ask for is missing', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(2) })
+  const { id, key } = await gateway.account(0)
+  const large = 'a'.repeat(5000)
+  const session = `/api/chat/sessions/sess_${'0'.repeat(32)}/messages`
+  const model = (content: string) => ({ model: 'none', messages: [{ role: 'user', content }] })
+  for (const [path, body, small] of [
+    [session, { content: large }, { content: 'a' }],
+    ['/v1/chat', model(large), model('a')],
+  ] as const) {
+    const { key: one } = await gateway.keyFor(id)
+    for (let i = 0; i < 3; i++) t.equal((await gateway.call(path, one, small)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 429, path)
+  }
+  t.equal((await gateway.call('/api/billing/balance', key)).status, 200)
+})
+
 t.test('a refusal of megabytes counts as much as several small ones', async (t) => {
   const gateway = await start(t, { yaml: refusalsYaml(3) })
   const { id, key } = await gateway.account(0)
