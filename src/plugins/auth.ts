@@ -61,6 +61,7 @@ interface AuthParts {
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   const { gateway, readKey, refusals } = parts
   let isShutOut = false
+  let forgottenBytes = 0
   const identify = async () => {
     if (!x.caller) throw new GatewayError('missing_api_key')
     x.proof ??= gateway.ledger.identify(x.caller)
@@ -78,7 +79,12 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    refuse: (error) => (isShutOut ? undefined : countRefusal(error, x, parts)),
+    // A body that was read for a repetition is forgotten then, and the limits may still refuse.
+    answered: () => void (forgottenBytes = x.body.length),
+    refuse(error) {
+      const bodyBytes = Math.max(x.body.length, forgottenBytes)
+      return isShutOut ? undefined : countRefusal(error, x, { ...parts, bodyBytes })
+    },
   }
 }
 
@@ -99,14 +105,18 @@ function bearerToken(header: string | undefined): string {
   return match[1]
 }
 
+interface Counting extends AuthParts {
+  readonly bodyBytes: number
+}
+
 /** Counts a refusal. Returns the error to answer instead, when the address has failed too often. */
 function countRefusal(
   error: GatewayError,
   x: Exchange,
-  parts: AuthParts,
+  { bodyBytes, ...parts }: Counting,
 ): GatewayError | undefined {
   const isKnownKey = Boolean((x.identity ?? error.caller)?.keyId)
-  const weight = isKnownKey ? weightOf(error, x) : 0
+  const weight = isKnownKey ? weightOf(error, bodyBytes) : 0
   if (x.caller && weight > 0) parts.refusals.use(x.caller.hmac, weight)
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
   const waitMs = parts.guard.fail(x.ip)
@@ -115,13 +125,16 @@ function countRefusal(
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
-/** How much a refusal counts; 0: not at all. More when a large body was read; a 400 counts only if it cost work. */
-function weightOf({ status, caller }: GatewayError, { body }: Exchange): number {
+/**
+ * How much a refusal counts; 0: not at all. More when a large body was read. Others than `refusing` count only if they cost
+ * work, and not while a first try still runs: its client is told to ask again and again.
+ */
+function weightOf({ status, caller, retry }: GatewayError, bodyBytes: number): number {
   const isFromRedis = caller !== undefined
-  const costWork = body.length > smallBytes || isFromRedis
-  const isCounted = refusing.has(status) || (status === 400 && costWork)
+  const costWork = bodyBytes > smallBytes || isFromRedis
+  const isCounted = refusing.has(status) || (status < 500 && !retry && costWork)
   if (!isCounted) return 0
-  return 1 + Math.floor(body.length / 2 ** 20)
+  return 1 + Math.floor(bodyBytes / 2 ** 20)
 }
 
 function tooOften(retryAfterMs: number, what: string): GatewayError {

@@ -87,12 +87,16 @@ function lackingKey(keys: z.output<typeof block>): readonly string[] {
 }
 
 const keys = block
-  .superRefine((given, ctx) => {
-    const [lacking, other] = lackingKey(given)
-    if (lacking === undefined) return
-    const message = `is missing; write it, or remove ${other}`
-    ctx.addIssue({ code: 'custom', path: [lacking], message, input: undefined })
-  })
+  .superRefine(
+    (given, ctx) => {
+      const [lacking, other] = lackingKey(given)
+      if (lacking === undefined) return
+      const message = `is missing; write it, or remove ${other}`
+      ctx.addIssue({ code: 'custom', path: [lacking], message, input: undefined })
+    },
+    // Also when another key is wrong, because `tollgate check` tells all problems at once.
+    { when: ({ value }) => typeof value === 'object' && value !== null },
+  )
   .transform(resolve)
   .describe('Keeps files in an S3 bucket.')
 

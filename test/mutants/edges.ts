@@ -180,7 +180,7 @@ export const edgeMutants: readonly Mutant[] = [
     'if (isRefusal(error)) await accounts.unclaim(name)',
     'await accounts.unclaim(name)',
   ),
-  one('plugins/auth.ts', 'return 1 + Math.floor(body.length / 2 ** 20)', 'return 1'),
+  one('plugins/auth.ts', 'return 1 + Math.floor(bodyBytes / 2 ** 20)', 'return 1'),
   one(
     'plugins/auth.ts',
     'x.proof ??= gateway.ledger.identify(x.caller)',

@@ -225,6 +225,25 @@ t.test('revoked keys and large invalid bodies count, too', async (t) => {
   t.strictSame(await statuses(other.key), [401, 401, 429])
 })
 
+t.test('large bodies count, too, when what they ask for is missing', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(2) })
+  const { id, key } = await gateway.account(0)
+  const large = 'a'.repeat(5000)
+  const session = `/api/chat/sessions/sess_${'0'.repeat(32)}/messages`
+  const model = (content: string) => ({ model: 'none', messages: [{ role: 'user', content }] })
+  for (const [path, body, small] of [
+    [session, { content: large }, { content: 'a' }],
+    ['/v1/chat', model(large), model('a')],
+  ] as const) {
+    const { key: one } = await gateway.keyFor(id)
+    for (let i = 0; i < 3; i++) t.equal((await gateway.call(path, one, small)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 404)
+    t.equal((await gateway.call(path, one, body)).status, 429, path)
+  }
+  t.equal((await gateway.call('/api/billing/balance', key)).status, 200)
+})
+
 t.test('a refusal of megabytes counts as much as several small ones', async (t) => {
   const gateway = await start(t, { yaml: refusalsYaml(3) })
   const { id, key } = await gateway.account(0)
@@ -233,4 +252,31 @@ t.test('a refusal of megabytes counts as much as several small ones', async (t) 
   t.equal((await gateway.call('/v1/chat', key, hi)).status, 429)
   const other = await gateway.keyFor(id)
   for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', other.key, hi)).status, 402)
+})
+
+t.test('so does a repeated send that is refused after its body was forgotten', async (t) => {
+  const { url } = await startBackend(t)
+  const yaml = [
+    `models: { m: { targets: [{ url: '${url}' }], price: { input: 0 }, context_window: 9000000 } }`,
+    'plans: { default: { requests_per_minute: 2, tokens_per_minute: 9000000 } }',
+    'limits: { json_api: 4MiB }',
+    'plugins: { auth: { refusals_per_minute: 3 } }',
+  ].join('\n')
+  const gateway = await start(t, { yaml })
+  const { key } = await gateway.account(1_000_000)
+  const made = await gateway.call('/api/chat/sessions', key, {})
+  const { id } = (await made.json()) as { readonly id: string }
+  const send = () =>
+    fetch(`${gateway.url}/api/chat/sessions/${id}/messages`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'k',
+      },
+      body: JSON.stringify({ content: 'a'.repeat(2.1 * 2 ** 20), stream: false }),
+    })
+  const statuses = [(await send()).status, (await send()).status, (await send()).status]
+  t.strictSame(statuses, [200, 200, 429], 'made, repeated, more than two requests without a hold')
+  t.equal((await gateway.call('/v1/chat', key, hi)).status, 429)
 })

@@ -25,6 +25,9 @@ t.test('half a credential is a fault, at the half that is missing', (t) => {
     const { error } = s3.keys.safeParse({ bucket: 'files', ...given })
     t.match(error?.issues, [{ path: [lacking], message: /^is missing; write it, or remove / }])
   }
+  const two = s3.keys.safeParse({ access_key_id: 'AK' })
+  t.match(two.error?.issues, [{ path: ['bucket'] }, { path: ['secret_access_key'] }], 'both told')
+  for (const block of [5, null, []]) t.equal(s3.keys.safeParse(block).error?.issues.length, 1)
   t.notOk(s3.keys.parse({ bucket: 'files', access_key_id: '' }).credentials)
   t.end()
 })
