@@ -12,7 +12,7 @@ import { keys } from '../../../src/redis/redis.ts'
 import { Generations } from '../../../src/sessions/streams/generations.ts'
 import { FrameLog } from '../../../src/sessions/streams/log.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
-import { createMessageBook } from '../../../src/sessions/messages.ts'
+import { MessageBook } from '../../../src/sessions/messages.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { SharedPool } from '../../../src/sharing/shared-pool.ts'
@@ -28,7 +28,7 @@ const nothing = '204'
 async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
   const opened = await openStreams(t, setup)
   const { redis, rows, holds, start, options } = opened
-  const messages = createMessageBook(opened)
+  const messages = new MessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
