@@ -10,8 +10,7 @@ import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { announce } from '../../src/files/due.ts'
 import { objectName } from '../../src/files/file-row.ts'
-import { createFileBook } from '../../src/files/files.ts'
-import type { FileBook } from '../../src/files/files.ts'
+import { FileBook } from '../../src/files/files.ts'
 import { createSweeper } from '../../src/files/sweeper.ts'
 import type { Sweeper } from '../../src/files/sweeper.ts'
 import { keys } from '../../src/redis/redis.ts'
@@ -61,7 +60,7 @@ async function startBoth(t: Test) {
     const options = { ...partsOn(link), store }
     return {
       proxy,
-      book: createFileBook({ ...options, retryMs: 0 }),
+      book: new FileBook({ ...options, retryMs: 0 }),
       sweeper: createSweeper({
         ...options,
         everyMs: 0,

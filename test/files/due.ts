@@ -9,7 +9,7 @@ import {
   parseDue,
   persistently,
 } from '../../src/files/due.ts'
-import { createFileBook } from '../../src/files/files.ts'
+import { FileBook } from '../../src/files/files.ts'
 import { createSweeper } from '../../src/files/sweeper.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
@@ -97,7 +97,7 @@ t.test('a call whose reply was lost is repeated, and counts once', async (t) => 
   await scripts.load()
   const proxy = await startDelayProxy(t, server.socket)
   const link = await connectLink(t, proxy.socket)
-  const book = createFileBook({ ...partsOn(link), store })
+  const book = new FileBook({ ...partsOn(link), store })
   /** Cuts the connection when the command has run and its reply is on the way. */
   const losing = async <T>(ask: Promise<T>, hasRun: () => Promise<boolean>): Promise<T> => {
     await until(hasRun)
@@ -171,7 +171,7 @@ t.test('in whatever order commands arrive, no due task is forgotten', async (t) 
       return { ...partsOn(link), store }
     }
     const uploader = async () => {
-      const book = createFileBook({ ...on(), leaseMs: random(2) * 60_000, retryMs: 0 })
+      const book = new FileBook({ ...on(), leaseMs: random(2) * 60_000, retryMs: 0 })
       for (let count = 0; count < 3; count++) {
         const row = fileRow({ session })
         const expiresAt = random(3) === 0 ? 1 : null

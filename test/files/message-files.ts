@@ -9,8 +9,8 @@ import type { FileReference } from '../../src/files/file-reference.ts'
 import { dropImages, keepImages, loadWanted, readNamed } from '../../src/files/message-files.ts'
 import { objectName } from '../../src/files/file-row.ts'
 import type { FileRow } from '../../src/files/file-row.ts'
-import { createFileBook } from '../../src/files/files.ts'
-import { createShelf } from '../../src/files/shelf.ts'
+import { FileBook } from '../../src/files/files.ts'
+import { Shelf } from '../../src/files/shelf.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { newId } from '../../src/ids.ts'
 import { diskStore } from '../../src/store/disk.ts'
@@ -22,8 +22,8 @@ const { signal } = new AbortController()
 async function open(t: Test, quotaBytes = 1_000_000) {
   const { ref, session, redis, parts } = await openFiles(t)
   const store = diskStore(join(await tempDir(t), 'store'))
-  const book = createFileBook({ ...parts, store })
-  const shelf = createShelf(book, store)
+  const book = new FileBook({ ...parts, store })
+  const shelf = new Shelf(book, store)
   const keeping = { ref, session, quotaBytes, signal }
   const keep = async (text: string, more: Partial<FileRow> = {}) => {
     const content = Buffer.from(text)
@@ -82,7 +82,7 @@ t.test(
     const older = rows.map((row) => reference(row === wrong ? { ...row, bytes: 9 } : row))
     const loads: string[] = []
     const watched = {
-      ...shelf,
+      book,
       load: (of: string, id: string) => {
         loads.push(id)
         return shelf.load(of, id)
@@ -106,7 +106,7 @@ t.test('at most four at a time; a failure is reported when all have ended', asyn
   let most = 0
   let isFailing = false
   const counting = {
-    ...shelf,
+    book: shelf.book,
     async load(of: string, id: string) {
       most = Math.max(most, ++running)
       try {
