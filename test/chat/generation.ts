@@ -164,21 +164,18 @@ function watched() {
   return { seen, ownPlugins: [plugin] }
 }
 
-t.test(
-  'a stream whose hold is lost, or used up, ends as at its length, and is marked',
-  async (t) => {
-    const { seen, ownPlugins } = watched()
-    const { backend, gate, id, key, stream } = await chatPath(t, { ownPlugins })
-    backend.on(endless({ gapMs: 1 }))
-    for (const [i, reason] of (['lost', 'insufficient_balance'] as const).entries()) {
-      const answer = await stream({ ...hi, max_tokens: 100_000 })
-      seen[i]?.stop?.(reason)
-      t.match(await answer.text(), /"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/, reason)
-    }
-    const [, first] = (await transactionsOf(gate, { id, key })).toReversed()
-    t.match(first, { type: 'charge', cut: true })
-  },
-)
+t.test('a stream whose hold is lost or used up ends as at its length', async (t) => {
+  const { seen, ownPlugins } = watched()
+  const { backend, gate, id, key, stream } = await chatPath(t, { ownPlugins })
+  backend.on(endless({ gapMs: 1 }))
+  for (const [i, reason] of (['lost', 'insufficient_balance'] as const).entries()) {
+    const answer = await stream({ ...hi, max_tokens: 100_000 })
+    seen[i]?.stop?.(reason)
+    t.match(await answer.text(), /"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/, reason)
+  }
+  const [, first] = (await transactionsOf(gate, { id, key })).toReversed()
+  t.match(first, { type: 'charge', cut: true })
+})
 
 t.test('stopped by the ledger before its first content, a request is told why', async (t) => {
   const { seen, ownPlugins } = watched()

@@ -34,23 +34,20 @@ t.test('a name is sent in both forms', async (t) => {
   )
 })
 
-t.test(
-  'the plain form keeps what it can, and nothing that a client reads differently',
-  async (t) => {
-    for (const [name, plain] of [
-      ['Résumé Ångström.txt', 'Resume Angstrom.txt'],
-      ['a"b\\c/d%41.txt', 'a_b_c_d_41.txt'],
-      ['a\r\nSet-Cookie: b=c', 'a__Set-Cookie: b=c'],
-      ['\u{1f600}.png', '_.png'],
-      ['한글.txt', '__.txt'],
-      ['\u2100.txt', '_.txt'],
-      ['a; filename=x', 'a_ filename=x'],
-      ['', ''],
-    ] as const) {
-      t.equal(parse(contentDisposition('attachment', name)).plain, plain, JSON.stringify(name))
-    }
-  },
-)
+t.test('the plain form has nothing that clients read differently', async (t) => {
+  for (const [name, plain] of [
+    ['Résumé Ångström.txt', 'Resume Angstrom.txt'],
+    ['a"b\\c/d%41.txt', 'a_b_c_d_41.txt'],
+    ['a\r\nSet-Cookie: b=c', 'a__Set-Cookie: b=c'],
+    ['\u{1f600}.png', '_.png'],
+    ['한글.txt', '__.txt'],
+    ['\u2100.txt', '_.txt'],
+    ['a; filename=x', 'a_ filename=x'],
+    ['', ''],
+  ] as const) {
+    t.equal(parse(contentDisposition('attachment', name)).plain, plain, JSON.stringify(name))
+  }
+})
 
 t.test('every code unit of UTF-16 is transported, alone and between letters', async (t) => {
   for (let unit = 0; unit <= 0xffff; unit++) {
@@ -63,21 +60,7 @@ t.test('every code unit of UTF-16 is transported, alone and between letters', as
 
 t.test('names of any characters come back unchanged', async (t) => {
   const random = seeded(6266)
-  const hostile = [
-    '"',
-    '\\',
-    ';',
-    '%',
-    '%22',
-    '\r\n',
-    '\0',
-    "'",
-    '*',
-    '=',
-    '\ud800',
-    '\udc00',
-    '\u202e',
-  ]
+  const hostile = [...`"\\;%\0'*=\u202e`, '%22', '\r\n', '\ud800', '\udc00']
   const letter = () => {
     const kind = random(4)
     if (kind === 0) return hostile[random(hostile.length)] ?? ''

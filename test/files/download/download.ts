@@ -103,16 +103,13 @@ t.test('a failed precondition is reported before the range', async (t) => {
   }
 })
 
-t.test(
-  'If-Range of another version gives the whole file, also if the range is beyond its end',
-  async (t) => {
-    const stale = { 'if-range': '"a"' }
-    t.strictSame(plan({ ...stale, range: 'bytes=2-5' }), plan())
-    t.strictSame(plan({ ...stale, range: 'bytes=10-' }), plan())
-    t.equal(plan({ 'if-range': `"${sha256}"`, range: 'bytes=2-5' }).status, 206)
-    t.strictSame(plan(stale), plan(), 'without a Range it means nothing')
-  },
-)
+t.test('If-Range of another version gives the whole file, whatever the range', async (t) => {
+  const stale = { 'if-range': '"a"' }
+  t.strictSame(plan({ ...stale, range: 'bytes=2-5' }), plan())
+  t.strictSame(plan({ ...stale, range: 'bytes=10-' }), plan())
+  t.equal(plan({ 'if-range': `"${sha256}"`, range: 'bytes=2-5' }).status, 206)
+  t.strictSame(plan(stale), plan(), 'without a Range it means nothing')
+})
 
 t.test('inline is for types that a browser shows without running anything', async (t) => {
   const dispositionOf = (contentType: string, query: string) =>
