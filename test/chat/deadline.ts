@@ -1,8 +1,9 @@
 // The time limits of a backend request, seen from the client: each ends a request that would never end.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Deadline } from '../../src/chat/deadline.ts'
+import { Deadline, untilQuiet } from '../../src/chat/deadline.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
 import { modelOf } from '../fixtures/target.ts'
@@ -152,4 +153,42 @@ t.test('after the last content a departure ends nothing, a time limit still does
   t.notOk(deadline.signal.aborted)
   deadline.cancel(new GatewayError('upstream_timeout'))
   t.ok(deadline.signal.aborted)
+})
+
+t.test('the wait for what was sent ends when nothing comes any more', async (t) => {
+  let reads = 0
+  let left = 20
+  const reading = async () => {
+    for (; left > 0; left--) {
+      reads++
+      await nextTurn()
+    }
+  }
+  const done = reading()
+  await untilQuiet(
+    () => reads,
+    () => false,
+  )
+  t.equal(left, 0, 'all was read')
+  await done
+})
+
+t.test('the wait for what was sent ends at once where it is over', async (t) => {
+  let asked = 0
+  await untilQuiet(
+    () => asked++,
+    () => true,
+  )
+  t.ok(asked <= 1)
+})
+
+t.test('a socket that never falls silent is not waited for', async (t) => {
+  let reads = 0
+  const before = performance.now()
+  await untilQuiet(
+    () => reads++,
+    () => false,
+  )
+  t.ok(performance.now() - before >= 99, 'but for as long as may be')
+  t.ok(reads > 3)
 })
