@@ -11,7 +11,7 @@ import type { ObjectStore } from '../store/store.ts'
 import { FileBook } from './files.ts'
 import { fileScripts } from './library.ts'
 import { Shelf } from './shelf.ts'
-import { createSweeper } from './sweeper.ts'
+import { Sweeper } from './sweeper.ts'
 
 export interface ShelfParts {
   readonly redis: ScriptLink & Pick<RedisLink, 'outage'>
@@ -38,7 +38,7 @@ export async function openShelf(
   })
   await scripts.load()
   const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
-  const sweeper = createSweeper({
+  const sweeper = new Sweeper({
     ...parts,
     onProblem({ what, ref, error }) {
       if (!isOutage(error, redis))

@@ -23,7 +23,9 @@ export interface TaskOptions {
   readonly redis: Redis
   readonly scripts: FileScripts
   readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
+  /** A deletion that takes longer has failed. */
   readonly storeMs: number
+  /** How long after an upload that died its object is looked for once more. */
   readonly lookAgainMs: number
   readonly signal: AbortSignal
   onProblem(problem: TaskProblem): void

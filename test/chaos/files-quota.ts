@@ -11,8 +11,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { announce } from '../../src/files/due.ts'
 import { objectName } from '../../src/files/file-row.ts'
 import { FileBook } from '../../src/files/files.ts'
-import { createSweeper } from '../../src/files/sweeper.ts'
-import type { Sweeper } from '../../src/files/sweeper.ts'
+import { Sweeper } from '../../src/files/sweeper.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import type { DelayProxy } from '../fixtures/delay-proxy.ts'
@@ -61,7 +60,7 @@ async function startBoth(t: Test) {
     return {
       proxy,
       book: new FileBook({ ...options, retryMs: 0 }),
-      sweeper: createSweeper({
+      sweeper: new Sweeper({
         ...options,
         everyMs: 0,
         takenMs: 500,

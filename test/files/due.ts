@@ -10,7 +10,7 @@ import {
   persistently,
 } from '../../src/files/due.ts'
 import { FileBook } from '../../src/files/files.ts'
-import { createSweeper } from '../../src/files/sweeper.ts'
+import { Sweeper } from '../../src/files/sweeper.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { unavailable } from '../../src/redis/scripts.ts'
@@ -184,7 +184,7 @@ t.test('in whatever order commands arrive, no due task is forgotten', async (t) 
     }
     const sweeping = async () => {
       const options = { everyMs: 0, takenMs: 0, onProblem: () => undefined }
-      const sweeper = createSweeper({ ...on(), ...options })
+      const sweeper = new Sweeper({ ...on(), ...options })
       for (let count = 0; count < 4; count++) removedBySweeper += await sweeper.sweep()
       await sweeper.close()
     }
