@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream'
 import { GatewayError } from '../../errors.ts'
 import { ClientLeft } from '../../http/body.ts'
 import { invalidParameter } from '../../http/refusals.ts'
-import { sniffContent } from './content-type.ts'
+import { Sniffer } from './content-type.ts'
 import { cleanFileName } from './file-name.ts'
 import { parseFormHeaders, readForm } from './form.ts'
 import type { FormFile, Form } from './form.ts'
@@ -162,7 +162,7 @@ async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedF
   const { options, length, tooLarge } = upload
   const named = { session: upload.fields.session(), filename: cleanFileName(part.filename) }
   const hash = createHash('sha256')
-  const sniffer = sniffContent(options.allow)
+  const sniffer = new Sniffer(options.allow)
   const reservation = reserveAhead(options, length)
   let isSniffed = false
   let bytes = 0
