@@ -7,7 +7,6 @@ import { clientHeaders } from '../backend/request-headers.ts'
 import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'
 import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
 import type { Answer, BackendRequest, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'
@@ -87,12 +86,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
 
 function stop({ relay, deadline }: Generation, reason: StopReason): void {
   if (relay) relay.stop(reason)
-  else deadline.cancel(new GatewayError(stopCode(reason)))
-}
-
-/** What a client is told when the ledger stops its work before anything was sent. */
-function stopCode(reason: StopReason): ErrorCode {
-  return reason === 'lost' ? 'ledger_unavailable' : reason
+  else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))
 }
 
 function ask(generation: Generation): Promise<BackendAnswer> {

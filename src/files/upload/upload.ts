@@ -15,8 +15,7 @@ import type { FormFile, Form } from './form.ts'
 import { outflow } from './outflow.ts'
 import type { Outflow } from './outflow.ts'
 import { formBytes, reserveAhead } from './reserve-ahead.ts'
-import { collectFields, fieldNames, unknownField } from './upload-fields.ts'
-import type { FormFields } from './upload-fields.ts'
+import { FormFields, fieldNames, unknownField } from './upload-fields.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
 export interface UploadBegin {
@@ -75,7 +74,7 @@ export async function receiveUpload(
   const length = Number(req.headers['content-length'] ?? Number.NaN)
   const tooLarge = () => tooLargeFor(options.maxBytes)
   if (length > maxBytes) throw tooLarge()
-  const fields = collectFields(options.query)
+  const fields = new FormFields(options.query)
   const stop = new AbortController()
   const onSignal = () => stop.abort(reasonOf(options.signal))
   if (options.signal.aborted) throw reasonOf(options.signal)

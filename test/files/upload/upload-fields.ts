@@ -1,13 +1,13 @@
 // The text fields of an upload, one by one.
 
 import t from 'tap'
-import { collectFields, fieldNames, unknownField } from '../../../src/files/upload/upload-fields.ts'
+import { FormFields, fieldNames, unknownField } from '../../../src/files/upload/upload-fields.ts'
 import { sessionId } from '../../fixtures/multipart-server.ts'
 
 const other = sessionId.replace('0197', '0198')
 
 function taken(fields: Readonly<Record<string, string>>, query = '') {
-  const collected = collectFields(new URLSearchParams(query))
+  const collected = new FormFields(new URLSearchParams(query))
   for (const [name, value] of Object.entries(fields)) collected.take(name, value)
   return collected
 }
