@@ -6,18 +6,27 @@ import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
-import { announce, lookAgainAfterMs, parseAnnouncement } from './due.ts'
-import { createTasks } from './tasks.ts'
-import type { TaskOptions } from './tasks.ts'
+import { unlessAborted } from '../sharing/patience.ts'
+import type { ObjectStore } from '../store/store.ts'
+import { announce, lookAgainAfterMs, parseAnnouncement, parseDue } from './due.ts'
+import type { DueKind } from './due.ts'
+import { objectName } from './file-row.ts'
+import type { FileScripts } from './library.ts'
+import { dropFilesOf, rowKeys } from './removal.ts'
 
-export interface SweeperOptions
-  extends
-    Pick<TaskOptions, 'redis' | 'scripts' | 'store' | 'onProblem'>,
-    Partial<Pick<TaskOptions, 'storeMs' | 'lookAgainMs'>> {
+export interface SweeperOptions {
+  readonly redis: Redis
+  readonly scripts: FileScripts
+  readonly store: Pick<ObjectStore, 'remove' | 'abandon'>
   /** 0: rounds only by `sweep()`. */
   readonly everyMs?: number
   /** How long taking a thing keeps other sweepers away; a deletion that fails waits twice as long each time. */
   readonly takenMs?: number
+  /** A deletion that takes longer has failed. */
+  readonly storeMs?: number
+  /** How long after an upload that died its object is looked for once more. */
+  readonly lookAgainMs?: number
+  onProblem(problem: TaskProblem): void
 }
 
 const mostAccounts = 1000
@@ -33,7 +42,7 @@ interface Announced {
 }
 
 export class Sweeper {
-  readonly #options: Omit<TaskOptions, 'signal'> & Required<SweeperOptions>
+  readonly #options: Required<SweeperOptions>
   readonly #closing = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #running: Promise<unknown> = Promise.resolve()
@@ -149,4 +158,107 @@ async function announcedAccounts(redis: Redis): Promise<Announced[]> {
   return [...byRef]
     .map(([ref, all]) => ({ ref, minutes: all.map(({ minute }) => minute) }))
     .toSorted(() => Math.random() - 0.5)
+}
+
+export interface TaskProblem {
+  /** What failed, for the log. */
+  readonly what: string
+  readonly ref?: string
+  readonly error: unknown
+}
+
+export interface TaskOptions extends Omit<Required<SweeperOptions>, 'everyMs' | 'takenMs'> {
+  readonly signal: AbortSignal
+}
+
+interface Thing {
+  readonly ref: string
+  readonly id: string
+  /** As it stands in due. */
+  readonly member: string
+}
+
+/** May run again, and on two gateways at once: the later one changes nothing. */
+type Task = (options: TaskOptions, thing: Thing) => Promise<unknown>
+
+/** A store that failed so often without a success is left alone for the rest of the round. */
+const mostFailures = 16
+
+/** The task returns false when it failed: the thing becomes due again, because it was taken only for a time. */
+export function createTasks(
+  options: TaskOptions,
+): (ref: string, member: string) => Promise<boolean> {
+  const guarded = { ...options, store: limited(options) }
+  let failures = 0
+  return async (ref, member) => {
+    const { kind, id } = parseDue(member)
+    const needsStore = kind === 'object' || kind === 'abandoned'
+    if (needsStore && failures >= mostFailures) return false
+    try {
+      const task = tasks.get(kind) ?? forget
+      await task(guarded, { ref, id, member })
+      if (needsStore) failures = 0
+      return true
+    } catch (error) {
+      if (needsStore) failures++
+      if (!options.signal.aborted) options.onProblem({ what: member, ref, error })
+      return false
+    }
+  }
+}
+
+const tasks: ReadonlyMap<string, Task> = new Map<DueKind, Task>([
+  ['abandoned', abandon],
+  ['object', removeObject],
+  ['expiry', expire],
+  ['session', followSession],
+])
+
+/** A frozen process may still put the object later, and end before removing it: so the object is looked for once more. */
+async function abandon(options: TaskOptions, thing: Thing) {
+  const { scripts, store, lookAgainMs } = options
+  const { ref, id, member } = thing
+  if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))
+  const words = [id, member, `${lookAgainMs}`]
+  await scripts.run('forget', [keys.storage(ref), keys.due(ref)], words)
+}
+
+async function removeObject(options: TaskOptions, thing: Thing) {
+  const { ref, id } = thing
+  if (!(await hasRow(options, thing))) await options.store.remove(objectName(ref, id))
+  await forget(options, thing)
+}
+
+/** A sweeper must remove only objects without a row. */
+async function hasRow({ redis }: TaskOptions, { ref, id }: Thing): Promise<boolean> {
+  return (await asked(redis.hexists(keys.file(ref, id), 'bytes'))) === 1
+}
+
+const toldS = 7 * 86_400
+
+/** Replaces the row by a tombstone; after that, the object is due. */
+async function expire({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
+  const session = (await asked(redis.hget(keys.file(ref, id), 'session'))) ?? ''
+  await scripts.run('expire', rowKeys({ ref, id, session }), [id, `${toldS}`])
+}
+
+/** Removes the rows of a session that is gone; after that, their objects are due. */
+async function followSession({ redis, scripts }: TaskOptions, { ref, id }: Thing) {
+  const names = [keys.session(ref, id), keys.sessionFiles(ref, id), keys.due(ref)]
+  const { word } = await scripts.run('outlive', names, [id])
+  if (word === 'gone') await dropFilesOf({ redis, scripts, retryMs: 0 }, ref, id)
+}
+
+async function forget({ redis }: TaskOptions, { ref, member }: Thing) {
+  await asked(redis.zrem(keys.due(ref), member))
+}
+
+/** A call fails when it takes longer than `storeMs`, or when the sweeper closes. */
+function limited({ store, storeMs, signal }: TaskOptions): TaskOptions['store'] {
+  const within = (work: Promise<void>) =>
+    unlessAborted(work, AbortSignal.any([signal, AbortSignal.timeout(storeMs)]))
+  return {
+    remove: (name) => within(store.remove(name)),
+    abandon: (name) => within(store.abandon(name)),
+  }
 }

@@ -9,19 +9,18 @@ import { GatewayError } from '../../errors.ts'
 import { ClientLeft } from '../../http/body.ts'
 import { invalidParameter } from '../../http/refusals.ts'
 import { Sniffer } from './content-type.ts'
-import { cleanFileName } from './file-name.ts'
+import { cleanFileName, fieldNames, FormFields, unknownField } from './upload-fields.ts'
 import { parseFormHeaders, readForm } from './form.ts'
 import type { FormFile, Form } from './form.ts'
 import { outflow } from './outflow.ts'
 import type { Outflow } from './outflow.ts'
 import { formBytes, reserveAhead } from './reserve-ahead.ts'
-import { FormFields, fieldNames, unknownField } from './upload-fields.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
 export interface UploadBegin {
   /** Has the shape of an id; `begin` checks that the session exists. */
   readonly session: string
-  /** Cleaned by file-name.ts. */
+  /** Cleaned (upload-fields.ts). */
   readonly filename: string
 }
 
