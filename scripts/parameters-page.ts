@@ -2,7 +2,7 @@
 
 import { endpointNames } from '../src/config/endpoints.ts'
 import { parameterRows } from '../src/chat/parameters.ts'
-import type { ParameterRow, Way } from '../src/chat/parameter-row.ts'
+import type { ParameterRow, Way } from '../src/chat/parameters.ts'
 
 const head = `# Parameters
 

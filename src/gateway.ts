@@ -30,7 +30,7 @@ import { connect } from './redis/redis.ts'
 import type { RedisLink } from './redis/redis.ts'
 import { isOutage } from './redis/scripts.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
-import { openStore, storeSecrets } from './store/open.ts'
+import { openStore, storeSecrets } from './store/drivers.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [

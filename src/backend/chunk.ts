@@ -47,46 +47,18 @@ type BracketScope =
   /** Entries of logprobs. */
   | 'entries'
 
-/** Keys below a choice whose values the model did not generate, or whose values repeat what it generated. */
-const unread: ReadonlySet<string> = new Set([
-  'annotations',
-  'content_filter_offsets',
-  'content_filter_result',
-  'content_filter_results',
-  'created',
-  'expires_at',
-  'format',
-  'id',
-  'index',
-  'matched_stop',
-  'model',
-  'native_finish_reason',
-  'object',
-  'prompt_logprobs',
-  'prompt_token_ids',
-  'role',
-  'service_tier',
-  'signature',
-  'status',
-  'stop_reason',
-  'text_offset',
-  'tool_call_id',
-  'type',
-  'usage',
-])
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
 
-const parts: ReadonlySet<string> = new Set([
-  'content',
-  'custom',
-  'delta',
-  'function',
-  'function_call',
-  'message',
-  'reasoning',
-  'reasoning_content',
-  'reasoning_details',
-  'tool_calls',
-])
+/** Keys below a choice whose values the model did not generate, or whose values repeat what it generated. */
+const unread = words(
+  'annotations content_filter_offsets content_filter_result content_filter_results created expires_at format id ' +
+    'index matched_stop model native_finish_reason object prompt_logprobs prompt_token_ids role service_tier ' +
+    'signature status stop_reason text_offset tool_call_id type usage',
+)
+
+const parts = words(
+  'content custom delta function function_call message reasoning reasoning_content reasoning_details tool_calls',
+)
 
 /** No request asks for more choices; further ones, which a backend made up, are not kept. */
 const maxChoices = 1024

@@ -2,6 +2,7 @@
 // not streamed has only the last one, because to end it earlier would give away tokens that nobody has counted yet.
 // Each clock ends the request by aborting `signal`. Whoever waits for the answer can end the request, too, by `parent`.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
 import type { Model } from '../config/config.ts'
 
@@ -95,5 +96,23 @@ export class Deadline {
   readonly #expire = () => {
     const retry = !this.#generates
     this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend', retry }))
+  }
+}
+
+/** The wait for what was sent lasts at most so long, and ends when so many turns of the event loop brought nothing. */
+const quietMs = 100
+const quietTurns = 3
+
+/**
+ * Waits until a socket has delivered what the backend had already sent: that was generated, so it counts even if nobody
+ * waits for it any more. `reads` counts what came; `isOver` ends the wait at once.
+ */
+export async function untilQuiet(reads: () => number, isOver: () => boolean): Promise<void> {
+  const endsAt = performance.now() + quietMs
+  let seen = reads()
+  for (let quiet = 0; quiet < quietTurns && !isOver() && performance.now() < endsAt;) {
+    await nextTurn()
+    quiet = reads() === seen ? quiet + 1 : 0
+    seen = reads()
   }
 }

@@ -6,18 +6,16 @@ import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
 import { chooseTarget } from '../backend/targets.ts'
 import { Meter } from '../backend/usage.ts'
-import { GatewayError } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
+import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
 import type { Answer, BackendRequest, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
-import { sseHeaders } from '../http/sse.ts'
+import { heartbeat, sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { countText } from '../tokens/count-pieces.ts'
-import { committed } from './committed.ts'
 import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
-import { plainGrammar } from './frames.ts'
+import { latin1, linesOf, plainGrammar } from './frames.ts'
 import { finishesAlone, forgetBody, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
@@ -88,12 +86,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
 
 function stop({ relay, deadline }: Generation, reason: StopReason): void {
   if (relay) relay.stop(reason)
-  else deadline.cancel(new GatewayError(stopCode(reason)))
-}
-
-/** What a client is told when the ledger stops its work before anything was sent. */
-function stopCode(reason: StopReason): ErrorCode {
-  return reason === 'lost' ? 'ledger_unavailable' : reason
+  else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))
 }
 
 function ask(generation: Generation): Promise<BackendAnswer> {
@@ -218,4 +211,36 @@ function passedHeaders({ headers }: BackendAnswer): Record<string, string> {
     if (typeof value === 'string') out[name] = value
   }
   return out
+}
+
+/**
+ * A stream whose 200 goes out before its backend has answered: the client gets heartbeats while the backend queues the
+ * request, and an error that would have been a status is the stream's last event. No other target is asked any more.
+ * `opening` is the stream to come, or the refusal in its place.
+ */
+function committed(generation: Generation, opening: Promise<Relay | Answer>): Answer {
+  generation.isCommitted = true
+  const stream = async (out: StreamOut) => {
+    const { heartbeatMs } = generation
+    const beating = heartbeatMs && setInterval(() => void out.write(heartbeat), heartbeatMs)
+    const opened = await opening.catch((thrown: unknown) => failure(generation, thrown))
+    clearInterval(beating)
+    out.write(typeof opened === 'string' ? opened : await restOf(generation, { opened, out }))
+  }
+  return { status: 200, headers: sseHeaders, stream }
+}
+
+async function restOf(
+  { grammar }: Generation,
+  { opened, out }: { readonly opened: Relay | Answer; readonly out: StreamOut },
+): Promise<string> {
+  if ('pump' in opened) return (await opened.pump(out)).frames
+  const body = 'body' in opened ? opened.body : ''
+  return grammar.frame({ event: undefined, data: linesOf(body) })
+}
+
+async function failure(generation: Generation, thrown: unknown): Promise<string> {
+  const error = asGatewayError(await givenUp(generation, thrown))
+  const data = latin1(errorBody(error, generation.x.id))
+  return generation.grammar.frame({ event: undefined, data })
 }

@@ -13,7 +13,7 @@ import { readMedia } from './media.ts'
 import type { RemoteAddress, Unlisted } from './media.ts'
 import type { Fault } from './parameter-bounds.ts'
 import { parameterRows } from './parameters.ts'
-import type { ParameterRow } from './parameter-row.ts'
+import type { ParameterRow } from './parameters.ts'
 
 /** For scanJson: no key of a body may look like one of these without being it. */
 export const parameterNames: ReadonlySet<string> = new Set(

@@ -16,10 +16,10 @@ import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/stream-out.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
+import { untilQuiet } from './deadline.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { forgetBody, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
-import { untilQuiet } from './quiet.ts'
 
 export type Ending =
   | { readonly kind: 'complete' }

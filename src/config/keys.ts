@@ -1,6 +1,6 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
 // reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts, the plugins and
-// the drivers of stores (store/driver.ts) and the parts with settings in a plugin's block (settings.ts) have keys or
+// the drivers of stores (store/store.ts) and the parts with settings in a plugin's block (settings.ts) have keys or
 // defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'

@@ -18,31 +18,19 @@ export interface FileRow {
   readonly sha256: string
 }
 
-/** As the API shows it. */
-export interface FileObject {
-  readonly id: string
-  readonly object: 'file'
-  readonly bytes: number
-  readonly created_at: number
-  readonly expires_at: number | null
-  readonly filename: string
-  readonly purpose: string
-  readonly status: 'processed'
-  readonly session_id: string
-  readonly content_type: string
-  readonly sha256: string
-}
+export type FileObject = ReturnType<typeof toFileObject>
 
-export function toFileObject(row: FileRow): FileObject {
+/** As the API shows it. */
+export function toFileObject(row: FileRow) {
   return {
     id: row.id,
-    object: 'file',
+    object: 'file' as const,
     bytes: row.bytes,
     created_at: row.createdAt,
     expires_at: row.expiresAt,
     filename: row.filename,
     purpose: row.purpose,
-    status: 'processed',
+    status: 'processed' as const,
     session_id: row.session,
     content_type: row.contentType,
     sha256: row.sha256,

@@ -12,9 +12,7 @@ import { unlessAborted } from '../sharing/patience.ts'
 import type { KeptFile, Shelf } from './shelf.ts'
 
 /** The part of a shelf that messages need. */
-export type MessageShelf = Pick<Shelf, 'keep' | 'load'> & {
-  readonly book: Pick<FileBook, 'read' | 'readMany' | 'remove'>
-}
+export type MessageShelf = Pick<Shelf, 'book' | 'keep' | 'load'>
 
 const atOnce = 4
 
@@ -26,7 +24,7 @@ export interface NamedFiles {
 
 /** Sends in this tick. Throws `file_not_found`, of another session's files too, and `file_expired`. */
 export async function readNamed(
-  { book }: MessageShelf,
+  { book }: Pick<MessageShelf, 'book'>,
   ref: string,
   { session, named }: NamedFiles,
 ): Promise<ReadonlyMap<string, FileRow>> {
@@ -43,7 +41,7 @@ export async function readNamed(
 
 /** Reads a file that has no row, to throw the reason. */
 async function readOne(
-  book: MessageShelf['book'],
+  book: FileBook,
   ref: string,
   { id, param }: { readonly id: string; readonly param: string },
 ): Promise<FileRow> {
@@ -77,7 +75,7 @@ export interface Loading extends WantedFiles {
 
 /** Contents by file id, without missing files of earlier turns. Throws `file_not_found`, `storage_unavailable`. */
 export async function loadWanted(
-  { book, load }: MessageShelf,
+  shelf: Pick<MessageShelf, 'book' | 'load'>,
   ref: string,
   { fresh, older, signal }: Loading,
 ): Promise<Map<string, Buffer>> {
@@ -85,12 +83,12 @@ export async function loadWanted(
   const needed = new Set(fresh.map(({ file_id }) => file_id))
   const contents = new Map<string, Buffer>()
   if (wanted.size === 0) return contents
-  const rows = await book.readMany(ref, [...wanted.keys()])
+  const rows = await shelf.book.readMany(ref, [...wanted.keys()])
   const there = new Set(rows.map((row) => row?.id))
   await each([...wanted.values()], async ({ file_id, bytes }) => {
     signal.throwIfAborted()
     const content = there.has(file_id)
-      ? await unlessAborted(loaded(load(ref, file_id)), signal)
+      ? await unlessAborted(loaded(shelf.load(ref, file_id)), signal)
       : undefined
     if (content?.length === bytes) contents.set(file_id, content)
     else if (needed.has(file_id)) throw new GatewayError('file_not_found')
@@ -116,7 +114,7 @@ export type Keeping = Omit<KeptFile, 'id' | 'filename' | 'contentType' | 'sha256
 
 /** Stores images; returns their contents by id. Throws `storage_unavailable`, `storage_quota_exceeded`; some images may be stored then. */
 export async function keepImages(
-  { keep }: MessageShelf,
+  shelf: Pick<MessageShelf, 'keep'>,
   images: readonly NewImage[],
   keeping: Keeping,
 ): Promise<Map<string, Buffer>> {
@@ -124,7 +122,7 @@ export async function keepImages(
   await each(images, async ({ base64, ...image }) => {
     const content = Buffer.from(base64, 'base64')
     const sha256 = await sha256InTurns(content, { ref: keeping.ref, encoding: 'hex' })
-    await keep(content, { ...keeping, ...image, sha256 })
+    await shelf.keep(content, { ...keeping, ...image, sha256 })
     contents.set(image.id, content)
   })
   return contents
@@ -132,7 +130,7 @@ export async function keepImages(
 
 /** Removes images, whether they were stored or not. An image that can't be removed now stays until its session is deleted. */
 export async function dropImages(
-  { book }: MessageShelf,
+  { book }: Pick<MessageShelf, 'book'>,
   ref: string,
   images: readonly Pick<NewImage, 'id'>[],
 ): Promise<void> {

@@ -8,11 +8,10 @@ import type { RedisLink } from '../redis/redis.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
 import { createScripts, isOutage } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
-import { createFileBook } from './files.ts'
+import { FileBook } from './files.ts'
 import { fileScripts } from './library.ts'
-import { createShelf } from './shelf.ts'
-import type { Shelf } from './shelf.ts'
-import { createSweeper } from './sweeper.ts'
+import { Shelf } from './shelf.ts'
+import { Sweeper } from './sweeper.ts'
 
 export interface ShelfParts {
   readonly redis: ScriptLink & Pick<RedisLink, 'outage'>
@@ -39,7 +38,7 @@ export async function openShelf(
   })
   await scripts.load()
   const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
-  const sweeper = createSweeper({
+  const sweeper = new Sweeper({
     ...parts,
     onProblem({ what, ref, error }) {
       if (!isOutage(error, redis))
@@ -49,5 +48,5 @@ export async function openShelf(
         )
     },
   })
-  return { shelf: createShelf(createFileBook(parts), store), close: () => sweeper.close() }
+  return { shelf: new Shelf(new FileBook(parts), store), close: () => sweeper.close() }
 }

@@ -1,18 +1,13 @@
-// Removes files: the row at once, with the bytes that it counted; the object now if
-// the store can, else by a sweeper. The script that removes the row also queues the
-// object, so neither a killed gateway nor a hanging store leaves the object behind.
+// Removes files: the row at once, with the bytes that it counted; then the object. The script that removes the row also
+// queues the object, so neither a killed gateway nor a hanging store leaves the object behind.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
-import { GatewayError } from '../errors.ts'
-import { isId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, persistently } from './due.ts'
 import { objectName } from './file-row.ts'
 import type { FileScripts } from './library.ts'
-import { soon } from '../sharing/patience.ts'
-import { readRow } from './rows.ts'
 
 interface RemovalOptions {
   readonly redis: Redis
@@ -28,19 +23,8 @@ export interface FilePlace {
   readonly session: string
 }
 
-/** How long a caller waits for the store. */
-const patienceMs = 2000
-
-/** Throws `file_not_found`, `file_expired`. */
-export async function removeFile(options: RemovalOptions, ref: string, id: string): Promise<void> {
-  const { session } = await readRow(options.redis, ref, id)
-  if (!(await drop(options, { ref, id, session }))) throw new GatewayError('file_not_found')
-  // When this fails or takes too long, a sweeper removes the object: it is queued already.
-  await soon(removeObject(options, ref, id), patienceMs)
-}
-
 /** Removes the row and queues the object. False when there was no row. */
-function drop(
+export function drop(
   { redis, scripts, retryMs }: Omit<RemovalOptions, 'store'>,
   place: FilePlace,
 ): Promise<boolean> {
@@ -65,8 +49,8 @@ export function rowKeys({ ref, id, session }: FilePlace): readonly string[] {
   ]
 }
 
-async function removeObject(
-  { redis, store }: RemovalOptions,
+export async function removeObject(
+  { redis, store }: Pick<RemovalOptions, 'redis' | 'store'>,
   ref: string,
   id: string,
 ): Promise<void> {
@@ -75,7 +59,6 @@ async function removeObject(
 }
 
 const aFlight = 100
-const storeAtOnce = 4
 
 /** For a session that is gone, which gets no new files. Returns the first batch of files whose objects are queued. */
 export async function dropFilesOf(
@@ -93,20 +76,4 @@ export async function dropFilesOf(
   }
   await asked(redis.zrem(keys.due(ref), dueMember('session', session)))
   return dropped
-}
-
-/** Removes the first batch of objects here; a sweeper removes the rest. */
-export async function removeFilesOf(
-  options: RemovalOptions,
-  ref: string,
-  session: string,
-): Promise<void> {
-  if (!isId('sess', session)) return
-  const dropped = await dropFilesOf(options, ref, session)
-  const removeNext = async () => {
-    for (let id = dropped.pop(); id !== undefined; id = dropped.pop()) {
-      await removeObject(options, ref, id)
-    }
-  }
-  await soon(Promise.all(Array.from({ length: storeAtOnce }, removeNext)), patienceMs)
 }

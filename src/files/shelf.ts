@@ -19,18 +19,6 @@ import type { UploadOptions } from './upload/upload.ts'
 /** A file is at this path plus its id. */
 export const filesPath = '/api/files'
 
-export interface Shelf {
-  readonly book: FileBook
-  /** Stores a file from a form. Throws what receiveUpload and the book throw; then nothing is left, or the sweeper removes it. */
-  receive(req: IncomingMessage, options: ReceiveOptions): Promise<FileRow>
-  /** Stores a file that is in memory. */
-  keep(content: Buffer, file: KeptFile): Promise<FileRow>
-  /** Throws `file_not_found` where the object is not there. */
-  open(ref: string, id: string, range?: ByteRange): Promise<Readable>
-  /** Reads a small file as a whole. */
-  load(ref: string, id: string): Promise<Buffer>
-}
-
 interface Owner extends Quota {
   readonly ref: string
 }
@@ -45,72 +33,8 @@ export interface KeptFile
 /** Well below a lease: the lease of an upload that waits for its client must not end. */
 const defaultRenewEveryMs = 30_000
 
-export function createShelf(
-  book: FileBook,
-  store: ObjectStore,
-  renewEveryMs = defaultRenewEveryMs,
-): Shelf {
-  const shelf = { book, store, renewEveryMs }
-  return {
-    book,
-    receive: (req, options) => receive(shelf, req, options),
-    keep: (content, file) => keep(shelf, content, file),
-    open: (ref, id, range) => asFile(store.read(objectName(ref, id), range)),
-    load: (ref, id) => asFile(store.get(objectName(ref, id))),
-  }
-}
-
 /** How long a refused client waits for a hanging store to clean up: no longer than a drain takes. */
 const patienceMs = 5000
-
-interface Parts {
-  readonly book: FileBook
-  readonly store: ObjectStore
-  readonly renewEveryMs: number
-}
-
-async function receive(
-  parts: Parts,
-  req: IncomingMessage,
-  { ref, quotaBytes, unpaidBytes, ...options }: ReceiveOptions,
-): Promise<FileRow> {
-  const { book, store } = parts
-  const id = newId('file')
-  const { signal } = options
-  const quota = { quotaBytes, unpaidBytes }
-  return await recorded(parts, { ref, id, signal }, async (begin, going) => {
-    const received = await receiveUpload(req, {
-      ...options,
-      signal: going,
-      begin: ({ session }) => begin(session),
-      reserve: (bytes) => book.reserve(ref, { id, bytes, ...quota }),
-      put: (content) =>
-        store.put(objectName(ref, id), content, { signal: going, leavesReserve: true }),
-    })
-    const { expiresAfterS, ...rest } = received
-    const createdAt = Math.floor(Date.now() / 1000)
-    const expiresAt = expiresAfterS === null ? null : createdAt + expiresAfterS
-    return { row: { ...rest, id, createdAt, expiresAt }, quota }
-  })
-}
-
-async function keep(
-  parts: Parts,
-  content: Buffer,
-  { ref, quotaBytes, unpaidBytes, signal, ...file }: KeptFile,
-): Promise<FileRow> {
-  const { book, store } = parts
-  const { id, session } = file
-  const quota = { quotaBytes, unpaidBytes }
-  const bytes = content.length
-  return await recorded(parts, { ref, id, signal }, async (begin, going) => {
-    await begin(session)
-    await book.reserve(ref, { id, bytes, ...quota })
-    await store.put(objectName(ref, id), content, { signal: going, leavesReserve: true })
-    const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
-    return { row, quota }
-  })
-}
 
 interface ObjectOwner {
   readonly ref: string
@@ -125,35 +49,105 @@ interface Stored {
 /** Calls `begin` for the record, then puts the object. `going` aborts when the record is lost. */
 type Put = (begin: (session: string) => Promise<void>, going: AbortSignal) => Promise<Stored>
 
-/** Puts the row in the record's place, or takes both back. */
-async function recorded(
-  { book, store, renewEveryMs }: Parts,
-  { ref, id, signal }: ObjectOwner & { readonly signal: AbortSignal },
-  put: Put,
-): Promise<FileRow> {
-  const lost = new AbortController()
-  let isCommitting = false
-  let renewing: NodeJS.Timeout | undefined
-  const renew = () => void book.renew(ref, id).catch((error: unknown) => loseBy(error, lost))
-  const begin = (session: string) => {
-    // Set before the call: when its reply is lost, the record may still be there.
-    renewing = setInterval(renew, renewEveryMs).unref()
-    return book.begin(ref, { id, session })
+export class Shelf {
+  readonly book: FileBook
+  readonly #store: ObjectStore
+  readonly #renewEveryMs: number
+
+  constructor(book: FileBook, store: ObjectStore, renewEveryMs = defaultRenewEveryMs) {
+    this.book = book
+    this.#store = store
+    this.#renewEveryMs = renewEveryMs
   }
-  try {
-    const { row, quota } = await put(begin, AbortSignal.any([signal, lost.signal]))
-    isCommitting = true
-    await book.commit(ref, row, quota)
-    return row
-  } catch (error) {
-    // The row may have been written: the sweeper decides.
-    const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')
-    if (renewing && !isUnclear) {
-      await soon(giveUp({ book, store }, { ref, id, mayCome: isCut(error) }), patienceMs)
+
+  /** Stores a file from a form. Throws what receiveUpload and the book throw; then nothing is left, or the sweeper removes it. */
+  async receive(
+    req: IncomingMessage,
+    { ref, quotaBytes, unpaidBytes, ...options }: ReceiveOptions,
+  ): Promise<FileRow> {
+    const id = newId('file')
+    const { signal } = options
+    const quota = { quotaBytes, unpaidBytes }
+    return await this.#recorded({ ref, id, signal }, async (begin, going) => {
+      const received = await receiveUpload(req, {
+        ...options,
+        signal: going,
+        begin: ({ session }) => begin(session),
+        reserve: (bytes) => this.book.reserve(ref, { id, bytes, ...quota }),
+        put: (content) => this.#put({ ref, id }, content, going),
+      })
+      const { expiresAfterS, ...rest } = received
+      const createdAt = Math.floor(Date.now() / 1000)
+      const expiresAt = expiresAfterS === null ? null : createdAt + expiresAfterS
+      return { row: { ...rest, id, createdAt, expiresAt }, quota }
+    })
+  }
+
+  /** Stores a file that is in memory. */
+  async keep(
+    content: Buffer,
+    { ref, quotaBytes, unpaidBytes, signal, ...file }: KeptFile,
+  ): Promise<FileRow> {
+    const { id, session } = file
+    const quota = { quotaBytes, unpaidBytes }
+    const bytes = content.length
+    return await this.#recorded({ ref, id, signal }, async (begin, going) => {
+      await begin(session)
+      await this.book.reserve(ref, { id, bytes, ...quota })
+      await this.#put({ ref, id }, content, going)
+      const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
+      return { row, quota }
+    })
+  }
+
+  /** Throws `file_not_found` where the object is not there. */
+  open(ref: string, id: string, range?: ByteRange): Promise<Readable> {
+    return asFile(this.#store.read(objectName(ref, id), range))
+  }
+
+  /** Reads a small file as a whole. Throws as `open` does. */
+  load(ref: string, id: string): Promise<Buffer> {
+    return asFile(this.#store.get(objectName(ref, id)))
+  }
+
+  #put({ ref, id }: ObjectOwner, content: Buffer | Readable, signal: AbortSignal): Promise<void> {
+    return this.#store.put(objectName(ref, id), content, { signal, leavesReserve: true })
+  }
+
+  /** Puts the row in the record's place, or takes both back. */
+  async #recorded(
+    { ref, id, signal }: ObjectOwner & { readonly signal: AbortSignal },
+    put: Put,
+  ): Promise<FileRow> {
+    const { book } = this
+    const lost = new AbortController()
+    let isCommitting = false
+    let renewing: NodeJS.Timeout | undefined
+    const renew = () => void book.renew(ref, id).catch((error: unknown) => loseBy(error, lost))
+    const begin = (session: string) => {
+      // Set before the call: when its reply is lost, the record may still be there.
+      renewing = setInterval(renew, this.#renewEveryMs).unref()
+      return book.begin(ref, { id, session })
     }
-    throw error
-  } finally {
-    clearInterval(renewing)
+    try {
+      const { row, quota } = await put(begin, AbortSignal.any([signal, lost.signal]))
+      isCommitting = true
+      await book.commit(ref, row, quota)
+      return row
+    } catch (error) {
+      // The row may have been written: the sweeper decides.
+      const isUnclear = isCommitting && hasCode(error, 'ledger_unavailable')
+      if (renewing && !isUnclear) await soon(this.#giveUp({ ref, id }, isCut(error)), patienceMs)
+      throw error
+    } finally {
+      clearInterval(renewing)
+    }
+  }
+
+  /** When this fails, the sweeper does it after the lease. */
+  async #giveUp({ ref, id }: ObjectOwner, mayCome: boolean): Promise<void> {
+    await this.#store.abandon(objectName(ref, id))
+    await this.book.abandon(ref, id, mayCome)
   }
 }
 
@@ -165,15 +159,6 @@ function loseBy(error: unknown, lost: AbortController): void {
 /** Cut by a time-out, the network or our own drain: a store that has all bytes may complete the object after its removal. */
 function isCut(error: unknown): boolean {
   return hasCode(error, 'storage_unavailable') || hasCode(error, 'server_draining')
-}
-
-/** When this fails, the sweeper does it after the lease. */
-async function giveUp(
-  { book, store }: Omit<Parts, 'renewEveryMs'>,
-  { ref, id, mayCome }: ObjectOwner & { readonly mayCome: boolean },
-): Promise<void> {
-  await store.abandon(objectName(ref, id))
-  await book.abandon(ref, id, mayCome)
 }
 
 /** Throws `file_not_found` when the object was removed after the caller had read the row. */

@@ -6,9 +6,8 @@ import type { FileReference } from '../files/file-reference.ts'
 import { field, parsed } from '../http/json/field.ts'
 import type { UsageFields } from '../tokens/token-counts.ts'
 
-export type Role = 'user' | 'assistant' | 'tool'
-
-export type MessageStatus = 'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete'
+export type Role = (typeof roles)[number]
+export type MessageStatus = (typeof statuses)[number]
 
 export interface TextPart {
   readonly type: 'text'
@@ -34,14 +33,8 @@ export interface NamedFile {
   readonly at: string
 }
 
-interface ShownFile {
-  readonly type: 'file'
-  readonly file: Pick<FileReference, 'file_id' | 'filename'>
-}
-
 export type Part = TextPart | ImagePart | FilePart
 export type SentPart = TextPart | ImagePart | NamedFile
-export type PublicPart = TextPart | ImagePart | ShownFile
 
 export type MessageContent<P = Part> = string | readonly P[] | null
 
@@ -105,26 +98,17 @@ export interface StoredMessage extends NewMessage {
   readonly guessed?: number
 }
 
-/** As the API shows it (docs/api.md#message): fields without a value are null, except `tool_call_id` and `name`. */
-export interface PublicMessage extends Omit<
-  StoredMessage,
-  'content' | 'tool_calls' | 'reasoning' | 'hold' | 'guessed'
-> {
-  readonly object: 'chat.message'
-  readonly content: MessageContent<PublicPart>
-  readonly session_id: string
-  readonly tool_calls: readonly ToolCall[] | null
-  readonly reasoning: string | null
-}
+export type PublicMessage = ReturnType<typeof toPublic>
 
-export function toPublic(message: StoredMessage, sessionId: string): PublicMessage {
+/** As the API shows it (docs/api.md#message): fields without a value are null, except `tool_call_id` and `name`. */
+export function toPublic(message: StoredMessage, sessionId: string) {
   const { tool_call_id, name } = message
   return {
     id: message.id,
-    object: 'chat.message',
+    object: 'chat.message' as const,
     session_id: sessionId,
     role: message.role,
-    content: shown(message.content),
+    content: mapParts(message.content, shown),
     tool_calls: message.tool_calls ?? null,
     ...(tool_call_id !== undefined && { tool_call_id }),
     ...(name !== undefined && { name }),
@@ -140,55 +124,47 @@ export function toPublic(message: StoredMessage, sessionId: string): PublicMessa
   }
 }
 
-function shown(content: MessageContent): MessageContent<PublicPart> {
-  return mapParts(content, (part) => {
-    if (part.type !== 'file') return part
-    const { file_id, filename } = part.file
-    return { type: 'file', file: { file_id, filename } }
-  })
+function shown(part: Part) {
+  if (part.type !== 'file') return part
+  const { file_id, filename } = part.file
+  return { type: part.type, file: { file_id, filename } }
 }
 
-const roles: ReadonlySet<unknown> = new Set<Role>(['user', 'assistant', 'tool'])
-const statuses: ReadonlySet<unknown> = new Set<MessageStatus>([
-  'in_progress',
-  'completed',
-  'cancelled',
-  'failed',
-  'incomplete',
-])
+const roles = ['user', 'assistant', 'tool'] as const
+const statuses = ['in_progress', 'completed', 'cancelled', 'failed', 'incomplete'] as const
 
 /** Reads a row of the messages hash; returns undefined when the row is missing or no message. */
 export function parseStored(row: string | null | undefined): StoredMessage | undefined {
   if (!row) return undefined
   const value = parsed(row)
-  return isStored(value) ? value : undefined
+  return isMessage(value) ? value : undefined
 }
 
 const isText = (value: unknown) => typeof value === 'string'
 const isCount = (value: unknown) => Number.isSafeInteger(value)
 const isFlag = (value: unknown) => typeof value === 'boolean'
+const oneOf = (words: readonly unknown[]) => (value: unknown) => words.includes(value)
 
 const orNull = (is: (value: unknown) => boolean) => (value: unknown) => value === null || is(value)
 const orAbsent = (is: (value: unknown) => boolean) => (value: unknown) =>
   value === undefined || is(value)
 const listOf = (is: (value: unknown) => boolean) => (value: unknown) =>
   Array.isArray(value) && value.every(is)
-const shaped = (shape: Readonly<Record<string, (value: unknown) => boolean>>) => {
+const shaped = <T = unknown>(shape: Readonly<Record<string, (value: unknown) => boolean>>) => {
   const checks = Object.entries(shape)
-  return (value: unknown) => checks.every(([name, is]) => is(field(value, name)))
+  return (value: unknown): value is T => checks.every(([name, is]) => is(field(value, name)))
 }
 
-const isTextPart = shaped({ type: (type) => type === 'text', text: isText })
+const isTextPart = shaped({ type: oneOf(['text']), text: isText })
 const isImagePart = shaped({
-  type: (type) => type === 'image_url',
+  type: oneOf(['image_url']),
   image_url: shaped({ url: isText, detail: orAbsent(isText) }),
 })
-const kinds: ReadonlySet<unknown> = new Set(fileKinds)
 const isFilePart = shaped({
-  type: (type) => type === 'file',
+  type: oneOf(['file']),
   file: shaped({
     file_id: isText,
-    kind: (kind) => kinds.has(kind),
+    kind: oneOf(fileKinds),
     bytes: isCount,
     content_type: isText,
     filename: isText,
@@ -198,7 +174,7 @@ const isFilePart = shaped({
 const isPart = (value: unknown) => isTextPart(value) || isImagePart(value) || isFilePart(value)
 const isToolCall = shaped({
   id: isText,
-  type: (type) => type === 'function',
+  type: oneOf(['function']),
   function: shaped({ name: isText, arguments: isText }),
 })
 const isUsage = shaped({
@@ -209,15 +185,15 @@ const isUsage = shaped({
 })
 const isError = shaped({ message: isText, type: isText, param: orNull(isText), code: isText })
 
-const isMessage = shaped({
+const isMessage = shaped<StoredMessage>({
   id: isText,
-  role: (role) => roles.has(role),
+  role: oneOf(roles),
   content: (content) => content === null || isText(content) || listOf(isPart)(content),
   tool_calls: orAbsent(listOf(isToolCall)),
   tool_call_id: orAbsent(isText),
   name: orAbsent(isText),
   reasoning: orAbsent(isText),
-  status: (status) => statuses.has(status),
+  status: oneOf(statuses),
   finish_reason: orNull(isText),
   model: orNull(isText),
   usage: orNull(isUsage),
@@ -228,7 +204,3 @@ const isMessage = shaped({
   hold: orAbsent(isText),
   guessed: orAbsent(isCount),
 })
-
-function isStored(value: unknown): value is StoredMessage {
-  return isMessage(value)
-}

@@ -17,15 +17,6 @@ import type { MessagePlace } from './streams/stream-rows.ts'
 
 type SessionPlace = Omit<MessagePlace, 'message'>
 
-export interface MessageBook {
-  /** Throws `session_not_found`. */
-  list(place: SessionPlace, page: Page): Promise<List<PublicMessage>>
-  /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
-  read(place: MessagePlace): Promise<StoredMessage>
-  /** Throws as `read` does, but does not load the message, which may have megabytes. */
-  check(place: MessagePlace): Promise<void>
-}
-
 const listsAtOnce = 4
 
 export interface MessageBookOptions {
@@ -33,71 +24,65 @@ export interface MessageBookOptions {
   readonly scripts: SessionScripts
 }
 
-export function createMessageBook(options: MessageBookOptions): MessageBook {
-  const { redis } = options
-  // Each list may read and parse a megabyte.
-  const lists = new FairTurns(listsAtOnce)
-  return {
-    list: (place, page) => lists.run(place.ref, () => asked(list(options, place, page))),
-    read: (place) => asked(read(redis, place)),
-    check: (place) => asked(check(redis, place)),
-  }
-}
+export class MessageBook {
+  readonly #options: MessageBookOptions
+  /** Each list may read and parse a megabyte. */
+  readonly #lists = new FairTurns(listsAtOnce)
 
-async function list(
-  { redis, scripts }: MessageBookOptions,
-  { ref, session }: SessionPlace,
-  page: Page,
-): Promise<List<PublicMessage>> {
-  if (!isId('sess', session)) throw new GatewayError('session_not_found')
-  const rows = {
-    key: keys.messageIds(ref, session),
-    async read(ids: readonly string[], room: number) {
-      const { values } = await scripts.run(
-        'page',
-        [keys.messages(ref, session)],
-        [`${room}`, ...ids],
-      )
-      return values.slice(2).map((text) => rowOf(String(text), session))
-    },
+  constructor(options: MessageBookOptions) {
+    this.#options = options
   }
-  const [isThere, found] = await Promise.all([
-    redis.exists(keys.session(ref, session)),
-    readPage(redis, rows, page),
-  ])
-  if (!isThere) throw new GatewayError('session_not_found')
-  return found
+
+  /** Throws `session_not_found`. */
+  list(place: SessionPlace, page: Page): Promise<List<PublicMessage>> {
+    const { redis, scripts } = this.#options
+    const { ref, session } = place
+    const rows = {
+      key: keys.messageIds(ref, session),
+      async read(ids: readonly string[], room: number) {
+        const words = [`${room}`, ...ids]
+        const { values } = await scripts.run('page', [keys.messages(ref, session)], words)
+        return values.slice(2).map((text) => rowOf(String(text), session))
+      },
+    }
+    const read = () => this.#inSession(place, () => readPage(redis, rows, page))
+    return this.#lists.run(ref, read)
+  }
+
+  /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
+  async read(place: MessagePlace): Promise<StoredMessage> {
+    const { redis } = this.#options
+    const text = await this.#ofMessage(place, (key) => redis.hget(key, place.message))
+    const message = parseStored(text)
+    if (!message) throw new GatewayError('message_not_found')
+    return message
+  }
+
+  /** Throws as `read` does, but does not load the message, which may have megabytes. */
+  async check(place: MessagePlace): Promise<void> {
+    const { redis } = this.#options
+    const isThere = await this.#ofMessage(place, (key) => redis.hexists(key, place.message))
+    if (!isThere) throw new GatewayError('message_not_found')
+  }
+
+  /** Does not ask for a malformed id. */
+  #ofMessage<T>(place: MessagePlace, ask: (key: string) => Promise<T>): Promise<T | undefined> {
+    const { ref, session, message } = place
+    const key = keys.messages(ref, session)
+    return this.#inSession(place, async () => (isId('msg', message) ? ask(key) : undefined))
+  }
+
+  async #inSession<T>({ ref, session }: SessionPlace, ask: () => Promise<T>): Promise<T> {
+    if (!isId('sess', session)) throw new GatewayError('session_not_found')
+    const isThere = this.#options.redis.exists(keys.session(ref, session))
+    const [there, found] = await asked(Promise.all([isThere, ask()]))
+    if (!there) throw new GatewayError('session_not_found')
+    return found
+  }
 }
 
 function rowOf(text: string, session: string): Row<PublicMessage> {
   if (text === '') return 'gone'
   const message = parseStored(text)
   return message ? { value: toPublic(message, session), bytes: text.length } : 'unreadable'
-}
-
-async function read(redis: Redis, place: MessagePlace): Promise<StoredMessage> {
-  const text = await inSession(redis, place, (key) => redis.hget(key, place.message))
-  const message = parseStored(text ?? null)
-  if (!message) throw new GatewayError('message_not_found')
-  return message
-}
-
-async function check(redis: Redis, place: MessagePlace): Promise<void> {
-  const isThere = await inSession(redis, place, (key) => redis.hexists(key, place.message))
-  if (!isThere) throw new GatewayError('message_not_found')
-}
-
-/** Returns what `ask` finds among the messages; undefined when `message` is a malformed id. */
-async function inSession<T>(
-  redis: Redis,
-  { ref, session, message }: MessagePlace,
-  ask: (key: string) => Promise<T>,
-): Promise<T | undefined> {
-  if (!isId('sess', session)) throw new GatewayError('session_not_found')
-  const [isThere, found] = await Promise.all([
-    redis.exists(keys.session(ref, session)),
-    isId('msg', message) ? ask(keys.messages(ref, session)) : undefined,
-  ])
-  if (!isThere) throw new GatewayError('session_not_found')
-  return found
 }

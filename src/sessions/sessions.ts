@@ -13,25 +13,13 @@ import { keys } from '../redis/redis.ts'
 import type { Room } from '../accounts/room.ts'
 import { textAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
-import { sessionKeys } from './library.ts'
+import { sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from '../redis/listing.ts'
 import type { Row } from '../redis/listing.ts'
-import { removeSession } from './removal.ts'
 
 /** As the API shows it (docs/api.md#session). */
-export interface Session {
-  readonly id: string
-  readonly object: 'chat.session'
-  readonly created_at: number
-  readonly updated_at: number
-  readonly title: string | null
-  readonly model: string | null
-  readonly instructions: string | null
-  readonly metadata: Readonly<Record<string, string>>
-  readonly message_count: number
-  readonly active_message_id: string | null
-}
+export type Session = NonNullable<ReturnType<typeof sessionOf>>
 
 /** In a list, sessions come without instructions: those of a hundred sessions may be megabytes. */
 export type ListedSession = Omit<Session, 'instructions'>
@@ -51,19 +39,6 @@ export interface Creating extends Quota {
 
 const noQuota: Quota = { quotaBytes: Number.MAX_SAFE_INTEGER }
 
-export interface SessionBook {
-  /** Throws `storage_quota_exceeded`; `idempotency_in_progress` where another try has taken the claim over. */
-  create(ref: string, fields: SessionFields, creating?: Creating): Promise<Session>
-  /** Throws `session_not_found`, also for a malformed id; so does every other method that takes an id. */
-  read(ref: string, id: string): Promise<Session>
-  /** An id whose row has expired is skipped. */
-  list(ref: string, page: Page): Promise<List<ListedSession>>
-  /** Throws `storage_quota_exceeded`. */
-  patch(ref: string, id: string, fields: SessionFields, quota?: Quota): Promise<Session>
-  /** With all its messages; a running generation is cancelled. */
-  remove(ref: string, id: string): Promise<void>
-}
-
 export interface SessionBookOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
@@ -74,82 +49,139 @@ export interface SessionBookOptions {
   readonly replayKeepMs: number
 }
 
-export function createSessionBook(options: SessionBookOptions): SessionBook {
-  const { redis } = options
-  return {
-    create: (ref, fields, creating = noQuota) => create(options, ref, { fields, ...creating }),
-    read: (ref, id) => asked(read(redis, ref, id)),
-    list: (ref, page) => asked(list(options, ref, page)),
-    patch: (ref, id, fields, quota = noQuota) => patch(options, ref, { id, fields, ...quota }),
-    async remove(ref, id) {
-      checkId(id)
-      await removeSession(options, ref, id)
-    },
-  }
-}
-
 /** Makes a session of its hash; returns undefined when the hash is empty. */
-export function sessionOf(row: Readonly<Record<string, string | undefined>>): Session | undefined {
+export function sessionOf(row: Readonly<Record<string, string | undefined>>) {
   const { id, created_at, updated_at, title, model, instructions, metadata, messages, active } = row
   if (id === undefined) return undefined
+  const data: Readonly<Record<string, string>> = metadata ? JSON.parse(metadata) : {}
   return {
     id,
-    object: 'chat.session',
+    object: 'chat.session' as const,
     created_at: Number(created_at ?? 0),
     updated_at: Number(updated_at ?? 0),
     title: title || null,
     model: model || null,
     instructions: instructions || null,
-    metadata: metadata ? JSON.parse(metadata) : {},
+    metadata: data,
     message_count: Number(messages ?? 0),
     active_message_id: active || null,
   }
 }
 
-const listedFields = [
-  'id',
-  'created_at',
-  'updated_at',
-  'title',
-  'model',
-  'metadata',
-  'messages',
-  'active',
-] as const
+const listed = 'id created_at updated_at title model metadata messages active'.split(' ')
 
 /** In seconds. Sent with every change, so a session follows a new configuration from its next change on. */
-export function retentionS({ retentionMs }: Pick<SessionBookOptions, 'retentionMs'>): string {
-  return String(Math.ceil(retentionMs / 1000))
+export function retentionS({ retentionMs }: Pick<SessionBookOptions, 'retentionMs'>): number {
+  return Math.ceil(retentionMs / 1000)
 }
 
-interface Change extends Quota {
-  readonly id: string
-  readonly fields: SessionFields
-}
+/** Every method that takes an id throws `session_not_found`, also for a malformed id. */
+export class SessionBook {
+  readonly #options: SessionBookOptions
 
-async function create(
-  options: SessionBookOptions,
-  ref: string,
-  { fields, claim, ...quota }: Creating & Pick<Change, 'fields'>,
-): Promise<Session> {
-  const { room, scripts } = options
-  let id = newId('sess')
-  for (;;) {
-    const second = String(secondsOf(id))
-    const row = { id, created_at: second, updated_at: second, ...textsOf(fields) }
-    const head = `${retentionS(options)} ${quotaWords(quota)}`
-    const names = [keys.sessions(ref), keys.session(ref, id), keys.storage(ref), keys.account(ref)]
-    const store = (own?: ClaimWords) => {
-      const words = [head, own?.running ?? '', own?.kept ?? '', ...Object.entries(row).flat()]
-      const all = own ? [...names, own.key] : names
-      return room.within(ref, () => scripts.run('create', all, words))
+  constructor(options: SessionBookOptions) {
+    this.#options = options
+  }
+
+  /** Throws `storage_quota_exceeded`; `idempotency_in_progress` where another try has taken the claim over. */
+  async create(
+    ref: string,
+    fields: SessionFields,
+    { claim, ...quota }: Creating = noQuota,
+  ): Promise<Session> {
+    const { room, scripts } = this.#options
+    let id = newId('sess')
+    for (;;) {
+      const second = String(secondsOf(id))
+      const row = { id, created_at: second, updated_at: second, ...textsOf(fields) }
+      const head = `${retentionS(this.#options)} ${quotaWords(quota)}`
+      const own = [keys.sessions(ref), keys.session(ref, id), keys.storage(ref), keys.account(ref)]
+      const store = (claimed?: ClaimWords) => {
+        const { running = '', kept = '' } = claimed ?? {}
+        const names = claimed ? [...own, claimed.key] : own
+        const words = [head, running, kept, ...Object.entries(row).flat()]
+        return room.within(ref, () => scripts.run('create', names, words))
+      }
+      const reply = await (claim ? claim.keep(id, store) : store())
+      if (reply.word === 'ok') return found(sessionOf(row))
+      if (reply.word === 'claim_lost') throw new GatewayError('idempotency_in_progress')
+      if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
+      // Another gateway's clock is ahead, or its creation overtook this one.
+      id = idAfter(textAt(reply, 2))
     }
-    const reply = await (claim ? claim.keep(id, store) : store())
-    if (reply.word === 'ok') return found(sessionOf(row))
-    if (reply.word === 'claim_lost') throw new GatewayError('idempotency_in_progress')
+  }
+
+  async read(ref: string, id: string): Promise<Session> {
+    checkId(id)
+    return found(sessionOf(await asked(this.#options.redis.hgetall(keys.session(ref, id)))))
+  }
+
+  /** An id whose row has expired is skipped. */
+  list(ref: string, page: Page): Promise<List<ListedSession>> {
+    const { redis, room } = this.#options
+    const readOne = async (id: string): Promise<Row<ListedSession>> => {
+      const texts = await redis.hmget(keys.session(ref, id), ...listed)
+      const row = Object.fromEntries(listed.map((name, i) => [name, texts[i] ?? undefined]))
+      const session = sessionOf(row)
+      if (!session) return 'gone'
+      const { instructions: _, ...value } = session
+      return { value, bytes: 512 + (row.metadata?.length ?? 0) }
+    }
+    const rows = {
+      key: keys.sessions(ref),
+      read: (ids: readonly string[]) => Promise.all(ids.map(readOne)),
+      forget: (ids: readonly string[]) => room.forgetExpired(ref, ids),
+    }
+    return asked(readPage(redis, rows, page))
+  }
+
+  /** Throws `storage_quota_exceeded`. */
+  async patch(ref: string, id: string, fields: SessionFields, quota = noQuota): Promise<Session> {
+    const { room, scripts } = this.#options
+    const changes = Object.entries(textsOf(fields)).flat()
+    if (changes.length === 0) return this.read(ref, id)
+    checkId(id)
+    const names = [...sessionKeys(ref, id), keys.storage(ref), keys.account(ref)]
+    const words = [`${retentionS(this.#options)} ${quotaWords(quota)}`, ...changes]
+    const reply = await room.within(ref, () => scripts.run('patch', names, words))
     if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
-    // Another gateway's clock is ahead, or its creation overtook this one.
-    id = idAfter(textAt(reply, 2))
+    if (reply.word !== 'ok') throw new GatewayError('session_not_found')
+    return found(sessionOf(rowIn(reply)))
+  }
+
+  /**
+   * With everything that belongs to it. A running generation is told to stop; its stream is kept as long as a cancelled
+   * one. The caller must name all keys of a script, so the ids in them are read first, and again when they have changed.
+   */
+  async remove(ref: string, id: string): Promise<void> {
+    checkId(id)
+    const { redis, scripts, replayKeepMs } = this.#options
+    const rows = [keys.sessions(ref), ...sessionKeys(ref, id), keys.storage(ref)]
+    for (;;) {
+      const looks = [
+        redis.hmget(keys.session(ref, id), 'last', 'active'),
+        redis.zrange(keys.messageIds(ref, id), '0', '-1'),
+      ] as const
+      const [[last, active], ids] = await asked(Promise.all(looks))
+      const names = active ? [...rows, ...streamKeys(ref, active)] : rows
+      const words = [id, last ?? '', active ?? '', String(Math.ceil(replayKeepMs / 1000))]
+      const { word } = await scripts.run('remove', names, words)
+      if (word === 'session_not_found') throw new GatewayError(word)
+      if (word === 'again') continue
+      const ended = ids.filter((message) => message !== active)
+      return forget(redis, ref, ended)
+    }
+  }
+}
+
+const forgottenAtOnce = 500
+
+/** The streams of ended messages expire anyway, so a failure here is ignored. */
+async function forget(redis: Redis, ref: string, ended: readonly string[]): Promise<void> {
+  for (let at = 0; at < ended.length; at += forgottenAtOnce) {
+    const some = ended.slice(at, at + forgottenAtOnce)
+    const streams = some.flatMap((message) => streamKeys(ref, message))
+    await redis.unlink(...streams).catch(() => undefined)
   }
 }
 
@@ -171,46 +203,6 @@ function found(session: Session | undefined): Session {
 /** Refuses a malformed id without asking Redis. */
 function checkId(id: string): void {
   if (!isId('sess', id)) throw new GatewayError('session_not_found')
-}
-
-async function read(redis: Redis, ref: string, id: string): Promise<Session> {
-  checkId(id)
-  return found(sessionOf(await redis.hgetall(keys.session(ref, id))))
-}
-
-function list(options: SessionBookOptions, ref: string, page: Page): Promise<List<ListedSession>> {
-  const { redis, room } = options
-  const readOne = async (id: string): Promise<Row<ListedSession>> => {
-    const texts = await redis.hmget(keys.session(ref, id), ...listedFields)
-    const row = Object.fromEntries(listedFields.map((name, i) => [name, texts[i] ?? undefined]))
-    const session = sessionOf(row)
-    if (!session) return 'gone'
-    const { instructions: _, ...value } = session
-    return { value, bytes: 512 + (row.metadata?.length ?? 0) }
-  }
-  const rows = {
-    key: keys.sessions(ref),
-    read: (ids: readonly string[]) => Promise.all(ids.map(readOne)),
-    forget: (ids: readonly string[]) => room.forgetExpired(ref, ids),
-  }
-  return readPage(redis, rows, page)
-}
-
-async function patch(
-  options: SessionBookOptions,
-  ref: string,
-  { id, fields, ...quota }: Change,
-): Promise<Session> {
-  const { redis, room, scripts } = options
-  const changes = Object.entries(textsOf(fields)).flat()
-  if (changes.length === 0) return asked(read(redis, ref, id))
-  checkId(id)
-  const names = [...sessionKeys(ref, id), keys.storage(ref), keys.account(ref)]
-  const words = [`${retentionS(options)} ${quotaWords(quota)}`, ...changes]
-  const reply = await room.within(ref, () => scripts.run('patch', names, words))
-  if (reply.word === 'storage_quota_exceeded') throw new GatewayError(reply.word)
-  if (reply.word !== 'ok') throw new GatewayError('session_not_found')
-  return found(sessionOf(rowIn(reply)))
 }
 
 /** Reads HGETALL's answer within the reply of a script: fields and values in turn. */

@@ -2,7 +2,7 @@
 
 import { bytes, path, z } from '../config/schema.ts'
 import { diskStore } from './disk.ts'
-import type { StoreDriver } from './driver.ts'
+import type { StoreDriver } from './store.ts'
 
 export interface DiskConfig {
   /** Absolute. */

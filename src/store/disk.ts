@@ -3,23 +3,21 @@
 // has acknowledged stays. The one limit: no object `a` beside an object `a/b`.
 
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { unlessAborted } from '../sharing/patience.ts'
 import { discard } from '../sharing/discard.ts'
-import { createDiskRoom } from './disk-room.ts'
-import type { DiskRoom } from './disk-room.ts'
-import { hasCode } from '../errors.ts'
+import { GatewayError, hasCode } from '../errors.ts'
 import { checkName, checkPrefix, isName, NoSuchObject, storageError } from './store.ts'
 import type { ByteRange, ObjectStore, PutOptions } from './store.ts'
 
 /** Makes the folder at the first put. Keeps `reserveBytes` of its file system free for others. */
 export function diskStore(path: string, reserveBytes = 0): ObjectStore {
   const root = resolve(path)
-  const room = createDiskRoom(root, reserveBytes)
+  const room = new DiskRoom(root, reserveBytes)
   return {
     put: (name, content, options) => put(root, name, { content, room, ...options }),
     async get(name) {
@@ -261,4 +259,38 @@ function refuse(name: string, error: unknown): never {
 
 function fail(error: unknown): never {
   throw storageError(error)
+}
+
+const lookEveryMs = 1000
+
+/**
+ * Whether a file system has room for more files. The append-only file of Redis is mostly on the same one: a full file
+ * system would stop all accounts. Bytes of one second may use up some of the reserve.
+ */
+export class DiskRoom {
+  readonly #folder: string
+  readonly #reserveBytes: number
+  #lookedAt = -Infinity
+
+  /** For the file system of the folder, which must exist before the first check. */
+  constructor(folder: string, reserveBytes: number) {
+    this.#folder = folder
+    this.#reserveBytes = reserveBytes
+  }
+
+  /** Throws `storage_unavailable`. Returns undefined when the last check was less than a second ago. */
+  check(): Promise<void> | undefined {
+    const isKnown = this.#reserveBytes === 0 || performance.now() - this.#lookedAt < lookEveryMs
+    return isKnown ? undefined : this.#look()
+  }
+
+  async #look(): Promise<void> {
+    const stats = await statfs(this.#folder).catch(() => undefined) // the system does not tell
+    const free = stats ? stats.bavail * stats.bsize : Infinity
+    if (free < this.#reserveBytes) {
+      const cause = new Error(`${free} bytes are free, ${this.#reserveBytes} are kept for others`)
+      throw new GatewayError('storage_unavailable', { cause })
+    }
+    this.#lookedAt = performance.now()
+  }
 }

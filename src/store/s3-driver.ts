@@ -2,7 +2,7 @@
 // SDK takes 90 ms to load.
 
 import { bytes, kinds, secret, z } from '../config/schema.ts'
-import type { StoreDriver } from './driver.ts'
+import type { StoreDriver } from './store.ts'
 
 export interface S3Config {
   readonly bucket: string

@@ -1,7 +1,8 @@
-// The interface of the store drivers (disk, S3), the rules for object names, and the error for a missing object.
+// What a kind of store declares (disk, S3), the interface of its stores, the rules for object names, and the error for a missing object.
 // Metadata is in Redis, not here. Nothing is locked: the last put of a name wins.
 
 import type { Readable } from 'node:stream'
+import type { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 
 export interface ObjectStore {
@@ -47,6 +48,22 @@ export interface PresignOptions {
   readonly contentType: string
   /** The whole header Content-Disposition. */
   readonly disposition: string
+}
+
+/** Whatever the gateway has to know of a kind of store: a new kind is a file with one of these, and a row in drivers.ts. */
+export interface StoreDriver<Settings = unknown> {
+  /** Its block, with a sentence for itself and for each key. What comes out of it is what the other functions get. */
+  readonly keys: z.ZodType<Settings>
+  open(settings: Settings, options: DriverOptions): ObjectStore | Promise<ObjectStore>
+  /** The most memory that an upload takes besides its socket's, whatever its length; by default none. */
+  uploadBytes?(settings: Settings): number
+  /** Texts that must never be logged. */
+  secrets?(settings: Settings): readonly string[]
+}
+
+export interface DriverOptions {
+  /** For a trial: no call takes longer. By default a call is tried as long as the driver likes. */
+  readonly trialMs?: number | undefined
 }
 
 export class NoSuchObject extends Error {

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Redis } from 'ioredis'
 import { keys } from '../../src/redis/redis.ts'
-import { createSessionBook } from '../../src/sessions/sessions.ts'
+import { SessionBook } from '../../src/sessions/sessions.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -60,7 +60,7 @@ t.test(
   async (t) => {
     const { book, options, room, ref, redis, ids } = await expire(t)
     const [, other = ''] = ids
-    const forever = createSessionBook({ ...options, retentionMs: 0 })
+    const forever = new SessionBook({ ...options, retentionMs: 0 })
     await forever.patch(ref, other, { title: 'x' })
     t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
     for (const id of ids.slice(1)) await book.remove(ref, id)

@@ -51,39 +51,36 @@ t.test('a key with a header of its own is sent in that header only', async (t) =
   t.notOk('authorization' in sentHeaders(backend))
 })
 
-t.test(
-  'no client header that could hurt gets through, Expect and Connection included',
-  async (t) => {
-    const backend = await startBackend(t)
-    const headers = {
-      Expect: '100-continue',
-      Connection: 'close',
-      'Transfer-Encoding': 'chunked',
-      'Content-Length': '3',
-      Host: 'evil.test',
-      Origin: 'https://evil.test',
-      Cookie: 'a=b',
-      Authorization: 'Bearer tg_live_client',
-      'Accept-Encoding': 'gzip',
-      'X-Forwarded-For': '1.2.3.4',
-      Trailer: 'x',
-      accept: 'text/event-stream',
-    }
-    const request = { path: '/chat/completions', headers, body: [Buffer.from(ask)] }
-    const target = targetOf(backend.url, { key: 'ours' })
-    await textOf(await forward(attempt(target, { request })))
-    t.strictSame(Object.keys(sentHeaders(backend)).sort(), [
-      'accept',
-      'accept-encoding',
-      'authorization',
-      'connection',
-      'content-length',
-      'host',
-    ])
-    t.match(sentHeaders(backend), { authorization: 'Bearer ours', connection: 'keep-alive' })
-    t.equal(backend.requests[0]?.body.toString(), ask)
-  },
-)
+t.test('no client header that could hurt gets through', async (t) => {
+  const backend = await startBackend(t)
+  const headers = {
+    Expect: '100-continue',
+    Connection: 'close',
+    'Transfer-Encoding': 'chunked',
+    'Content-Length': '3',
+    Host: 'evil.test',
+    Origin: 'https://evil.test',
+    Cookie: 'a=b',
+    Authorization: 'Bearer tg_live_client',
+    'Accept-Encoding': 'gzip',
+    'X-Forwarded-For': '1.2.3.4',
+    Trailer: 'x',
+    accept: 'text/event-stream',
+  }
+  const request = { path: '/chat/completions', headers, body: [Buffer.from(ask)] }
+  const target = targetOf(backend.url, { key: 'ours' })
+  await textOf(await forward(attempt(target, { request })))
+  t.strictSame(Object.keys(sentHeaders(backend)).sort(), [
+    'accept',
+    'accept-encoding',
+    'authorization',
+    'connection',
+    'content-length',
+    'host',
+  ])
+  t.match(sentHeaders(backend), { authorization: 'Bearer ours', connection: 'keep-alive' })
+  t.equal(backend.requests[0]?.body.toString(), ask)
+})
 
 t.test('bodies arrive whole: empty ones, all byte values, 5 MB, and in pieces', async (t) => {
   const backend = await startBackend(t)
@@ -100,17 +97,14 @@ t.test('bodies arrive whole: empty ones, all byte values, 5 MB, and in pieces', 
   }
 })
 
-t.test(
-  'nobody listening, an unknown host and a slow connect are upstream_unavailable',
-  async (t) => {
-    const backend = await startBackend(t)
-    await backend.stop()
-    await t.rejects(forward(attempt(targetOf(backend.url))), { code: 'upstream_unavailable' })
-    await t.rejects(forward(attempt(targetOf('http://no-such-host.invalid/v1'))), {
-      code: 'upstream_unavailable',
-    })
-  },
-)
+t.test('nobody listening and an unknown host are upstream_unavailable', async (t) => {
+  const backend = await startBackend(t)
+  await backend.stop()
+  await t.rejects(forward(attempt(targetOf(backend.url))), { code: 'upstream_unavailable' })
+  await t.rejects(forward(attempt(targetOf('http://no-such-host.invalid/v1'))), {
+    code: 'upstream_unavailable',
+  })
+})
 
 t.test('a header that HTTP cannot carry is refused before a connection is made', async (t) => {
   const backend = await startBackend(t)

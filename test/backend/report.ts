@@ -5,7 +5,7 @@ import { hasError, isError, readAnswer, readReport, usageIn } from '../../src/ba
 
 t.test('an impossible count is ignored', async (t) => {
   const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
-  for (const count of [-1, 1.5, 1e10, 2 ** 60, '5', null, [5], true]) {
+  for (const count of [-1, 1.5, 1e10, 2 ** 60, '5', null, [5], {}, true]) {
     t.match(said(count), { prompt: undefined, completion: 3 }, JSON.stringify(count))
   }
   t.match(said(5), { prompt: 5, completion: 3, cached: 0 })

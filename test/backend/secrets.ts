@@ -12,34 +12,31 @@ const target = targetOf(
   },
 )
 
-t.test(
-  'key, header values and address are removed, as they are and in every encoding that a text may have',
-  async (t) => {
-    const secrets = [
-      'sk-se"cr/et€',
-      'tok-12345',
-      'backend.internal:8443',
-      'hunter22',
-      'query-secret-1',
-      target.url,
+t.test('key, header values and address are removed, in every encoding', async (t) => {
+  const secrets = [
+    'sk-se"cr/et€',
+    'tok-12345',
+    'backend.internal:8443',
+    'hunter22',
+    'query-secret-1',
+    target.url,
+  ]
+  for (const secret of secrets) {
+    const forms = [
+      secret,
+      JSON.stringify(secret).slice(1, -1),
+      JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/'),
+      Buffer.from(secret).toString('base64'),
+      Buffer.from(secret).toString('base64url'),
+      encodeURIComponent(secret),
     ]
-    for (const secret of secrets) {
-      const forms = [
-        secret,
-        JSON.stringify(secret).slice(1, -1),
-        JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/'),
-        Buffer.from(secret).toString('base64'),
-        Buffer.from(secret).toString('base64url'),
-        encodeURIComponent(secret),
-      ]
-      for (const form of forms) {
-        const masked = mask(Buffer.from(`{"error":"at ${form} and ${form}."}`), target).toString()
-        t.notMatch(masked, form.slice(2, -2), form)
-        t.match(masked, /^\{"error":"at \*\*\*.* and \*\*\*.*\."\}$/)
-      }
+    for (const form of forms) {
+      const masked = mask(Buffer.from(`{"error":"at ${form} and ${form}."}`), target).toString()
+      t.notMatch(masked, form.slice(2, -2), form)
+      t.match(masked, /^\{"error":"at \*\*\*.* and \*\*\*.*\."\}$/)
     }
-  },
-)
+  }
+})
 
 t.test('a bare host name is removed, too', async (t) => {
   const masked = mask('getaddrinfo ENOTFOUND backend.internal', target)

@@ -51,16 +51,13 @@ for (const [name, reported, done] of streams) {
   })
 }
 
-t.test(
-  'a stream whose runner was killed ended cleanly with [DONE] or without: not complete',
-  async (t) => {
-    const events = eventsOf('ollama-runner-killed-midstream.sse')
-    t.notOk(fed(events).complete)
-    t.notOk(fed([...events, '[DONE]']).complete)
-    t.ok(fed([...events, '[DONE]'], { completeWhen: 'done' }).complete)
-    t.ok(fed([...events, ' [DONE] '], { completeWhen: 'done' }).complete, 'with space around it')
-  },
-)
+t.test('a stream whose runner was killed is not complete, even with [DONE]', async (t) => {
+  const events = eventsOf('ollama-runner-killed-midstream.sse')
+  t.notOk(fed(events).complete)
+  t.notOk(fed([...events, '[DONE]']).complete)
+  t.ok(fed([...events, '[DONE]'], { completeWhen: 'done' }).complete)
+  t.ok(fed([...events, ' [DONE] '], { completeWhen: 'done' }).complete, 'with space around it')
+})
 
 t.test('a 200 without one event is not complete, and has no content', async (t) => {
   const m = fed(eventsOf('llamapy-err-too-long-stream.http'))
@@ -118,13 +115,9 @@ t.test('a role, an empty or a null text, and nothing at all are no content', asy
 t.test('text, reasoning, a refusal, a tool call, sound and a finish are content', async (t) => {
   const some = [
     { role: 'assistant', content: 'x' },
-    { reasoning_content: 'x' },
-    { reasoning: 'x' },
-    { refusal: 'x' },
     { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '' } }] },
     { function_call: { name: 'f' } },
     { audio: { id: 'a', data: 'AAAA' } },
-    { content: [{ type: 'text', text: 'x' }] },
   ]
   for (const delta of some)
     t.equal(meter().event(chunk({ delta })), 'content', JSON.stringify(delta))
@@ -132,24 +125,6 @@ t.test('text, reasoning, a refusal, a tool call, sound and a finish are content'
   t.equal(meter().event(finish()), 'content')
   t.equal(meter().event('{"choices": [{"delta": {"content":\n "x"}}]}'), 'content')
 })
-
-t.test(
-  'a finish reason is found with spaces and in any place; null and absence are not one',
-  async (t) => {
-    for (const written of [
-      '"finish_reason":"stop"',
-      '"finish_reason" : "stop"',
-      '"finish_reason":\n"stop"',
-    ]) {
-      t.ok(fed([`{"choices":[{${written},"index":0,"delta":{}}]}`]).finished, written)
-    }
-    for (const written of ['"finish_reason":null', '"finish_reason" : null', '"x":1']) {
-      t.notOk(fed([`{"choices":[{"delta":{"content":"x"},${written}}]}`]).finished, written)
-    }
-    t.notOk(fed([text('"finish_reason":"stop"')]).finished, 'what a model says is no key')
-    t.notOk(fed([text('\\"finish_reason":"stop"')]).finished)
-  },
-)
 
 t.test('a usage chunk is told from a finish that carries usage, and both are read', async (t) => {
   const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
@@ -159,42 +134,6 @@ t.test('a usage chunk is told from a finish that carries usage, and both are rea
   const other = meter()
   t.equal(other.event(chunk({ delta: {}, finish_reason: 'stop' }, { usage })), 'content')
   t.strictSame(other.reported, { prompt: 3, completion: 4, cached: 0 })
-})
-
-t.test('impossible usage is ignored', async (t) => {
-  const wrong = [-1, 1.5, 1e308, 1e15, '5', null, true, {}, [5]]
-  for (const value of wrong) {
-    const written = JSON.stringify(value)
-    const m = fed([
-      text('abc'),
-      finish(),
-      `{"choices":[],"usage":{"prompt_tokens":${written},"completion_tokens":${written}}}`,
-    ])
-    t.equal(m.reported, undefined, written)
-    t.match(await m.used({ promptTokens: 9 }), {
-      prompt: 9,
-      completion: 3,
-      estimated: true,
-      basis: 'counted',
-    })
-  }
-  for (const broken of [
-    '{"usage":{"prompt_tokens":5',
-    '{"usage":{}}',
-    '{"usage":[5]}',
-    '{"usage":{"prompt_tokens":1e999}}',
-  ]) {
-    t.equal(fed([broken]).reported, undefined, broken)
-  }
-})
-
-t.test('usage inside generated text, or in another object, is ignored', async (t) => {
-  const said = text('{"usage":{"prompt_tokens":0,"completion_tokens":0}}')
-  t.equal(fed([said]).reported, undefined)
-  const nested = chunk({
-    delta: { arguments: { usage: { prompt_tokens: 0, completion_tokens: 0 } } },
-  })
-  t.equal(fed([nested]).reported, undefined)
 })
 
 t.test('cached tokens are never more than the prompt', async (t) => {
@@ -224,30 +163,24 @@ t.test('two choices: finished when both are, complete when each that came is', a
   t.ok(ignored.complete, 'at a clean end none did')
 })
 
-t.test(
-  'two choices of which one was reported: the larger count is charged, as an estimate',
-  async (t) => {
-    const m = fed(eventsOf('llama-stream-n2.sse'), { choices: 2 })
-    t.ok(m.finished)
-    const used = await m.used({ promptTokens: 1 })
-    t.ok(used.completion > 4)
-    t.ok(used.estimated)
-    const whole = meter({ choices: 2 })
-    t.ok(await whole.json(bodyOf('llama-nonstream-n2.http')))
-    t.equal(whole.reported?.completion, 4)
-    t.equal(whole.reported?.cached, 31)
-    t.ok((await whole.used({ promptTokens: 1 })).completion > 4)
-  },
-)
+t.test('one of two choices was reported: the larger count is an estimate', async (t) => {
+  const m = fed(eventsOf('llama-stream-n2.sse'), { choices: 2 })
+  t.ok(m.finished)
+  const used = await m.used({ promptTokens: 1 })
+  t.ok(used.completion > 4)
+  t.ok(used.estimated)
+  const whole = meter({ choices: 2 })
+  t.ok(await whole.json(bodyOf('llama-nonstream-n2.http')))
+  t.equal(whole.reported?.completion, 4)
+  t.equal(whole.reported?.cached, 31)
+  t.ok((await whole.used({ promptTokens: 1 })).completion > 4)
+})
 
-t.test(
-  'a stream that was cut is charged the counted tokens if its early report has fewer',
-  async (t) => {
-    const early = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 1 } })
-    const m = fed([early, text('abcdef')])
-    t.match(await m.used({ promptTokens: 3 }), { prompt: 7, completion: 6, estimated: true })
-  },
-)
+t.test('a stream that was cut is charged what was counted, if that is more', async (t) => {
+  const early = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 1 } })
+  const m = fed([early, text('abcdef')])
+  t.match(await m.used({ promptTokens: 3 }), { prompt: 7, completion: 6, estimated: true })
+})
 
 t.test('every whole answer of the real servers: complete, with its usage', async (t) => {
   for (const server of ['llama', 'tf', 'llamapy', 'ollama']) {
@@ -296,24 +229,17 @@ t.test('a rough count: a token for each event or four characters, the larger one
   t.equal(fed([text('a'.repeat(40))]).roughTokens, 10)
 })
 
-t.test('a backend that runs past twice its bound and 64 is found out', async (t) => {
-  const m = meter({ outputPerChoice: 10 })
-  for (let i = 0; i < 84; i++) m.event(text('x'))
-  await new Promise((resolve) => setImmediate(resolve))
-  t.notOk(m.overran, '84 are allowed')
-  for (let i = 0; i < 40; i++) m.event(text('x'))
-  await new Promise((resolve) => setImmediate(resolve))
-  t.ok(m.overran)
-})
-
-t.test('the bound of two choices is that of both', async (t) => {
-  const m = meter({ choices: 2, outputPerChoice: 10 })
-  for (let i = 0; i < 104; i++) m.event(text('x', i % 2))
-  await new Promise((resolve) => setImmediate(resolve))
-  t.notOk(m.overran, '104 are allowed')
-  for (let i = 0; i < 40; i++) m.event(text('x', i % 2))
-  await new Promise((resolve) => setImmediate(resolve))
-  t.ok(m.overran)
+t.test('a backend that runs past twice the bound of its choices and 64 is found out', async (t) => {
+  for (const choices of [1, 2]) {
+    const m = meter({ choices, outputPerChoice: 10 })
+    const most = 64 + 20 * choices
+    for (let i = 0; i < most; i++) m.event(text('x', i % choices))
+    await new Promise((resolve) => setImmediate(resolve))
+    t.notOk(m.overran, `${most} are allowed`)
+    for (let i = 0; i < 40; i++) m.event(text('x', i % choices))
+    await new Promise((resolve) => setImmediate(resolve))
+    t.ok(m.overran)
+  }
 })
 
 t.test('a count of zero beside content is none, and that of nothing is one', async (t) => {

@@ -8,8 +8,8 @@ import { buffer } from 'node:stream/consumers'
 import t from 'tap'
 import type { Test } from 'tap'
 import { asGatewayError } from '../../src/errors.ts'
-import { createFileBook } from '../../src/files/files.ts'
-import { createShelf } from '../../src/files/shelf.ts'
+import { FileBook } from '../../src/files/files.ts'
+import { Shelf } from '../../src/files/shelf.ts'
 import { sendError } from '../../src/http/reply.ts'
 import { newId } from '../../src/ids.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
@@ -33,11 +33,11 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
   const readable = s3Store(s3Config(s3, world.prefix), { idleMs: 300 })
   for (const one of [store, readable]) t.teardown(() => one.close())
   const link = await connectLink(t, world.server.socket)
-  const book = createFileBook({ ...partsOn(link), store })
-  const shelf = createShelf(book, store)
+  const book = new FileBook({ ...partsOn(link), store })
+  const shelf = new Shelf(book, store)
   /** Used for what must succeed, however late. */
-  const patient = createShelf(book, world.store)
-  const open = createShelf(book, readable).open
+  const patient = new Shelf(book, world.store)
+  const slow = new Shelf(book, readable)
   const ref = newRef()
   const session = await addSession(link.client, ref)
   const onRequest = async (req: IncomingMessage, res: ServerResponse) => {
@@ -51,13 +51,13 @@ async function startImpatient(t: Test, world: FilesWorld, s3: S3Access) {
     }
   }
   const { port } = await startListener(t, onRequest)
-  return { shelf, patient, open, ref, session, url: `http://127.0.0.1:${port}` }
+  return { shelf, patient, slow, ref, session, url: `http://127.0.0.1:${port}` }
 }
 
 t.test('a store that hangs ends the work that waits for it, and nothing is left', async (t) => {
   const s3 = await startS3(t)
   const world = await startFilesWorld(t, { s3 })
-  const { shelf, patient, open, ref, session, url } = await startImpatient(t, world, s3)
+  const { shelf, patient, slow, ref, session, url } = await startImpatient(t, world, s3)
   const caller = { key: '', session }
   // A part has 41 s to arrive.
   const content = Buffer.alloc((process.env.LONG ? 3 : 0.1) * partBytes, 'a file ')
@@ -66,7 +66,7 @@ t.test('a store that hangs ends the work that waits for it, and nothing is left'
   const sha256 = hash('sha256', large)
   const file = { id, session, filename: 'a', contentType: 'text/plain', sha256 }
   await patient.keep(large, { ...file, ref, quotaBytes: 1e9, signal })
-  const reading = await open(ref, id)
+  const reading = await slow.open(ref, id)
   const held = [0.2, 0.5, 0.9].map((part) =>
     sendUpload(t, { url, caller, content, hold: Math.ceil(part * content.length) }),
   )

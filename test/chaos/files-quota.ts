@@ -10,10 +10,8 @@ import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { announce } from '../../src/files/due.ts'
 import { objectName } from '../../src/files/file-row.ts'
-import { createFileBook } from '../../src/files/files.ts'
-import type { FileBook } from '../../src/files/files.ts'
-import { createSweeper } from '../../src/files/sweeper.ts'
-import type { Sweeper } from '../../src/files/sweeper.ts'
+import { FileBook } from '../../src/files/files.ts'
+import { Sweeper } from '../../src/files/sweeper.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import type { DelayProxy } from '../fixtures/delay-proxy.ts'
@@ -61,8 +59,8 @@ async function startBoth(t: Test) {
     const options = { ...partsOn(link), store }
     return {
       proxy,
-      book: createFileBook({ ...options, retryMs: 0 }),
-      sweeper: createSweeper({
+      book: new FileBook({ ...options, retryMs: 0 }),
+      sweeper: new Sweeper({
         ...options,
         everyMs: 0,
         takenMs: 500,

@@ -1,8 +1,9 @@
 // The time limits of a backend request, seen from the client: each ends a request that would never end.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Deadline } from '../../src/chat/deadline.ts'
+import { Deadline, untilQuiet } from '../../src/chat/deadline.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { ClientLeft } from '../../src/http/body.ts'
 import { modelOf } from '../fixtures/target.ts'
@@ -14,29 +15,21 @@ import { codeOf } from '../fixtures/gateway.ts'
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
 
-t.test(
-  'a first token that never comes, or a whole answer, is 504, and nothing is charged',
-  async (t) => {
-    for (const [clock, stream] of [
-      ['first_token', true],
-      ['total', true],
-      ['total', false],
-    ] as const) {
-      const { backend, ask, spent } = await chatPath(t, { model: `timeouts: { ${clock}: 100ms }` })
-      backend.on(silent)
-      const answer = await ask({ ...hi, stream })
-      t.equal(answer.status, 504)
-      t.equal(await codeOf(answer), 'upstream_timeout')
-      t.equal(await spent(), 0)
-    }
-    const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
-    backend.on(sse([role], { end: false }))
-    const answer = await ask({ ...hi, stream: true })
-    t.equal(answer.status, 504, 'a role is no content')
+t.test('a first token, or an answer, that never comes is 504, for nothing', async (t) => {
+  for (const [clock, stream] of [
+    ['first_token', true],
+    ['total', true],
+    ['total', false],
+  ] as const) {
+    const { backend, ask, spent } = await chatPath(t, { model: `timeouts: { ${clock}: 100ms }` })
+    backend.on(silent)
+    const answer = await ask({ ...hi, stream })
+    t.equal(answer.status, 504)
+    t.equal(await codeOf(answer), 'upstream_timeout')
     t.equal(await spent(), 0)
-    for (const { closed } of backend.requests) t.ok(await closed)
-  },
-)
+    t.ok(await backend.requests[0]?.closed)
+  }
+})
 
 t.test('a role and empty chunks, however many, are not a first token', async (t) => {
   const { backend, stream, spent } = await chatPath(t, {
@@ -155,4 +148,42 @@ t.test('after the last content a departure ends nothing, a time limit still does
   t.notOk(deadline.signal.aborted)
   deadline.cancel(new GatewayError('upstream_timeout'))
   t.ok(deadline.signal.aborted)
+})
+
+t.test('the wait for what was sent ends when nothing comes any more', async (t) => {
+  let reads = 0
+  let left = 20
+  const reading = async () => {
+    for (; left > 0; left--) {
+      reads++
+      await nextTurn()
+    }
+  }
+  const done = reading()
+  await untilQuiet(
+    () => reads,
+    () => false,
+  )
+  t.equal(left, 0, 'all was read')
+  await done
+})
+
+t.test('the wait for what was sent ends at once where it is over', async (t) => {
+  let asked = 0
+  await untilQuiet(
+    () => asked++,
+    () => true,
+  )
+  t.ok(asked <= 1)
+})
+
+t.test('a socket that never falls silent is not waited for', async (t) => {
+  let reads = 0
+  const before = performance.now()
+  await untilQuiet(
+    () => reads++,
+    () => false,
+  )
+  t.ok(performance.now() - before >= 99, 'but for as long as may be')
+  t.ok(reads > 3)
 })

@@ -23,16 +23,13 @@ t.test('one that did not go out cost nothing', async (t) => {
   t.equal(facts.upstreamMs, undefined)
 })
 
-t.test(
-  'the backend is read to its usage if the model says so, or if nothing else reports',
-  async (t) => {
-    const alone = (onLeave: 'abort' | 'finish' | undefined, stream: boolean, generates = true) =>
-      finishesAlone({ model: { onLeave }, row: { generates }, stream } as unknown as ChatRequest)
-    for (const stream of [true, false]) {
-      t.equal(alone('finish', stream), true)
-      t.equal(alone('abort', stream), false)
-      t.equal(alone(undefined, stream), !stream)
-      t.equal(alone('finish', stream, false), false, 'embeddings cost their prompt, which is known')
-    }
-  },
-)
+t.test('the usage is read if the model says so, or nothing else reports', async (t) => {
+  const alone = (onLeave: 'abort' | 'finish' | undefined, stream: boolean, generates = true) =>
+    finishesAlone({ model: { onLeave }, row: { generates }, stream } as unknown as ChatRequest)
+  for (const stream of [true, false]) {
+    t.equal(alone('finish', stream), true)
+    t.equal(alone('abort', stream), false)
+    t.equal(alone(undefined, stream), !stream)
+    t.equal(alone('finish', stream, false), false, 'embeddings cost their prompt, which is known')
+  }
+})

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readFileSync } from 'node:fs'
-import { endpoints } from '../../src/config/endpoints.ts'
+import { endpoints, fieldsOf } from '../../src/config/endpoints.ts'
 import { parameterRows } from '../../src/chat/parameters.ts'
 
 const namesOn = (endpoint: string): ReadonlySet<string> =>
@@ -11,7 +11,7 @@ const namesOn = (endpoint: string): ReadonlySet<string> =>
   )
 
 /** The fields of an interface in the official package's types. */
-function fieldsOf(module: string, name: string): readonly string[] {
+function typedFields(module: string, name: string): readonly string[] {
   const file = new URL(
     `${module.split('/').at(-1)}.d.ts`,
     import.meta.resolve(`openai/resources/${module}`),
@@ -27,7 +27,7 @@ t.test('the table has every field of the openai package', async (t) => {
     ['embeddings', 'embeddings', 'EmbeddingCreateParams', 5],
     ['moderations', 'moderations', 'ModerationCreateParams', 2],
   ] as const) {
-    const fields = fieldsOf(module, name)
+    const fields = typedFields(module, name)
     t.ok(fields.length >= least, `${name}: ${fields.length}`)
     t.strictSame(
       fields.filter((field) => !namesOn(endpoint).has(field)),
@@ -56,4 +56,19 @@ t.test('every row has a reason, in sentences; a row with a limit has a check', a
     t.match(why, /\.$/, names.join())
     if (way === 'bounded') t.ok(check, names.join())
   }
+})
+
+t.test('an endpoint that generates nothing has one row with its own fields', async (t) => {
+  for (const one of endpoints.filter(({ generates }) => !generates)) {
+    const rows = parameterRows.filter(({ endpoints: on, way }) => {
+      return way === 'gateway' && on.length < endpoints.length && on.includes(one.endpoint)
+    })
+    t.strictSame(
+      rows.map(({ names }) => names),
+      [fieldsOf(one)],
+      one.endpoint,
+    )
+  }
+  const both = parameterRows.find(({ names }) => names.includes('input'))
+  t.strictSame(both?.endpoints, ['embeddings', 'moderations'], 'those alike share a row')
 })

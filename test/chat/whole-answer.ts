@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Call, Script } from '../fixtures/backend.ts'
-import { bytes, pause, silent } from '../fixtures/backend-scripts.ts'
+import { bytes, pause } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
@@ -88,17 +88,6 @@ for (const leaves of [false, true]) {
     t.equal(await path.spent(), 4002)
   })
 }
-
-t.test('an answer that never comes is 504 after the total time, and costs nothing', async (t) => {
-  const path = await chatPath(t, { model: 'timeouts: { total: 100ms }' })
-  path.backend.on(silent)
-  const late = await path.ask()
-  t.equal(late.status, 504)
-  t.equal(late.headers.get('x-should-retry'), 'false')
-  t.equal(await codeOf(late), 'upstream_timeout')
-  t.equal(await path.spent(), 0)
-  t.ok(await path.backend.requests[0]?.closed)
-})
 
 /** Sends half of the text, waits, and then sends the rest. */
 function inTwo(text: string, half: PromiseWithResolvers<Call>, rest: Promise<void>): Script {

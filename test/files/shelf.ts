@@ -1,12 +1,13 @@
 // src/files/shelf.ts: row and object come together and go together, whatever fails in between.
 
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { objectName } from '../../src/files/file-row.ts'
-import { createShelf } from '../../src/files/shelf.ts'
+import { Shelf } from '../../src/files/shelf.ts'
 import type { KeptFile } from '../../src/files/shelf.ts'
 import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis/redis.ts'
@@ -38,7 +39,7 @@ async function openShelf(t: Test, broken: Partial<ObjectStore> = {}) {
     unfinished: await store.unfinished('files/'),
     storage: await redis.hgetall(keys.storage(ref)),
   })
-  return { ...opened, store, file, left, shelf: createShelf(book, store) }
+  return { ...opened, store, file, left, shelf: new Shelf(book, store) }
 }
 
 t.test('a kept file is found, with its row and its bytes', async (t) => {
@@ -100,29 +101,28 @@ t.test('if the row is refused, its object is removed', async (t) => {
 })
 
 t.test('if it is unknown whether the row exists, its object stays', async (t) => {
-  const { book, file, ref, store } = await openShelf(t)
-  const commit = async (...words: Parameters<typeof book.commit>) => {
-    await book.commit(...words)
+  const { book, shelf, file, ref, store } = await openShelf(t)
+  const commit = book.commit.bind(book)
+  book.commit = async (...words) => {
+    await commit(...words)
     throw new GatewayError('ledger_unavailable')
   }
   const kept = file()
-  const shelf = createShelf({ ...book, commit }, store)
   await t.rejects(shelf.keep(content, kept), { code: 'ledger_unavailable' })
   t.match(await book.read(ref, kept.id), { bytes: content.length })
   t.strictSame(await store.list('files/'), [objectName(ref, kept.id)])
 })
 
 t.test('an upload that was taken for dead ends, also while its store is slow', async (t) => {
-  const put: ObjectStore['put'] = (_name, _content, { signal } = {}) =>
-    new Promise((_resolve, reject) =>
-      signal?.addEventListener('abort', () => reject(signal.reason)),
-    )
-  const { book, store, file, redis, ref, left } = await openShelf(t, { put })
-  const begin = async (...words: Parameters<typeof book.begin>) => {
-    await book.begin(...words)
-    await redis.del(keys.due(ref))
+  let lose = async () => {}
+  const put: ObjectStore['put'] = async (_name, _content, { signal } = {}) => {
+    await lose()
+    if (!signal?.aborted) await once(signal ?? new EventTarget(), 'abort')
+    signal?.throwIfAborted()
   }
-  const shelf = createShelf({ ...book, begin, reserve: async () => {} }, store, 1)
+  const { book, store, file, redis, ref, left } = await openShelf(t, { put })
+  lose = async () => void (await redis.del(keys.due(ref)))
+  const shelf = new Shelf(book, store, 1)
   await t.rejects(shelf.keep(content, file()), { code: 'storage_unavailable' })
   t.match(await left(), { objects: [], unfinished: [] })
 })

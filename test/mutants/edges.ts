@@ -99,8 +99,8 @@ export const edgeMutants: readonly Mutant[] = [
   one('chat/generation.ts', 'if (relay) relay.stop(reason)', 'if (false) void 0'),
   one(
     'chat/generation.ts',
-    "return reason === 'lost' ? 'ledger_unavailable' : reason",
-    "return 'ledger_unavailable'",
+    "else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))",
+    "else deadline.cancel(new GatewayError('ledger_unavailable'))",
   ),
   one(
     'chat/relay.ts',

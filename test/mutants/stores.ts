@@ -173,6 +173,6 @@ export const storeMutants: readonly Mutant[] = [
     'sessions/lua/remove.lua',
     "call('HSET', stream, 'cancelled', '1')",
     '',
-    'sessions/removal.ts',
+    'sessions/sessions.ts',
   ),
 ]

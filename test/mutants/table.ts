@@ -222,7 +222,7 @@ export const mutants: readonly Mutant[] = [
     'sweeper',
   ),
   one(
-    'files/tasks.ts',
+    'files/sweeper.ts',
     'if (!(await hasRow(options, thing))) await store.abandon(objectName(ref, id))',
     'await store.abandon(objectName(ref, id))',
   ),

@@ -3,7 +3,8 @@ import { claimOf } from '../../src/redis/claims.ts'
 import { idAfter, newId } from '../../src/ids.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { retentionS, sessionOf } from '../../src/sessions/sessions.ts'
+import type { SessionScripts } from '../../src/sessions/library.ts'
+import { SessionBook, retentionS, sessionOf } from '../../src/sessions/sessions.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
 const full = {
@@ -156,19 +157,96 @@ t.test('without retention nothing expires; with it every change starts it again'
   await kept.redis.expire(own[0] ?? '', 5)
   await kept.book.patch(kept.ref, session, { title: 'x' })
   for (const key of own) t.ok((await kept.redis.ttl(key)) > 50, key)
-  t.equal(retentionS({ retentionMs: 1 }), '1', 'a part of a second is not for ever')
+  t.equal(retentionS({ retentionMs: 1 }), 1, 'a part of a second is not for ever')
 })
 
-t.test(
-  'what makes a session smaller is possible beyond the quota, what makes it larger is not',
-  async (t) => {
-    const { book, ref } = await openSessions(t)
-    const { id } = await book.create(ref, { ...full, instructions: 'x'.repeat(10_000) })
-    const quota = { quotaBytes: 1 }
-    const shorter = await book.patch(ref, id, { instructions: 'x' }, quota)
-    t.equal(shorter.instructions, 'x')
-    const longer = book.patch(ref, id, { instructions: 'x'.repeat(1000) }, quota)
-    await t.rejects(longer, { code: 'storage_quota_exceeded' })
-    t.equal((await book.read(ref, id)).instructions, 'x')
-  },
-)
+t.test('beyond the quota a session can become smaller, and not larger', async (t) => {
+  const { book, ref } = await openSessions(t)
+  const { id } = await book.create(ref, { ...full, instructions: 'x'.repeat(10_000) })
+  const quota = { quotaBytes: 1 }
+  const shorter = await book.patch(ref, id, { instructions: 'x' }, quota)
+  t.equal(shorter.instructions, 'x')
+  const longer = book.patch(ref, id, { instructions: 'x'.repeat(1000) }, quota)
+  await t.rejects(longer, { code: 'storage_quota_exceeded' })
+  t.equal((await book.read(ref, id)).instructions, 'x')
+})
+
+t.test('a session leaves nothing behind, and other sessions stay', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id: other } = await book.create(ref, {})
+  const stays = await addMessage(redis, { ref, session: other })
+  const before = (await redis.keys('*')).toSorted()
+  const { id: session } = await book.create(ref, {})
+  for (let i = 0; i < 3; i++) await addMessage(redis, { ref, session })
+  await book.remove(ref, session)
+  t.strictSame((await redis.keys('*')).toSorted(), before)
+  t.strictSame(await redis.zrange(keys.sessions(ref), '0', '-1'), [other])
+  t.equal(await redis.exists(keys.stream(ref, stays.id)), 1)
+  await t.rejects(book.remove(ref, session), { code: 'session_not_found' })
+})
+
+t.test('the owner of a running generation is told, and its stream stays a while', async (t) => {
+  const { book, ref, redis } = await openSessions(t, { replayKeepMs: 60_000 })
+  const { id: session } = await book.create(ref, {})
+  const { id: ended } = await addMessage(redis, { ref, session })
+  const { id } = await addMessage(redis, { ref, session }, { status: 'in_progress' })
+  await book.remove(ref, session)
+  t.equal(await redis.hget(keys.stream(ref, id), 'cancelled'), '1')
+  for (const key of [keys.stream(ref, id), keys.frames(ref, id)]) {
+    const ttl = await redis.ttl(key)
+    t.ok(ttl > 50 && ttl <= 60, `${key}: ${ttl}`)
+  }
+  t.equal(await redis.exists(keys.stream(ref, ended), keys.frames(ref, ended)), 0)
+  t.equal(await redis.exists(keys.messages(ref, session)), 0)
+})
+
+t.test('no stream is made for a generation whose stream is gone', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  await redis.hset(keys.session(ref, session), { active: newId('msg') })
+  await book.remove(ref, session)
+  t.strictSame(await redis.keys('*'), [])
+})
+
+t.test('a message that is added between the look and the script is removed, too', async (t) => {
+  const { book, options, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  const rivals = [{}, { status: 'in_progress' }, {}] as const
+  let runs = 0
+  const scripts: SessionScripts = {
+    ...options.scripts,
+    async run(name, ...call) {
+      const rival = rivals[runs++]
+      if (rival) await addMessage(redis, { ref, session }, rival)
+      return options.scripts.run(name, ...call)
+    },
+  }
+  await new SessionBook({ ...options, scripts }).remove(ref, session)
+  t.equal(runs, 4)
+  const left = (await redis.keys('*')).filter((key) => key !== keys.storage(ref))
+  t.equal(left.length, 2, 'the stream of the running one, and its frames')
+  for (const key of left) t.ok((await redis.ttl(key)) > 0, key)
+})
+
+t.test('a generation that ends between the look and the script leaves no stream', async (t) => {
+  const { book, options, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  await addMessage(redis, { ref, session }, { status: 'in_progress' })
+  const scripts: SessionScripts = {
+    ...options.scripts,
+    async run(name, ...call) {
+      await redis.hdel(keys.session(ref, session), 'active')
+      return options.scripts.run(name, ...call)
+    },
+  }
+  await new SessionBook({ ...options, scripts }).remove(ref, session)
+  t.strictSame(await redis.keys('*'), [])
+})
+
+t.test('hundreds of messages are forgotten as well', async (t) => {
+  const { book, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  await Promise.all(Array.from({ length: 1001 }, () => addMessage(redis, { ref, session })))
+  await book.remove(ref, session)
+  t.strictSame(await redis.keys('*'), [])
+})

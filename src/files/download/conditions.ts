@@ -17,12 +17,12 @@ export function judgeConditions(file: Validators, headers: IncomingHttpHeaders):
   const { 'if-match': match, 'if-none-match': noneMatch } = headers
   const holds =
     match === undefined
-      ? !isAfter(file.modifiedAt, headers['if-unmodified-since'])
+      ? file.modifiedAt <= (parseHttpDate(headers['if-unmodified-since']) ?? Infinity)
       : names(match, file.etag, 'strong')
   if (!holds) return 'precondition_failed'
   const isFresh =
     noneMatch === undefined
-      ? isNotAfter(file.modifiedAt, headers['if-modified-since'])
+      ? file.modifiedAt <= (parseHttpDate(headers['if-modified-since']) ?? -Infinity)
       : names(noneMatch, file.etag, 'weak')
   return isFresh ? 'not_modified' : 'send'
 }
@@ -46,16 +46,6 @@ function names(list: string, etag: string, comparison: 'strong' | 'weak'): boole
     if (tag === etag && (comparison === 'weak' || weak === undefined)) return true
   }
   return false
-}
-
-function isAfter(modifiedAt: number, date: string | undefined): boolean {
-  const given = parseHttpDate(date)
-  return given !== undefined && modifiedAt > given
-}
-
-function isNotAfter(modifiedAt: number, date: string | undefined): boolean {
-  const given = parseHttpDate(date)
-  return given !== undefined && modifiedAt <= given
 }
 
 const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'

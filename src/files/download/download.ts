@@ -1,16 +1,14 @@
 // Decides what GET or HEAD of a file answers, before the store is asked: docs/files.md, with RFC 9110's ranges and
 // conditions. No data of the row or the request can make a browser run the file in the gateway's origin.
 
+import { encodeExtended } from 'content-disposition'
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../errors.ts'
 import { invalid } from '../../http/refusals.ts'
 import type { ByteRange } from '../../store/store.ts'
 import { isRangeMeant, judgeConditions } from './conditions.ts'
 import { textType, unknownType } from '../upload/content-type.ts'
-import { contentDisposition } from './disposition.ts'
-import type { Disposition } from './disposition.ts'
 import type { FileRow } from '../file-row.ts'
-import { parseRange } from './range.ts'
 
 /** What a download needs of a file's row. */
 export type Downloadable = Pick<
@@ -115,4 +113,67 @@ function notSatisfiable(bytes: number): GatewayError {
     message: `The range lies outside the file, which has ${bytes} bytes.`,
     headers: { 'Content-Range': `bytes */${bytes}` },
   })
+}
+
+type Disposition = 'attachment' | 'inline'
+
+/**
+ * Content-Disposition (RFC 6266) for a name that may hold any character: visible ASCII, in which the name can neither end
+ * its parameter nor begin another one. Always writes both forms: the plain one is for clients that know no other. Not by
+ * the package's `create`, which leaves quotes and `%41` in the plain form, and browsers read those differently.
+ */
+export function contentDisposition(disposition: Disposition, filename: string): string {
+  // A lone surrogate cannot be encoded.
+  const name = filename.toWellFormed()
+  return `${disposition}; filename="${plain(name)}"; filename*=${encodeExtended(name)}`
+}
+
+/**
+ * Letters lose their accents; other characters beyond ASCII, and those at which careless parsers stop, become `_`. Not
+ * by NFKD, which makes slashes: it turns `℀` into `a/c`.
+ */
+function plain(name: string): string {
+  return name
+    .normalize('NFD')
+    .replace(/\p{M}/gu, '')
+    .normalize('NFC')
+    .replace(/[^ -~]|["%;/\\]/gu, '_')
+}
+
+/**
+ * Parses the Range header (RFC 9110 §14) for a file of known length. Not by range-parser, which refuses a suffix longer
+ * than the file (it means the whole file) and calls `5-2` unsatisfiable (it is no range at all).
+ * `whole` when the header must be ignored: another unit, several ranges, no valid range. `none` when the file has no
+ * byte of the range.
+ */
+export function parseRange(header: string, bytes: number): ByteRange | 'whole' | 'none' {
+  const set = /^bytes=(.*)$/i.exec(header)?.[1]
+  if (set === undefined) return 'whole'
+  // Empty elements of a list are to be passed over (§5.6.1).
+  const specs = set.split(',').map((spec) => spec.trim())
+  const [spec, ...others] = specs.filter((one) => one !== '')
+  if (spec === undefined || others.length > 0) return 'whole'
+  return parseSpec(spec, bytes)
+}
+
+function parseSpec(spec: string, bytes: number): ByteRange | 'whole' | 'none' {
+  const [, first, last] = /^(\d*)-(\d*)$/.exec(spec) ?? []
+  if (first === undefined || last === undefined || spec === '-') return 'whole'
+  if (first === '') return suffix(Number(last), bytes)
+  const start = Number(first)
+  if (last !== '' && isLess(last, first)) return 'whole'
+  if (start >= bytes) return 'none'
+  return { start, end: last === '' ? bytes - 1 : Math.min(Number(last), bytes - 1) }
+}
+
+/** A suffix of an empty file is satisfiable, but no Content-Range can express it: the whole file is sent. */
+function suffix(length: number, bytes: number): ByteRange | 'whole' | 'none' {
+  if (length === 0) return 'none'
+  if (bytes === 0) return 'whole'
+  return { start: Math.max(0, bytes - length), end: bytes - 1 }
+}
+
+/** The grammar allows any number of digits; as doubles, large numbers could be equal. */
+function isLess(a: string, b: string): boolean {
+  return BigInt(a) < BigInt(b)
 }

@@ -1,20 +1,9 @@
-// Checks the text fields of an upload: known, at most once,
-// valid. upload.ts says which fields must come before the file.
+// Checks the text fields of an upload, and the name of its file: fields are known, at most once, valid. upload.ts says
+// which fields must come before the file.
 
 import { isId } from '../../ids.ts'
 import { GatewayError } from '../../errors.ts'
 import { invalidParameter } from '../../http/refusals.ts'
-
-export interface FormFields {
-  /** Throws `unknown_parameter`, or `invalid_parameter` for a second one and for bad values. */
-  take(name: string, value: string): void
-  /** The session's id, which must be known before the file begins. Throws `missing_parameter`, `session_not_found`. */
-  session(): string
-  readonly purpose: string
-  readonly sha256: string | undefined
-  /** To be called when all fields have come. Throws `missing_parameter`. */
-  expiresAfterS(): number | null
-}
 
 const maxExpiryS = 10 * 365 * 24 * 3600
 
@@ -36,32 +25,71 @@ const shapes: ReadonlyMap<string, { readonly shape: RegExp; readonly hint: strin
 
 export const fieldNames: readonly string[] = [...shapes.keys()]
 
-export function collectFields(query: URLSearchParams): FormFields {
-  const values = new Map<string, string>()
-  const inQuery = query.getAll('session_id')
-  if (inQuery.length > 1) throw invalidParameter('session_id', 'Send session_id once.')
-  if (inQuery[0]) values.set('session_id', inQuery[0])
-  const taken = new Set<string>()
-  return {
-    take(name, value) {
-      const known = shapes.get(name)
-      if (!known) throw unknownField(name)
-      if (taken.has(name)) throw invalidParameter(name, `Send ${name} once.`)
-      taken.add(name)
-      // HTML forms also send fields that are empty.
-      if (value === '') return
-      if (!known.shape.test(value)) throw invalidParameter(name, `${name} must be ${known.hint}.`)
-      if (name === 'session_id') refuseAnother(values.get(name), value)
-      values.set(name, value)
-    },
-    session: () => sessionOf(values.get('session_id')),
-    get purpose() {
-      return values.get('purpose') ?? 'user_data'
-    },
-    get sha256() {
-      return values.get('sha256')?.toLowerCase()
-    },
-    expiresAfterS: () => expiryOf(values),
+export class FormFields {
+  readonly #values = new Map<string, string>()
+  readonly #taken = new Set<string>()
+
+  constructor(query: URLSearchParams) {
+    const inQuery = query.getAll('session_id')
+    if (inQuery.length > 1) throw invalidParameter('session_id', 'Send session_id once.')
+    if (inQuery[0]) this.#values.set('session_id', inQuery[0])
+  }
+
+  /** Throws `unknown_parameter`, or `invalid_parameter` for a second one and for bad values. */
+  take(name: string, value: string): void {
+    const known = shapes.get(name)
+    if (!known) throw unknownField(name)
+    if (this.#taken.has(name)) throw invalidParameter(name, `Send ${name} once.`)
+    this.#taken.add(name)
+    // HTML forms also send fields that are empty.
+    if (value === '') return
+    if (!known.shape.test(value)) throw invalidParameter(name, `${name} must be ${known.hint}.`)
+    const inQuery = this.#values.get(name) ?? value
+    if (inQuery !== value) {
+      const message = `The ${name} in the form differs from the one in the query. Send only one.`
+      throw invalidParameter(name, message)
+    }
+    this.#values.set(name, value)
+  }
+
+  /** The session's id, which must be known before the file begins. Throws `missing_parameter`, `session_not_found`. */
+  session(): string {
+    const param = 'session_id'
+    const session = this.#values.get(param)
+    if (session === undefined) {
+      const message = `${param} is missing. Send it as a field that comes before the file, or as ?${param}=.`
+      throw new GatewayError('missing_parameter', { message, param })
+    }
+    if (!isId('sess', session)) throw new GatewayError('session_not_found', { param })
+    return session
+  }
+
+  get purpose(): string {
+    return this.#values.get('purpose') ?? 'user_data'
+  }
+
+  get sha256(): string | undefined {
+    return this.#values.get('sha256')?.toLowerCase()
+  }
+
+  /**
+   * To be called when all fields have come. Throws `missing_parameter`. OpenAI's SDKs write `expires_after[anchor]` and
+   * `expires_after[seconds]`.
+   */
+  expiresAfterS(): number | null {
+    const [name, param] = ['expires_after', 'expires_after[seconds]'] as const
+    const [plain, nested] = [this.#values.get(name), this.#values.get(param)]
+    if (plain !== undefined && nested !== undefined) {
+      throw invalidParameter(name, `Send ${name} or ${param}, not both.`)
+    }
+    const text = plain ?? nested
+    if (text === undefined) {
+      if (!this.#values.has('expires_after[anchor]')) return null
+      throw new GatewayError('missing_parameter', { message: `${param} is missing.`, param })
+    }
+    const seconds = Number(text)
+    if (seconds <= maxExpiryS) return seconds
+    throw invalidParameter(name, `${name} must be seconds, from 1 to ${maxExpiryS}.`)
   }
 }
 
@@ -73,49 +101,43 @@ export function unknownField(name: string): GatewayError {
   })
 }
 
-function refuseAnother(known: string | undefined, value: string): void {
-  if (known !== undefined && known !== value) {
-    throw invalidParameter(
-      'session_id',
-      'The session_id in the form differs from the one in the query. Send only one.',
-    )
-  }
+const mostNameBytes = 255
+/** A longer ending is no extension, and may be cut. */
+const maxExtensionBytes = 32
+
+// Controls, the marks that change the direction of text, separators of lines, and the byte order mark.
+const unseen = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/gu
+
+/**
+ * Makes the name of a stored file from the name that the client wrote: one path part, in NFC, which is not hidden, and
+ * can't lead out of a folder, break a header line or reverse its own letters. When nothing is left, the name is `file`.
+ */
+export function cleanFileName(written: string | undefined): string {
+  const plain = unescapeQuotes((written ?? '').toWellFormed())
+    .replace(unseen, '')
+    .normalize('NFC')
+  const base = plain.slice(Math.max(plain.lastIndexOf('/'), plain.lastIndexOf('\\')) + 1)
+  const shown = base.replace(/^[\s.]+/u, '').trimEnd()
+  return fit(shown) || 'file'
 }
 
-function sessionOf(session: string | undefined): string {
-  if (session === undefined) {
-    throw new GatewayError('missing_parameter', {
-      message:
-        'session_id is missing. Send it as a field that comes before the file, or as ?session_id=.',
-      param: 'session_id',
-    })
-  }
-  if (!isId('sess', session)) throw new GatewayError('session_not_found', { param: 'session_id' })
-  return session
+/** Browsers write these three, and only these, so (WHATWG HTML, multipart/form-data). */
+function unescapeQuotes(name: string): string {
+  return name.replace(/%(?:22|0d|0a)/gi, (escape) => (escape === '%22' ? '"' : ''))
 }
 
-/** OpenAI's SDKs write `expires_after[anchor]` and `expires_after[seconds]`. */
-function expiryOf(values: ReadonlyMap<string, string>): number | null {
-  const plain = values.get('expires_after')
-  const nested = values.get('expires_after[seconds]')
-  if (plain !== undefined && nested !== undefined) {
-    throw invalidParameter(
-      'expires_after',
-      'Send expires_after or expires_after[seconds], not both.',
-    )
-  }
-  const text = plain ?? nested
-  if (text !== undefined) {
-    const seconds = Number(text)
-    if (seconds <= maxExpiryS) return seconds
-    throw invalidParameter(
-      'expires_after',
-      `expires_after must be seconds, from 1 to ${maxExpiryS}.`,
-    )
-  }
-  if (!values.has('expires_after[anchor]')) return null
-  throw new GatewayError('missing_parameter', {
-    message: 'expires_after[seconds] is missing.',
-    param: 'expires_after[seconds]',
-  })
+/** Cuts the stem, so that the extension stays. */
+function fit(name: string): string {
+  if (Buffer.byteLength(name) <= mostNameBytes) return name
+  const dot = name.lastIndexOf('.')
+  const extension = dot > 0 ? name.slice(dot) : ''
+  const extensionBytes = Buffer.byteLength(extension)
+  if (extensionBytes > maxExtensionBytes) return cutTo(name, mostNameBytes)
+  return cutTo(name.slice(0, dot < 0 ? undefined : dot), mostNameBytes - extensionBytes) + extension
+}
+
+/** Cuts between code points. */
+function cutTo(text: string, bytes: number): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes))
+  return text.slice(0, read).trimEnd()
 }

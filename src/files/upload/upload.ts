@@ -8,21 +8,19 @@ import type { Readable } from 'node:stream'
 import { GatewayError } from '../../errors.ts'
 import { ClientLeft } from '../../http/body.ts'
 import { invalidParameter } from '../../http/refusals.ts'
-import { sniffContent } from './content-type.ts'
-import { cleanFileName } from './file-name.ts'
+import { Sniffer } from './content-type.ts'
+import { cleanFileName, fieldNames, FormFields, unknownField } from './upload-fields.ts'
 import { parseFormHeaders, readForm } from './form.ts'
 import type { FormFile, Form } from './form.ts'
 import { outflow } from './outflow.ts'
 import type { Outflow } from './outflow.ts'
 import { formBytes, reserveAhead } from './reserve-ahead.ts'
-import { collectFields, fieldNames, unknownField } from './upload-fields.ts'
-import type { FormFields } from './upload-fields.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
 export interface UploadBegin {
   /** Has the shape of an id; `begin` checks that the session exists. */
   readonly session: string
-  /** Cleaned by file-name.ts. */
+  /** Cleaned (upload-fields.ts). */
   readonly filename: string
 }
 
@@ -75,7 +73,7 @@ export async function receiveUpload(
   const length = Number(req.headers['content-length'] ?? Number.NaN)
   const tooLarge = () => tooLargeFor(options.maxBytes)
   if (length > maxBytes) throw tooLarge()
-  const fields = collectFields(options.query)
+  const fields = new FormFields(options.query)
   const stop = new AbortController()
   const onSignal = () => stop.abort(reasonOf(options.signal))
   if (options.signal.aborted) throw reasonOf(options.signal)
@@ -162,7 +160,7 @@ async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedF
   const { options, length, tooLarge } = upload
   const named = { session: upload.fields.session(), filename: cleanFileName(part.filename) }
   const hash = createHash('sha256')
-  const sniffer = sniffContent(options.allow)
+  const sniffer = new Sniffer(options.allow)
   const reservation = reserveAhead(options, length)
   let isSniffed = false
   let bytes = 0

@@ -10,8 +10,8 @@ import { Generations } from '../../sessions/streams/generations.ts'
 import { sessionScripts } from '../../sessions/library.ts'
 import type { SessionScripts } from '../../sessions/library.ts'
 import { Lost } from '../../sessions/streams/lost.ts'
-import { createMessageBook } from '../../sessions/messages.ts'
-import { createSessionBook } from '../../sessions/sessions.ts'
+import { MessageBook } from '../../sessions/messages.ts'
+import { SessionBook, retentionS } from '../../sessions/sessions.ts'
 import { StreamRows } from '../../sessions/streams/stream-rows.ts'
 import { Streams } from '../../sessions/streams/streams.ts'
 import { messageRoutes } from './messages.ts'
@@ -71,14 +71,14 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const { sessionBytes, heartbeatMs } = gateway.config.limits
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const room = createRoom(gateway.redis)
-  const book = createSessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
-  const messages = createMessageBook({ redis, scripts })
+  const book = new SessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
+  const messages = new MessageBook({ redis, scripts })
   const rows = new StreamRows({
     redis,
     scripts,
     replayBytes,
     replayKeepMs,
-    retentionS: Math.ceil(retentionMs / 1000),
+    retentionS: retentionS({ retentionMs }),
     sessionBytes,
     leaseMs: gateway.ledger.leaseMs,
   })

@@ -1,6 +1,6 @@
-// Prepares a send for its hold, its rows and its backend: checks the send against the model, chooses the history that
-// fits, and makes the request and the rows of the new messages. When the send has files, the request is made again once
-// the files are read. Writes nothing.
+// Prepares a send for its hold, its rows and its backend: reads what it needs of its session, checks it against the
+// model, chooses the history that fits, and makes the request and the rows of the new messages. When the send has files,
+// the request is made again once the files are read. Writes nothing.
 
 import { chatRow } from '../../config/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
@@ -13,15 +13,19 @@ import type { NewImage, WantedFiles } from '../../files/message-files.ts'
 import type { FileRow } from '../../files/file-row.ts'
 import { inTurns } from '../../sharing/fair-turns.ts'
 import { parseAhead } from '../../http/json/scan.ts'
-import { idAfter, newId } from '../../ids.ts'
+import { idAfter, isId, newId } from '../../ids.ts'
 import { attach, fill, filesIn, filesOf } from './attachments.ts'
 import type { Attached } from './attachments.ts'
-import type { Context } from './context.ts'
 import { HistoryBuilder, composeBody } from './history.ts'
 import type { History } from './history.ts'
-import type { NewMessage, StoredMessage } from '../message.ts'
 import { checkSend } from './parse-send.ts'
 import type { Send } from './parse-send.ts'
+import { textAt } from '../../redis/scripts.ts'
+import type { Reply } from '../../redis/scripts.ts'
+import { sessionKeys } from '../library.ts'
+import type { SessionScripts } from '../library.ts'
+import { parseStored } from '../message.ts'
+import type { NewMessage, StoredMessage } from '../message.ts'
 
 export interface Prepared {
   /** Has words in the place of files; its estimate of tokens includes the files. */
@@ -197,4 +201,56 @@ function rowsOf(
     guessed,
   })
   return rows
+}
+
+export interface Context {
+  readonly model: string | undefined
+  readonly instructions: string | null
+  /** The greatest message id that the session has had. */
+  readonly last: string | undefined
+  /** Id of the message that is being generated. */
+  readonly active: string | undefined
+  /** Newest first, in chunks. The first chunk is already read; each other one is a flight. */
+  messages(): AsyncGenerator<StoredMessage, void>
+}
+
+const chunkMessages = 256
+const chunkBytes = 1024 * 1024
+
+/**
+ * Reads the settings and the newest messages, and older messages as long as the model has room for them: most sends need
+ * one flight. Sends in this tick. Throws `session_not_found`.
+ */
+export async function readContext(
+  scripts: SessionScripts,
+  ref: string,
+  session: string,
+): Promise<Context> {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  const names = sessionKeys(ref, session)
+  const read = async (before: string): Promise<Reply> => {
+    const reply = await scripts.run('recent', names, [before, `${chunkMessages}`, `${chunkBytes}`])
+    if (reply.word !== 'ok') throw new GatewayError('session_not_found')
+    return reply
+  }
+  const first = await read('')
+  return {
+    model: textAt(first, 3) || undefined,
+    instructions: textAt(first, 4) || null,
+    last: textAt(first, 5) || undefined,
+    active: textAt(first, 6) || undefined,
+    async *messages() {
+      for (let reply = first; ;) {
+        let oldest: string | undefined
+        for (const row of reply.values.slice(7)) {
+          const message = parseStored(String(row))
+          if (!message) continue
+          oldest = message.id
+          yield message
+        }
+        if (reply.values[2] !== 1 || oldest === undefined) return
+        reply = await read(oldest)
+      }
+    },
+  }
 }

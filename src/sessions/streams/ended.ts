@@ -27,13 +27,9 @@ interface UsedTokens extends TokenCounts {
 export function ended(draft: StoredMessage, how: HowEnded): StoredMessage {
   const { said, status, error, cost, usage } = how
   const { hold: _, ...row } = draft
-  const { content, reasoning, tool_calls, finish_reason } = said.result()
   return {
     ...row,
-    content,
-    ...(reasoning !== undefined && { reasoning }),
-    ...(tool_calls !== undefined && { tool_calls }),
-    finish_reason,
+    ...said.result(),
     status,
     cost,
     usage: usage ? { ...toUsage(usage), estimated: usage.estimated } : null,

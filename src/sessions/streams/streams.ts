@@ -163,13 +163,8 @@ export class Streams {
     const local = generations.recordingOf(place.message)
     if (!local && (await lost.finish(place))) return await messages.read(place)
     const said = local?.said() ?? (await lost.said(place, await rows.state(place)))
-    const { content, reasoning, tool_calls } = said.result()
-    return {
-      ...message,
-      content,
-      ...(reasoning !== undefined && { reasoning }),
-      ...(tool_calls !== undefined && { tool_calls }),
-    }
+    const { finish_reason: _, ...words } = said.result()
+    return { ...message, ...words }
   }
 
   /** Waits for the first frame: after it, the message will not be withdrawn. */

@@ -268,13 +268,19 @@ t.test('an upload with enough speed may take any time', async (t) => {
   t.match(outcome, [['file', /^x{20000}$/, 'a.bin']])
 })
 
+/** A reader that holds its client back until `held` resolves. */
+function holding() {
+  const came = Promise.withResolvers<IncomingMessage>()
+  const held = Promise.withResolvers<void>()
+  const hold = (req: IncomingMessage) => (came.resolve(req), held.promise)
+  return { came, held, hold }
+}
+
 t.test('a client that the gateway holds back is not idle', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const stop = new AbortController()
-  const came = Promise.withResolvers<IncomingMessage>()
-  const held = Promise.withResolvers<void>()
-  const hold = (req: IncomingMessage) => (came.resolve(req), held.promise)
+  const { came, held, hold } = holding()
   const { port, outcome } = await startReader(t, { idleMs: 300, hold, stop })
   const client = await rawClient(t, port)
   const body = multipart([filePart('x'.repeat(900_000))])
@@ -290,9 +296,7 @@ t.test('a client that the gateway holds back is not idle', async (t) => {
 t.test('after it was held back, a client must keep the rate again', async (t) => {
   const nextTurn = () => new Promise(setImmediate)
   const stop = new AbortController()
-  const came = Promise.withResolvers<IncomingMessage>()
-  const held = Promise.withResolvers<void>()
-  const hold = (req: IncomingMessage) => (came.resolve(req), held.promise)
+  const { came, held, hold } = holding()
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const { port } = await startReader(t, { idleMs: 30_000, rateBytes: 1000, hold, stop })

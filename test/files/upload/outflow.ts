@@ -12,6 +12,10 @@ async function read(content: Readable): Promise<number> {
   return bytes
 }
 
+async function passForever(out: ReturnType<typeof outflow>): Promise<never> {
+  for (;;) await out.pass(piece)
+}
+
 t.test('bytes that are passed arrive, and end when they are ended', async (t) => {
   const stop = new AbortController()
   let arrived = 0
@@ -51,10 +55,7 @@ t.test('a store that fails stops the sender with its error', async (t) => {
       return new Promise((_, reject) => content.once('data', () => reject(broken)))
     }
     const out = outflow(put, stop)
-    const sending = (async () => {
-      for (;;) await out.pass(piece)
-    })()
-    await t.rejects(sending, broken)
+    await t.rejects(passForever(out), broken)
     t.equal(stop.signal.reason, broken)
     await t.rejects(out.stored, broken)
   }
@@ -67,19 +68,13 @@ t.test('a store that destroys the content and then says why is heard', async (t)
     await new Promise((resolve) => content.once('close', resolve))
     throw new Error('disk full')
   }, stop)
-  const sending = (async () => {
-    for (;;) await out.pass(piece)
-  })()
-  await t.rejects(sending, { message: 'disk full' })
+  await t.rejects(passForever(out), { message: 'disk full' })
 })
 
 t.test('a store that is done before the file has ended is an error, not a hang', async (t) => {
   const stop = new AbortController()
   const out = outflow(async () => {}, stop)
-  const sending = (async () => {
-    for (;;) await out.pass(piece)
-  })()
-  await t.rejects(sending, { message: /before the file has ended/ })
+  await t.rejects(passForever(out), { message: /before the file has ended/ })
 })
 
 t.test('a stop reaches the store, also one that waits; then no end does', async (t) => {

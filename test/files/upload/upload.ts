@@ -39,20 +39,17 @@ t.test('a file arrives whole, with all fields that were sent with it', async (t)
   t.equal(told.status, 201)
 })
 
-t.test(
-  "fields may follow the file, as OpenAI's SDKs write them, where the query has the session",
-  async (t) => {
-    const uploads = await startUploads(t)
-    const after = [
-      field('purpose', 'assistants'),
-      field('expires_after[anchor]', 'created_at'),
-      field('expires_after[seconds]', '3600'),
-      field('sha256', hash('sha256', 'x')),
-    ]
-    const { received } = await uploads.send([filePart('x'), ...after], { query })
-    t.match(received, { purpose: 'assistants', expiresAfterS: 3600, contentType: /^text\/plain/ })
-  },
-)
+t.test('fields may follow the file where the query has the session', async (t) => {
+  const uploads = await startUploads(t)
+  const after = [
+    field('purpose', 'assistants'),
+    field('expires_after[anchor]', 'created_at'),
+    field('expires_after[seconds]', '3600'),
+    field('sha256', hash('sha256', 'x')),
+  ]
+  const { received } = await uploads.send([filePart('x'), ...after], { query })
+  t.match(received, { purpose: 'assistants', expiresAfterS: 3600, contentType: /^text\/plain/ })
+})
 
 t.test("forms of fetch and OpenAI's own library are accepted", async (t) => {
   const uploads = await startUploads(t)
@@ -110,95 +107,39 @@ t.test('a length that cannot fit is refused before a byte is read', async (t) =>
 t.test('valid forms with bad content are refused, and leave nothing', async (t) => {
   const uploads = await startUploads(t)
   const file = filePart('content')
+  const missing = (param: string, message = /./) => ({ code: 'missing_parameter', param, message })
+  const invalid = (param: string, message = /./) => ({ code: 'invalid_parameter', param, message })
+  const unknown = (param: string) => ({ code: 'unknown_parameter', param })
+  const wrongSum = field('sha256', hash('sha256', 'x'))
+  const other = field('session_id', `${sessionId}0`)
+  const half = field('expires_after[anchor]', 'created_at')
   const cases: readonly (readonly [string, readonly PartSpec[], object, string?])[] = [
-    ['no file', [session], { code: 'missing_parameter', param: 'file' }],
-    ['nothing', [], { code: 'missing_parameter', param: 'session_id' }],
-    ['no session', [file], { code: 'missing_parameter', param: 'session_id' }],
-    [
-      'the session too late',
-      [file, session],
-      { code: 'missing_parameter', param: 'session_id', message: /before the file/ },
-    ],
-    [
-      'another session in the query',
-      [field('session_id', `${sessionId}0`), file],
-      { code: 'invalid_parameter', param: 'session_id' },
-      query,
-    ],
-    [
-      'another session after the file',
-      [file, field('session_id', 'x')],
-      { code: 'invalid_parameter' },
-      query,
-    ],
+    ['no file', [session], missing('file')],
+    ['nothing', [], missing('session_id')],
+    ['no session', [file], missing('session_id')],
+    ['the session too late', [file, session], missing('session_id', /before the file/)],
+    ['another session in the query', [other, file], invalid('session_id'), query],
+    ['another session after the file', [file, other], invalid('session_id'), query],
     ['no id', [field('session_id', 'x'), file], { code: 'session_not_found' }],
-    [
-      'two files',
-      [session, file, file],
-      { code: 'invalid_parameter', param: 'file', message: /one file/ },
-    ],
-    ['two sessions', [session, session, file], { code: 'invalid_parameter', param: 'session_id' }],
-    [
-      'a file of another name',
-      [session, { ...file, name: 'upload' }],
-      { code: 'unknown_parameter', param: 'upload' },
-    ],
-    [
-      'another file after it',
-      [session, file, { ...file, name: 'more' }],
-      { code: 'unknown_parameter' },
-    ],
-    [
-      'an unknown field',
-      [session, field('model', 'x'), file],
-      { code: 'unknown_parameter', param: 'model' },
-    ],
-    [
-      'an unknown field after it',
-      [session, file, field('model', 'x')],
-      { code: 'unknown_parameter' },
-    ],
-    [
-      'the file as text',
-      [session, field('file', 'x')],
-      { code: 'invalid_parameter', param: 'file', message: /filename/ },
-    ],
-    [
-      'the file as text after it',
-      [session, file, field('file', 'x')],
-      { code: 'invalid_parameter' },
-    ],
-    [
-      'text as a file',
-      [{ ...session, filename: 'x' }, file],
-      { code: 'invalid_parameter', param: 'session_id', message: /text field/ },
-    ],
-    ['no file chosen', [session, filePart('', '')], { code: 'missing_parameter', param: 'file' }],
-    [
-      'a bad purpose after it',
-      [session, file, field('purpose', '!')],
-      { code: 'invalid_parameter', param: 'purpose' },
-    ],
-    [
-      'half an expiry',
-      [session, file, field('expires_after[anchor]', 'created_at')],
-      { code: 'missing_parameter' },
-    ],
-    [
-      'a wrong sum before',
-      [session, field('sha256', hash('sha256', 'x')), file],
-      { code: 'checksum_mismatch', status: 422 },
-    ],
+    ['two files', [session, file, file], invalid('file', /one file/)],
+    ['two sessions', [session, session, file], invalid('session_id')],
+    ['a file of another name', [session, { ...file, name: 'upload' }], unknown('upload')],
+    ['another file after it', [session, file, { ...file, name: 'more' }], unknown('more')],
+    ['an unknown field', [session, field('model', 'x'), file], unknown('model')],
+    ['an unknown field after it', [session, file, field('model', 'x')], unknown('model')],
+    ['the file as text', [session, field('file', 'x')], invalid('file', /filename/)],
+    ['the file as text after it', [session, file, field('file', 'x')], invalid('file')],
+    ['text as a file', [{ ...session, filename: 'x' }, file], invalid('session_id', /text field/)],
+    ['no file chosen', [session, filePart('', '')], missing('file')],
+    ['a bad purpose after it', [session, file, field('purpose', '!')], invalid('purpose')],
+    ['half an expiry', [session, file, half], missing('expires_after[seconds]')],
+    ['a wrong sum before', [session, wrongSum, file], { code: 'checksum_mismatch', status: 422 }],
     [
       'a wrong sum after',
-      [session, file, field('sha256', hash('sha256', 'x'))],
+      [session, file, wrongSum],
       { code: 'checksum_mismatch', param: 'sha256' },
     ],
-    [
-      'a long field',
-      [session, field('purpose', 'x'.repeat(5000)), file],
-      { code: 'invalid_parameter', param: 'purpose' },
-    ],
+    ['a long field', [session, field('purpose', 'x'.repeat(5000)), file], invalid('purpose')],
   ]
   for (const [name, parts, error, search = ''] of cases) {
     const told = await uploads.send(parts, { query: search })
@@ -233,20 +174,6 @@ t.test('the content decides the type, not the client', async (t) => {
   const long = await uploads.send([session, filePart('x'.repeat(500_000))])
   t.equal(long.status, 415)
   t.equal(long.bytesTold, 0, 'known by the first piece')
-})
-
-t.test('names reach the store clean', async (t) => {
-  const uploads = await startUploads(t)
-  const names: Readonly<Record<string, string>> = {
-    '../../etc/passwd': 'passwd',
-    'x%0D%0ASet-Cookie: a=b.txt': 'xSet-Cookie: a=b.txt',
-    'مرحبا 😀 שלום.txt': 'مرحبا 😀 שלום.txt',
-    ['报'.repeat(4999) + '.pdf']: '报'.repeat(83) + '.pdf',
-    '\u202egpj.exe': 'gpj.exe',
-  }
-  for (const [name, cleaned] of Object.entries(names)) {
-    t.equal((await uploads.send([session, filePart('x', name)])).received?.filename, cleaned)
-  }
 })
 
 t.test('a refusal by begin or reserve is the error, and nothing is put', async (t) => {
@@ -308,25 +235,22 @@ t.test('the content ends only when the whole form has come', async (t) => {
 })
 
 // A socket that nobody reads does not notice that its client has left.
-t.test(
-  'a client that leaves while the store holds it back is noticed when reading continues',
-  async (t) => {
-    const taken = Promise.withResolvers<void>()
-    const go = Promise.withResolvers<void>()
-    const put = async (content: Readable) => {
-      taken.resolve()
-      await go.promise
-      for await (const chunk of content) void chunk
-    }
-    const uploads = await startUploads(t, { put, maxBytes: 1e9 })
-    const client = await rawClient(t, uploads.port)
-    client.send(head(9e8), multipart([filePart(randomBytes(1_000_000))]).subarray(0, -100))
-    await taken.promise
-    client.socket.destroy()
-    go.resolve()
-    t.ok((await uploads.outcome()).error instanceof ClientLeft)
-  },
-)
+t.test('a client that leaves while it is held back is noticed afterwards', async (t) => {
+  const taken = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  const put = async (content: Readable) => {
+    taken.resolve()
+    await go.promise
+    for await (const chunk of content) void chunk
+  }
+  const uploads = await startUploads(t, { put, maxBytes: 1e9 })
+  const client = await rawClient(t, uploads.port)
+  client.send(head(9e8), multipart([filePart(randomBytes(1_000_000))]).subarray(0, -100))
+  await taken.promise
+  client.socket.destroy()
+  go.resolve()
+  t.ok((await uploads.outcome()).error instanceof ClientLeft)
+})
 
 t.test("an abort ends it with the signal's reason", async (t) => {
   const draining = new GatewayError('server_draining')

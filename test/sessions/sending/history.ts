@@ -280,30 +280,27 @@ void t.test('files count by their kind, not by the bytes of their form', async (
   }
 })
 
-void t.test(
-  'newer files go before older ones, and what has no room is told by its name',
-  async (t) => {
-    const [old, large, newer] = [file('image', 300), file('image', 900), file('file', 300)]
-    const turns = [user([old]), answer('1'), user([large]), answer('2'), user([newer]), answer('3')]
-    const room = inlineBytes({ kind: 'file', bytes: 300 })
-    const all = { model: { ...model, accepts: ['text', 'image', 'file'] } }
-    const seen = (inline: number) => shownIn(turns, { ...all, inlineBytes: inline })
-    const ids = [old, large, newer].map((one) => one.file.file_id)
-    t.strictSame(seen(5 * room), ids)
-    t.strictSame(seen(5 * room - 1), ['[image]', ids[1], ids[2]])
-    t.strictSame(seen(2 * room), [ids[0], '[image]', ids[2]], 'a smaller one may still fit')
-    t.strictSame(seen(room - 1), ['[image]', '[image]', '[file: file.x]'])
-    const fresh = [{ role: 'user' as const, content: [file('image', 300)] }]
-    t.equal(
-      shownIn(turns, { ...all, fresh, inlineBytes: room }).at(-1),
-      fresh[0]?.content[0]?.file.file_id,
-    )
-    t.throws(() => shownIn(turns, { ...all, fresh, inlineBytes: room - 1 }), {
-      code: 'body_too_large',
-      status: 413,
-    })
-  },
-)
+void t.test('newer files go first; what has no room is told by its name', async (t) => {
+  const [old, large, newer] = [file('image', 300), file('image', 900), file('file', 300)]
+  const turns = [user([old]), answer('1'), user([large]), answer('2'), user([newer]), answer('3')]
+  const room = inlineBytes({ kind: 'file', bytes: 300 })
+  const all = { model: { ...model, accepts: ['text', 'image', 'file'] } }
+  const seen = (inline: number) => shownIn(turns, { ...all, inlineBytes: inline })
+  const ids = [old, large, newer].map((one) => one.file.file_id)
+  t.strictSame(seen(5 * room), ids)
+  t.strictSame(seen(5 * room - 1), ['[image]', ids[1], ids[2]])
+  t.strictSame(seen(2 * room), [ids[0], '[image]', ids[2]], 'a smaller one may still fit')
+  t.strictSame(seen(room - 1), ['[image]', '[image]', '[file: file.x]'])
+  const fresh = [{ role: 'user' as const, content: [file('image', 300)] }]
+  t.equal(
+    shownIn(turns, { ...all, fresh, inlineBytes: room }).at(-1),
+    fresh[0]?.content[0]?.file.file_id,
+  )
+  t.throws(() => shownIn(turns, { ...all, fresh, inlineBytes: room - 1 }), {
+    code: 'body_too_large',
+    status: 413,
+  })
+})
 
 void t.test('images that lie in rows take their room, too', async (t) => {
   const url = image(1).image_url.url.length
@@ -339,39 +336,36 @@ void t.test('no older messages are read when they can not fit any more', async (
   t.strictSame([messages.length, builder.build().messages.length], [3, 3])
 })
 
-void t.test(
-  'whatever was said: a backend gets no call without result and no empty answer',
-  async (t) => {
-    const random = seeded(20261121)
-    const ids = ['a', 'b']
-    const kinds = [
-      () => user('q'),
-      () => answer(random(3) ? 'r' : null),
-      () => calling(...ids.slice(0, 1 + random(2))),
-      () => tool(ids[random(2)] ?? 'a'),
-      () => answer('r', { status: 'in_progress' }),
+void t.test('a backend never gets a call without result or an empty answer', async (t) => {
+  const random = seeded(20261121)
+  const ids = ['a', 'b']
+  const kinds = [
+    () => user('q'),
+    () => answer(random(3) ? 'r' : null),
+    () => calling(...ids.slice(0, 1 + random(2))),
+    () => tool(ids[random(2)] ?? 'a'),
+    () => answer('r', { status: 'in_progress' }),
+  ]
+  let seen = 0
+  for (let i = 0; i < 3000; i++) {
+    const messages = [
+      user('q'),
+      ...Array.from({ length: random(14) }, () => kinds[random(5)]?.() ?? user('q')),
     ]
-    let seen = 0
-    for (let i = 0; i < 3000; i++) {
-      const messages = [
-        user('q'),
-        ...Array.from({ length: random(14) }, () => kinds[random(5)]?.() ?? user('q')),
-      ]
-      const contextWindow = 60 + random(600)
-      const sent = select(messages, { model: { ...model, contextWindow }, outputTokens: 20 })
-      const last = sent.pop()
-      let waiting = new Set<unknown>()
-      const isBad = sent.some(({ role, content, tool_calls, tool_call_id }) => {
-        if (role === 'tool') return !waiting.delete(tool_call_id)
-        if (waiting.size > 0) return true
-        waiting = new Set((tool_calls as { id: string }[] | undefined)?.map(({ id }) => id))
-        return role === 'assistant' && content === null && waiting.size === 0
-      })
-      if (isBad || waiting.size > 0 || last?.content !== 'now') {
-        return t.fail(JSON.stringify({ messages, sent }))
-      }
-      seen += sent.length
+    const contextWindow = 60 + random(600)
+    const sent = select(messages, { model: { ...model, contextWindow }, outputTokens: 20 })
+    const last = sent.pop()
+    let waiting = new Set<unknown>()
+    const isBad = sent.some(({ role, content, tool_calls, tool_call_id }) => {
+      if (role === 'tool') return !waiting.delete(tool_call_id)
+      if (waiting.size > 0) return true
+      waiting = new Set((tool_calls as { id: string }[] | undefined)?.map(({ id }) => id))
+      return role === 'assistant' && content === null && waiting.size === 0
+    })
+    if (isBad || waiting.size > 0 || last?.content !== 'now') {
+      return t.fail(JSON.stringify({ messages, sent }))
     }
-    t.ok(seen > 3000, `${seen} messages`)
-  },
-)
+    seen += sent.length
+  }
+  t.ok(seen > 3000, `${seen} messages`)
+})

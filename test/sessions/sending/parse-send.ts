@@ -149,25 +149,22 @@ void t.test('1 MiB beside images is taken, more is not', async (t) => {
   t.ok(say(images, images))
 })
 
-void t.test(
-  'with a store, files and large images are taken, and images are looked at',
-  async (t) => {
-    const stored = (body: object) =>
-      parseSend(Buffer.from(JSON.stringify(body)), { ...limits, takesFiles: true })
-    const file = { type: 'file', file: { file_id: 'file_1' } }
-    const user = (content: unknown[]) => ({ role: 'user', content })
-    const at = 'messages[1].content[0].file.file_id'
-    const sent = stored({ messages: [user([{ type: 'text', text: 'a' }]), user([file])] })
-    t.strictSame(sent.turns[1]?.content, [{ ...file, at }])
-    t.match(stored({ content: [file] }).turns[0]?.content, [{ at: 'content[0].file.file_id' }])
-    t.throws(() => stored({ content: [image] }), invalid('content[0].image_url.url'))
-    const gif = { type: 'image_url', image_url: { url: 'data:image/gif;base64,R0lGODlhAQAB' } }
-    const large = { url: gif.image_url.url + 'A'.repeat(4_000_000) }
-    t.ok(stored({ content: [{ ...gif, image_url: large }] }))
-    t.throws(() => stored({ content: Array(11).fill(gif) }), invalid('content'))
-    t.throws(() => send({ content: [file] }), { code: 'unsupported_attachment' })
-  },
-)
+void t.test('with a store, files and large images are taken and looked at', async (t) => {
+  const stored = (body: object) =>
+    parseSend(Buffer.from(JSON.stringify(body)), { ...limits, takesFiles: true })
+  const file = { type: 'file', file: { file_id: 'file_1' } }
+  const user = (content: unknown[]) => ({ role: 'user', content })
+  const at = 'messages[1].content[0].file.file_id'
+  const sent = stored({ messages: [user([{ type: 'text', text: 'a' }]), user([file])] })
+  t.strictSame(sent.turns[1]?.content, [{ ...file, at }])
+  t.match(stored({ content: [file] }).turns[0]?.content, [{ at: 'content[0].file.file_id' }])
+  t.throws(() => stored({ content: [image] }), invalid('content[0].image_url.url'))
+  const gif = { type: 'image_url', image_url: { url: 'data:image/gif;base64,R0lGODlhAQAB' } }
+  const large = { url: gif.image_url.url + 'A'.repeat(4_000_000) }
+  t.ok(stored({ content: [{ ...gif, image_url: large }] }))
+  t.throws(() => stored({ content: Array(11).fill(gif) }), invalid('content'))
+  t.throws(() => send({ content: [file] }), { code: 'unsupported_attachment' })
+})
 
 void t.test('content that the model does not take is refused', async (t) => {
   const model = (accepts: readonly string[], extraParameters: readonly string[]) =>

@@ -34,25 +34,22 @@ t.test('whatever the batches, from any frame on exactly what follows is given', 
   }
 })
 
-t.test(
-  'one who takes little is given little: whole frames, and the rest when asked again',
-  async (t) => {
-    const frames = framesOf(
-      message,
-      Array.from({ length: 50 }, (_, i) => `${i}`.padEnd(100, '.')),
-    )
-    const log = logOf()
-    for (let next = 5; next <= 50; next += 5) batch(log, frames, next)
-    let text = ''
-    for (let seq = 7; seq < 50;) {
-      const piece = log.from(seq, 1000)
-      t.ok(piece && piece.text.length < 2000 && piece.next > seq)
-      text += piece?.text ?? ''
-      seq = piece?.next ?? 50
-    }
-    t.equal(text, frames.slice(7).join(''))
-  },
-)
+t.test('one who takes little is given few whole frames, then the rest', async (t) => {
+  const frames = framesOf(
+    message,
+    Array.from({ length: 50 }, (_, i) => `${i}`.padEnd(100, '.')),
+  )
+  const log = logOf()
+  for (let next = 5; next <= 50; next += 5) batch(log, frames, next)
+  let text = ''
+  for (let seq = 7; seq < 50;) {
+    const piece = log.from(seq, 1000)
+    t.ok(piece && piece.text.length < 2000 && piece.next > seq)
+    text += piece?.text ?? ''
+    seq = piece?.next ?? 50
+  }
+  t.equal(text, frames.slice(7).join(''))
+})
 
 t.test('a reader ahead of the log gets nothing, and keeps its place', async (t) => {
   const log = logOf()
@@ -98,18 +95,15 @@ t.test('stored frames are dropped except for a tail; others stay', async (t) => 
   t.ok(kept >= 16 * 1024 && kept < 18 * 1024, `${kept}`)
 })
 
-t.test(
-  'listeners hear of each addition, of the end and of a break, until they leave',
-  async (t) => {
-    const log = logOf()
-    const heard: string[] = []
-    const listen = () => heard.push(`${log.next} ${log.isEnded} ${log.isLost} ${log.isBroken}`)
-    log.listen(listen)
-    log.add('a', 1)
-    log.end({ isLost: true })
-    log.break()
-    log.unlisten(listen)
-    log.add('b', 2)
-    t.same(heard, ['1 false false false', '1 true true false', '1 true true true'])
-  },
-)
+t.test('listeners hear of additions, end and break, until they leave', async (t) => {
+  const log = logOf()
+  const heard: string[] = []
+  const listen = () => heard.push(`${log.next} ${log.isEnded} ${log.isLost} ${log.isBroken}`)
+  log.listen(listen)
+  log.add('a', 1)
+  log.end({ isLost: true })
+  log.break()
+  log.unlisten(listen)
+  log.add('b', 2)
+  t.same(heard, ['1 false false false', '1 true true false', '1 true true true'])
+})

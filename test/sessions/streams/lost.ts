@@ -27,30 +27,27 @@ async function open(t: Test, setup: Setup = {}) {
   return { ...opened, lost, startGone }
 }
 
-t.test(
-  'it ends incomplete, with the words its frames had said and its last checkpoint',
-  async (t) => {
-    const { lost, startGone, row, redis, ref, rows } = await open(t)
-    const owned = await startGone(['Grü', 'ße', '\n\nid: '])
-    await redis.hset(keys.holdRows(ref), owned.hold, '400 25 7 3 18 hash key m')
-    t.equal(await lost.finish(owned), true)
-    t.match(await row(owned), {
-      status: 'incomplete',
-      content: 'Grüße\n\nid: ',
-      cost: 25,
-      usage: { prompt_tokens: 7, completion_tokens: 18, total_tokens: 25, estimated: true },
-      error: { code: 'upstream_incomplete' },
-      finish_reason: null,
-      hold: undefined,
-    })
-    const { text = '', next, isEnd } = (await rows.frames(owned, 3)) ?? {}
-    t.match({ next, isEnd }, { next: 4, isEnd: true })
-    const data = /^id: msg_\w+:3\ndata: (.*)\n\n$/.exec(text)?.[1] ?? ''
-    const code = 'upstream_incomplete'
-    t.match(JSON.parse(data), { error: { code }, request_id: `req_${owned.hold}` })
-    t.equal(await lost.finish(owned), true, 'once more')
-  },
-)
+t.test('it ends incomplete, with the words of its frames and its last checkpoint', async (t) => {
+  const { lost, startGone, row, redis, ref, rows } = await open(t)
+  const owned = await startGone(['Grü', 'ße', '\n\nid: '])
+  await redis.hset(keys.holdRows(ref), owned.hold, '400 25 7 3 18 hash key m')
+  t.equal(await lost.finish(owned), true)
+  t.match(await row(owned), {
+    status: 'incomplete',
+    content: 'Grüße\n\nid: ',
+    cost: 25,
+    usage: { prompt_tokens: 7, completion_tokens: 18, total_tokens: 25, estimated: true },
+    error: { code: 'upstream_incomplete' },
+    finish_reason: null,
+    hold: undefined,
+  })
+  const { text = '', next, isEnd } = (await rows.frames(owned, 3)) ?? {}
+  t.match({ next, isEnd }, { next: 4, isEnd: true })
+  const data = /^id: msg_\w+:3\ndata: (.*)\n\n$/.exec(text)?.[1] ?? ''
+  const code = 'upstream_incomplete'
+  t.match(JSON.parse(data), { error: { code }, request_id: `req_${owned.hold}` })
+  t.equal(await lost.finish(owned), true, 'once more')
+})
 
 t.test('a settlement that was made before is its cost, reaped or by its owner', async (t) => {
   const { lost, startGone, row, redis, ref } = await open(t)

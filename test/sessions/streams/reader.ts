@@ -76,51 +76,45 @@ t.test('readers at any place, fast and slow, get byte for byte what follows', as
   }
 })
 
-t.test(
-  'a slow reader is given nothing until it has taken, and no other waits for it',
-  async (t) => {
-    const log = logOf()
-    const frames = framesOf(
-      log.message,
-      Array.from({ length: 100 }, () => 'x'.repeat(100)),
-    )
-    const slow = read(t, { log })
-    slow.client.room = 10
-    const quick = read(t, { log })
-    frames.forEach((frame, i) => log.add(frame, i + 1))
-    log.end()
-    t.equal(await quick.how, 'ended')
-    t.equal(quick.client.text, retry + frames.join(''))
-    t.equal(slow.client.text, retry + frames[0])
-    slow.client.take()
-    t.equal(await slow.how, 'ended')
-    t.equal(slow.client.text, quick.client.text)
-  },
-)
+t.test('a slow reader gets nothing until it has taken; no other waits for it', async (t) => {
+  const log = logOf()
+  const frames = framesOf(
+    log.message,
+    Array.from({ length: 100 }, () => 'x'.repeat(100)),
+  )
+  const slow = read(t, { log })
+  slow.client.room = 10
+  const quick = read(t, { log })
+  frames.forEach((frame, i) => log.add(frame, i + 1))
+  log.end()
+  t.equal(await quick.how, 'ended')
+  t.equal(quick.client.text, retry + frames.join(''))
+  t.equal(slow.client.text, retry + frames[0])
+  slow.client.take()
+  t.equal(await slow.how, 'ended')
+  t.equal(slow.client.text, quick.client.text)
+})
 
-t.test(
-  'one that is behind what memory has reads from Redis; a place that is gone cuts it',
-  async (t) => {
-    const log = logOf(2)
-    const frames = framesOf(log.message, ['a', 'b', 'c', 'd'])
-    const asked: number[] = []
-    const stored = async (seq: number) => {
-      asked.push(seq)
-      return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
-    }
-    const behind = read(t, { log, stored })
-    log.add(frames.slice(2).join(''), 4)
-    log.end()
-    t.equal(await behind.how, 'ended')
-    t.same(asked, [0, 1])
-    t.equal(behind.client.text, retry + frames.join(''))
-    t.equal(await read(t, { log }).how, 'cut')
-    const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
-    t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
-    const away = () => Promise.reject(new Error('Redis is away'))
-    t.equal(await read(t, { log, stored: away }).how, 'cut')
-  },
-)
+t.test('one behind memory reads from Redis; a place that is gone cuts it', async (t) => {
+  const log = logOf(2)
+  const frames = framesOf(log.message, ['a', 'b', 'c', 'd'])
+  const asked: number[] = []
+  const stored = async (seq: number) => {
+    asked.push(seq)
+    return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
+  }
+  const behind = read(t, { log, stored })
+  log.add(frames.slice(2).join(''), 4)
+  log.end()
+  t.equal(await behind.how, 'ended')
+  t.same(asked, [0, 1])
+  t.equal(behind.client.text, retry + frames.join(''))
+  t.equal(await read(t, { log }).how, 'cut')
+  const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
+  t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
+  const away = () => Promise.reject(new Error('Redis is away'))
+  t.equal(await read(t, { log, stored: away }).how, 'cut')
+})
 
 t.test('a log that breaks cuts its readers off, behind all that there was', async (t) => {
   const log = logOf()
@@ -131,37 +125,31 @@ t.test('a log that breaks cuts its readers off, behind all that there was', asyn
   t.equal(client.text, `${retry}a`)
 })
 
-t.test(
-  'a reader ahead of a lost stream gets only the terminal, numbered as its next',
-  async (t) => {
-    for (const from of [6, 7, 100]) {
-      const log = logOf(5)
-      const { client, how } = read(t, { log, from })
-      log.add('the terminal', 6)
-      log.end({ isLost: true })
-      t.equal(await how, 'ended')
-      t.equal(client.text, `${retry}terminal ${from}\n\n`)
-    }
+t.test('a reader ahead of a lost stream gets the terminal alone, as its next', async (t) => {
+  for (const from of [6, 7, 100]) {
     const log = logOf(5)
-    const { client, how } = read(t, { log, from: 5 })
+    const { client, how } = read(t, { log, from })
     log.add('the terminal', 6)
     log.end({ isLost: true })
     t.equal(await how, 'ended')
-    t.equal(client.text, `${retry}the terminal`, 'no second one')
-  },
-)
+    t.equal(client.text, `${retry}terminal ${from}\n\n`)
+  }
+  const log = logOf(5)
+  const { client, how } = read(t, { log, from: 5 })
+  log.add('the terminal', 6)
+  log.end({ isLost: true })
+  t.equal(await how, 'ended')
+  t.equal(client.text, `${retry}the terminal`, 'no second one')
+})
 
-t.test(
-  'a place that an honest stream never came to is cut off, not told a false end',
-  async (t) => {
-    const log = logOf(5)
-    const { client, how } = read(t, { log, from: 7 })
-    log.add('the terminal', 6)
-    log.end()
-    t.equal(await how, 'cut')
-    t.equal(client.text, '')
-  },
-)
+t.test('a place that an honest stream never came to is told no false end', async (t) => {
+  const log = logOf(5)
+  const { client, how } = read(t, { log, from: 7 })
+  log.add('the terminal', 6)
+  log.end()
+  t.equal(await how, 'cut')
+  t.equal(client.text, '')
+})
 
 t.test('a silent stream gets comments, an active one does not', async (t) => {
   const log = logOf()

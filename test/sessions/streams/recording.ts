@@ -89,28 +89,25 @@ async function remember({ redis, ref }: Opened, { message }: BeginRequest) {
   }
 }
 
-t.test(
-  'readers have a frame at once, Redis in batches, and both the same to the end',
-  async (t) => {
-    const it = await record(t)
-    const { recording, say, owned, isStored } = it
-    say('first')
-    t.equal(recording.log.from(0)?.text, it.text)
-    await until(isStored(1))
-    for (const word of words(50)) say(word)
-    t.equal(recording.log.next, 51)
-    t.equal(recording.log.from(0)?.text, it.text)
-    await until(isStored(51))
-    t.ok((await it.redis.xlen(keys.frames(it.ref, owned.message))) < 5, 'not one flight a frame')
-    t.equal(await it.end(), true)
-    t.equal(await storedText(it, owned), it.text)
-    t.equal(recording.log.from(51)?.text, it.text.slice(it.text.lastIndexOf('id: ')))
-    t.ok(recording.log.isEnded)
-    t.match(await it.row(owned), { status: 'completed' })
-    t.match(recording.said().result().content, /^first0 \.+1 /)
-    t.same(it.heard, [])
-  },
-)
+t.test('readers have a frame at once, Redis in batches, both to the end', async (t) => {
+  const it = await record(t)
+  const { recording, say, owned, isStored } = it
+  say('first')
+  t.equal(recording.log.from(0)?.text, it.text)
+  await until(isStored(1))
+  for (const word of words(50)) say(word)
+  t.equal(recording.log.next, 51)
+  t.equal(recording.log.from(0)?.text, it.text)
+  await until(isStored(51))
+  t.ok((await it.redis.xlen(keys.frames(it.ref, owned.message))) < 5, 'not one flight a frame')
+  t.equal(await it.end(), true)
+  t.equal(await storedText(it, owned), it.text)
+  t.equal(recording.log.from(51)?.text, it.text.slice(it.text.lastIndexOf('id: ')))
+  t.ok(recording.log.isEnded)
+  t.match(await it.row(owned), { status: 'completed' })
+  t.match(recording.said().result().content, /^first0 \.+1 /)
+  t.same(it.heard, [])
+})
 
 t.test('frames that were numbered and not written leave no hole before the last one', async (t) => {
   const it = await record(t)
@@ -205,31 +202,28 @@ t.test('with Redis away frames wait, and arrive in order; readers notice nothing
   t.same(it.heard, [])
 })
 
-t.test(
-  'with Redis away for long no more than the bound waits; then it is begun anew',
-  async (t) => {
-    const replayBytes = 20_000
-    const it = await record(t, { args: durable, replayBytes })
-    it.say('a')
-    await until(it.isStored(1))
-    await it.server.stop()
-    for (const word of words(500)) it.say(word)
-    t.equal(it.recording.log.from(300), undefined, 'memory is bounded')
-    t.ok(it.recording.log.from(450))
-    await it.server.restart()
-    await until(() => it.link.up)
-    it.recording.wake()
-    await until(it.isStored(501))
-    const firstKept = it.text.indexOf((await firstStored(it, it.owned)).slice(0, 50))
-    const kept = it.text.slice(firstKept)
-    t.ok(kept.length > replayBytes / 4 && kept.length <= replayBytes, `${kept.length}`)
-    t.equal(await firstStored(it, it.owned), kept)
-    const state = await it.rows.state(it.owned)
-    t.same(Assembly.from(state?.said ?? '').result(), it.recording.said().result())
-    t.equal(await it.end(), true)
-    t.same(it.heard, [])
-  },
-)
+t.test('with Redis away for long the bound waits; then it is begun anew', async (t) => {
+  const replayBytes = 20_000
+  const it = await record(t, { args: durable, replayBytes })
+  it.say('a')
+  await until(it.isStored(1))
+  await it.server.stop()
+  for (const word of words(500)) it.say(word)
+  t.equal(it.recording.log.from(300), undefined, 'memory is bounded')
+  t.ok(it.recording.log.from(450))
+  await it.server.restart()
+  await until(() => it.link.up)
+  it.recording.wake()
+  await until(it.isStored(501))
+  const firstKept = it.text.indexOf((await firstStored(it, it.owned)).slice(0, 50))
+  const kept = it.text.slice(firstKept)
+  t.ok(kept.length > replayBytes / 4 && kept.length <= replayBytes, `${kept.length}`)
+  t.equal(await firstStored(it, it.owned), kept)
+  const state = await it.rows.state(it.owned)
+  t.same(Assembly.from(state?.said ?? '').result(), it.recording.said().result())
+  t.equal(await it.end(), true)
+  t.same(it.heard, [])
+})
 
 /** All stored frames, from the first one. */
 async function firstStored({ redis, ref }: Opened, { message }: BeginRequest): Promise<string> {
@@ -344,39 +338,36 @@ t.test('where the end can not be told, readers get it, and Redis later, once', a
   t.match(await it.row(it.owned), { status: 'completed' })
 })
 
-t.test(
-  'whatever Redis forgets and whenever, what it has in the end is whole from some frame on',
-  async (t) => {
-    const random = seeded(Number(process.env.SEED ?? 5))
-    const it = await openStreams(t, { replayBytes: 30_000 })
-    const sayings = await Promise.all(
-      Array.from({ length: 12 }, async (_, i) => {
-        const one = await record(t, { server: it.server, replayBytes: 30_000 })
-        const forgets = [await remember(one, one.owned)]
-        for (let step = 0; step < 25; step++) {
-          one.say(...words(1 + random(20), 1 + random(400)))
-          if (random(4) === 0) forgets.push(await remember(one, one.owned))
-          if (random(4) === 0) await forgets[random(forgets.length)]?.()
-          if (random(4) === 0) one.recording.wake()
-          if (random(3) === 0) await until(one.isStored(one.recording.log.next))
-        }
-        const { next } = one.recording.log
-        await until(one.isStored(next))
-        const lost = new Lost(one)
-        const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
-        t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
-        const isTold = await one.end()
-        return { one, isTold, i }
-      }),
-    )
-    for (const { one, isTold, i } of sayings) {
-      t.ok(isTold, `${i} is told`)
-      t.same(one.heard, [], `${i} kept its owner`)
-      const kept = await firstStored(one, one.owned)
-      t.ok(kept.startsWith(`id: ${one.owned.message}:`) && one.text.endsWith(kept), `${i} is whole`)
+t.test('whatever Redis forgets, in the end it is whole from some frame on', async (t) => {
+  const random = seeded(Number(process.env.SEED ?? 5))
+  const it = await openStreams(t, { replayBytes: 30_000 })
+  const sayings = await Promise.all(
+    Array.from({ length: 12 }, async (_, i) => {
+      const one = await record(t, { server: it.server, replayBytes: 30_000 })
+      const forgets = [await remember(one, one.owned)]
+      for (let step = 0; step < 25; step++) {
+        one.say(...words(1 + random(20), 1 + random(400)))
+        if (random(4) === 0) forgets.push(await remember(one, one.owned))
+        if (random(4) === 0) await forgets[random(forgets.length)]?.()
+        if (random(4) === 0) one.recording.wake()
+        if (random(3) === 0) await until(one.isStored(one.recording.log.next))
+      }
       const { next } = one.recording.log
-      t.match(await one.rows.state(one.owned), { next, isEnded: true })
-      t.match(await one.row(one.owned), { status: 'completed' })
-    }
-  },
-)
+      await until(one.isStored(next))
+      const lost = new Lost(one)
+      const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
+      t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
+      const isTold = await one.end()
+      return { one, isTold, i }
+    }),
+  )
+  for (const { one, isTold, i } of sayings) {
+    t.ok(isTold, `${i} is told`)
+    t.same(one.heard, [], `${i} kept its owner`)
+    const kept = await firstStored(one, one.owned)
+    t.ok(kept.startsWith(`id: ${one.owned.message}:`) && one.text.endsWith(kept), `${i} is whole`)
+    const { next } = one.recording.log
+    t.match(await one.rows.state(one.owned), { next, isEnded: true })
+    t.match(await one.row(one.owned), { status: 'completed' })
+  }
+})

@@ -126,62 +126,56 @@ t.test('frames come out as they went in, from any place, whatever is in them', a
   t.same(await rows.frames(owned, 999), { text: '', next: 999, isEnd: false }, 'ahead')
 })
 
-t.test(
-  'appending again changes nothing; an overlap or a gap is reported with the position',
-  async (t) => {
-    const opened = await openStreams(t)
-    const { rows, start, redis, ref } = opened
-    const owned = await start()
-    const frames = framesOf(owned.message, ['a', 'b', 'c', 'd'])
-    const two = { first: 0, count: 2, text: frames.slice(0, 2).join('') }
-    const ok = { word: 'ok', isCancelled: false }
-    t.same(await rows.append(owned, two), ok)
-    t.same(await rows.append(owned, two), ok, 'its reply was lost')
-    t.same(await rows.append(owned, { first: 1, count: 1, text: 'x' }), ok, 'stored already')
-    t.equal(await redis.xlen(keys.frames(ref, owned.message)), 1)
-    t.same(await rows.append(owned, { first: 1, count: 2, text: 'x' }), { word: 'behind', next: 2 })
-    t.same(await rows.append(owned, { first: 3, count: 1, text: 'x' }), { word: 'behind', next: 2 })
-    t.same(await rows.append(owned, { first: 3, count: 0, text: '' }), { word: 'behind', next: 2 })
-    t.same(await rows.append(owned, { first: 2, count: 0, text: '' }), ok)
-    t.equal((await rows.frames(owned, 0))?.text, two.text)
-  },
-)
+t.test('appending again changes nothing; an overlap or a gap is reported', async (t) => {
+  const opened = await openStreams(t)
+  const { rows, start, redis, ref } = opened
+  const owned = await start()
+  const frames = framesOf(owned.message, ['a', 'b', 'c', 'd'])
+  const two = { first: 0, count: 2, text: frames.slice(0, 2).join('') }
+  const ok = { word: 'ok', isCancelled: false }
+  t.same(await rows.append(owned, two), ok)
+  t.same(await rows.append(owned, two), ok, 'its reply was lost')
+  t.same(await rows.append(owned, { first: 1, count: 1, text: 'x' }), ok, 'stored already')
+  t.equal(await redis.xlen(keys.frames(ref, owned.message)), 1)
+  t.same(await rows.append(owned, { first: 1, count: 2, text: 'x' }), { word: 'behind', next: 2 })
+  t.same(await rows.append(owned, { first: 3, count: 1, text: 'x' }), { word: 'behind', next: 2 })
+  t.same(await rows.append(owned, { first: 3, count: 0, text: '' }), { word: 'behind', next: 2 })
+  t.same(await rows.append(owned, { first: 2, count: 0, text: '' }), ok)
+  t.equal((await rows.frames(owned, 0))?.text, two.text)
+})
 
-t.test(
-  'a forgotten stream is begun anew by its owner, from its first frame or with all that was said',
-  async (t) => {
-    const { redis, ref, rows, start } = await openStreams(t, { retentionS: 100 })
-    const owned = await start()
-    const { message, session } = owned
-    const one = { first: 0, count: 1, text: 'x' }
-    const two = { first: 1, count: 1, text: 'y' }
-    const forget = () => redis.del(keys.stream(ref, message), keys.frames(ref, message))
-    await rows.append(owned, one)
-    await forget()
-    t.same(await rows.append(owned, two), { word: 'behind', next: 0 })
-    t.same(await rows.finish(owned, two, done(message)), { word: 'behind', next: 0 })
-    t.match(await rows.append(owned, one), { word: 'ok' })
-    t.match(await rows.state(owned), { hold: owned.hold, next: 1, isEnded: false })
-    for (const key of [keys.stream(ref, message), keys.frames(ref, message)]) {
-      t.ok((await redis.pttl(key)) > 0, 'it expires with its session')
-    }
-    await forget()
-    t.match(await rows.append(owned, { ...two, isAnew: true, said: '{}' }), { word: 'ok' })
-    t.match(await rows.state(owned), { next: 2, saidNext: 2 })
-    await redis.del(keys.messages(ref, session), keys.messageIds(ref, session))
-    const count = Number(await redis.hget(keys.session(ref, session), 'messages'))
-    t.match(await rows.finish(owned, { first: 2, count: 1, text: 'z' }, done(message)), {
-      word: 'ok',
-    })
-    t.ok(await redis.hget(keys.messages(ref, session), message), 'the row is there again')
-    t.same(await redis.zrange(keys.messageIds(ref, session), '0', '-1'), [message])
-    t.match(await redis.hgetall(keys.session(ref, session)), {
-      last: message,
-      messages: `${count + 1}`,
-      active: undefined,
-    })
-  },
-)
+t.test('a forgotten stream is begun anew by its owner, with all that was said', async (t) => {
+  const { redis, ref, rows, start } = await openStreams(t, { retentionS: 100 })
+  const owned = await start()
+  const { message, session } = owned
+  const one = { first: 0, count: 1, text: 'x' }
+  const two = { first: 1, count: 1, text: 'y' }
+  const forget = () => redis.del(keys.stream(ref, message), keys.frames(ref, message))
+  await rows.append(owned, one)
+  await forget()
+  t.same(await rows.append(owned, two), { word: 'behind', next: 0 })
+  t.same(await rows.finish(owned, two, done(message)), { word: 'behind', next: 0 })
+  t.match(await rows.append(owned, one), { word: 'ok' })
+  t.match(await rows.state(owned), { hold: owned.hold, next: 1, isEnded: false })
+  for (const key of [keys.stream(ref, message), keys.frames(ref, message)]) {
+    t.ok((await redis.pttl(key)) > 0, 'it expires with its session')
+  }
+  await forget()
+  t.match(await rows.append(owned, { ...two, isAnew: true, said: '{}' }), { word: 'ok' })
+  t.match(await rows.state(owned), { next: 2, saidNext: 2 })
+  await redis.del(keys.messages(ref, session), keys.messageIds(ref, session))
+  const count = Number(await redis.hget(keys.session(ref, session), 'messages'))
+  t.match(await rows.finish(owned, { first: 2, count: 1, text: 'z' }, done(message)), {
+    word: 'ok',
+  })
+  t.ok(await redis.hget(keys.messages(ref, session), message), 'the row is there again')
+  t.same(await redis.zrange(keys.messageIds(ref, session), '0', '-1'), [message])
+  t.match(await redis.hgetall(keys.session(ref, session)), {
+    last: message,
+    messages: `${count + 1}`,
+    active: undefined,
+  })
+})
 
 t.test('what is left of a forgotten stream is not there twice', async (t) => {
   const { redis, ref, rows, start } = await openStreams(t)
@@ -202,43 +196,36 @@ t.test('what is left of a forgotten stream is not there twice', async (t) => {
   }
 })
 
-t.test(
-  'of a dead owner, a forgotten stream whose frames are left is ended all the same',
-  async (t) => {
-    const { redis, ref, rows, start, row } = await openStreams(t, { leaseMs: 1000 })
-    await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
-    const owned = await start()
-    const { message, session } = owned
-    const frames = framesOf(message, ['1', '2', '3'])
-    for (const [first, text] of frames.entries())
-      await rows.append(owned, { first, count: 1, text })
-    await redis.del(keys.stream(ref, message))
-    await redis.zrem(keys.holdLeases(ref), owned.hold)
-    const end = { reached: 0, terminal: 'data: {}\n\n', row: done(message) }
-    t.equal(await rows.finishLost(owned, end), true)
-    t.match(await row(owned), { status: 'completed' })
-    t.notOk(await redis.hget(keys.session(ref, session), 'active'), 'the session is free')
-    const left = await rows.frames(owned, 0)
-    t.match(left, { text: /^id: msg_\w+:0\ndata: \{\}\n\n$/, isEnd: true })
-  },
-)
+t.test('a forgotten stream of a dead owner is ended, with its frames left', async (t) => {
+  const { redis, ref, rows, start, row } = await openStreams(t, { leaseMs: 1000 })
+  await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
+  const owned = await start()
+  const { message, session } = owned
+  const frames = framesOf(message, ['1', '2', '3'])
+  for (const [first, text] of frames.entries()) await rows.append(owned, { first, count: 1, text })
+  await redis.del(keys.stream(ref, message))
+  await redis.zrem(keys.holdLeases(ref), owned.hold)
+  const end = { reached: 0, terminal: 'data: {}\n\n', row: done(message) }
+  t.equal(await rows.finishLost(owned, end), true)
+  t.match(await row(owned), { status: 'completed' })
+  t.notOk(await redis.hget(keys.session(ref, session), 'active'), 'the session is free')
+  const left = await rows.frames(owned, 0)
+  t.match(left, { text: /^id: msg_\w+:0\ndata: \{\}\n\n$/, isEnd: true })
+})
 
-t.test(
-  'one that others have ended, and whose frames are gone since, is not begun anew',
-  async (t) => {
-    const opened = await openStreams(t)
-    const { redis, ref, rows, start, silence } = opened
-    const owned = await start()
-    await silence(owned)
-    await rows.finishLost(owned, { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) })
-    await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
-    const before = await all(opened)
-    const batch = { first: 0, count: 1, text: 'x' }
-    t.same(await rows.append(owned, batch), { word: 'lost' })
-    t.same(await rows.finish(owned, batch, done(owned.message)), { word: 'lost' })
-    t.same(await all(opened), before)
-  },
-)
+t.test('one that others ended is not begun anew when its frames are gone', async (t) => {
+  const opened = await openStreams(t)
+  const { redis, ref, rows, start, silence } = opened
+  const owned = await start()
+  await silence(owned)
+  await rows.finishLost(owned, { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) })
+  await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
+  const before = await all(opened)
+  const batch = { first: 0, count: 1, text: 'x' }
+  t.same(await rows.append(owned, batch), { word: 'lost' })
+  t.same(await rows.finish(owned, batch, done(owned.message)), { word: 'lost' })
+  t.same(await all(opened), before)
+})
 
 t.test('only its owner appends, and only until the end', async (t) => {
   const opened = await openStreams(t)
@@ -264,34 +251,31 @@ t.test('only its owner appends, and only until the end', async (t) => {
   t.same(await all(opened), after, 'what has ended is not taken back')
 })
 
-t.test(
-  'the oldest frames go beyond the bound, but none whose words nothing else has',
-  async (t) => {
-    const opened = await openStreams(t, { replayBytes: 1000 })
-    const { rows, start, redis, ref } = opened
-    const owned = await start()
-    const frames = framesOf(
-      owned.message,
-      Array.from({ length: 40 }, () => 'x'.repeat(60)),
-    )
-    const size = frames[30]?.length ?? 0
-    await fill(opened, owned, frames.slice(0, 30))
-    t.equal(await redis.xlen(keys.frames(ref, owned.message)), 30, 'not said: all stay')
-    const said = 'all of them'
-    const batch = { first: 30, count: 1, text: frames[30] ?? '', said }
-    await rows.append(owned, batch)
-    const kept = await redis.xlen(keys.frames(ref, owned.message))
-    t.equal(kept, Math.floor(1000 / size))
-    t.match(await rows.state(owned), { said, saidNext: 31, next: 31 })
-    t.equal(await rows.frames(owned, 0), undefined, 'no longer kept')
-    t.equal(await rows.frames(owned, 30 - kept), undefined)
-    t.equal((await rows.frames(owned, 31 - kept))?.text, frames.slice(31 - kept, 31).join(''))
-    await rows.append(owned, { first: 31, count: 1, text: 'y'.repeat(5000) })
-    t.match(await rows.frames(owned, 31), undefined, 'a text without its id is no frame')
-    t.equal(await redis.xlen(keys.frames(ref, owned.message)), 1, 'the newest stays, however large')
-    t.equal(await redis.hget(keys.stream(ref, owned.message), 'bytes'), '5000')
-  },
-)
+t.test('beyond the bound old frames go, but none whose words are only there', async (t) => {
+  const opened = await openStreams(t, { replayBytes: 1000 })
+  const { rows, start, redis, ref } = opened
+  const owned = await start()
+  const frames = framesOf(
+    owned.message,
+    Array.from({ length: 40 }, () => 'x'.repeat(60)),
+  )
+  const size = frames[30]?.length ?? 0
+  await fill(opened, owned, frames.slice(0, 30))
+  t.equal(await redis.xlen(keys.frames(ref, owned.message)), 30, 'not said: all stay')
+  const said = 'all of them'
+  const batch = { first: 30, count: 1, text: frames[30] ?? '', said }
+  await rows.append(owned, batch)
+  const kept = await redis.xlen(keys.frames(ref, owned.message))
+  t.equal(kept, Math.floor(1000 / size))
+  t.match(await rows.state(owned), { said, saidNext: 31, next: 31 })
+  t.equal(await rows.frames(owned, 0), undefined, 'no longer kept')
+  t.equal(await rows.frames(owned, 30 - kept), undefined)
+  t.equal((await rows.frames(owned, 31 - kept))?.text, frames.slice(31 - kept, 31).join(''))
+  await rows.append(owned, { first: 31, count: 1, text: 'y'.repeat(5000) })
+  t.match(await rows.frames(owned, 31), undefined, 'a text without its id is no frame')
+  t.equal(await redis.xlen(keys.frames(ref, owned.message)), 1, 'the newest stays, however large')
+  t.equal(await redis.hget(keys.stream(ref, owned.message), 'bytes'), '5000')
+})
 
 t.test('a stream that begins again drops its frames, and repeats its words', async (t) => {
   const opened = await openStreams(t)
@@ -436,43 +420,37 @@ t.test('an owner that wakes too late is told so, also with as many frames', asyn
   t.match(await row(owned), { status: 'incomplete' })
 })
 
-t.test(
-  'an owner that wakes too late corrects what the message cost, and nothing else',
-  async (t) => {
-    const { rows, start, silence, row, redis, scripts, ref } = await openStreams(t)
-    const owned = await start()
-    const usage = { prompt_tokens: 1, completion_tokens: 20, total_tokens: 21, estimated: true }
-    await rows.amend(owned, () => ({ cost: 21, usage }))
-    t.match(await row(owned), { status: 'in_progress', cost: null }, 'not one that goes on')
-    await silence(owned)
-    const incomplete = rowOf({ id: owned.message, status: 'incomplete', content: 'é', cost: 3 })
-    const end = { reached: 0, terminal: 'data: {}\n\n', row: JSON.stringify(incomplete) }
-    await rows.finishLost(owned, end)
-    const names = [keys.session(ref, owned.session), keys.messages(ref, owned.session)] as const
-    const bytes = async () => Number(await redis.hget(names[0], 'bytes'))
-    const size = async () => Buffer.byteLength((await redis.hvals(names[1])).join(''))
-    t.equal(await bytes(), await size())
-    await rows.amend(owned, () => ({ cost: 21, usage }))
-    t.same(await row(owned), { ...incomplete, cost: 21, usage })
-    t.equal(await bytes(), await size())
-    const stale = await scripts.run('amend', names, [owned.message, '{}', '{"x":1}'])
-    t.equal(stale.word, 'changed', 'it has moved')
-    await redis.del(...names)
-    await rows.amend(owned, () => ({ cost: 22, usage }))
-    t.same(await redis.exists(...names), 0, 'it is gone')
-  },
-)
+t.test('an owner that wakes too late corrects the cost, and nothing else', async (t) => {
+  const { rows, start, silence, row, redis, scripts, ref } = await openStreams(t)
+  const owned = await start()
+  const usage = { prompt_tokens: 1, completion_tokens: 20, total_tokens: 21, estimated: true }
+  await rows.amend(owned, () => ({ cost: 21, usage }))
+  t.match(await row(owned), { status: 'in_progress', cost: null }, 'not one that goes on')
+  await silence(owned)
+  const incomplete = rowOf({ id: owned.message, status: 'incomplete', content: 'é', cost: 3 })
+  const end = { reached: 0, terminal: 'data: {}\n\n', row: JSON.stringify(incomplete) }
+  await rows.finishLost(owned, end)
+  const names = [keys.session(ref, owned.session), keys.messages(ref, owned.session)] as const
+  const bytes = async () => Number(await redis.hget(names[0], 'bytes'))
+  const size = async () => Buffer.byteLength((await redis.hvals(names[1])).join(''))
+  t.equal(await bytes(), await size())
+  await rows.amend(owned, () => ({ cost: 21, usage }))
+  t.same(await row(owned), { ...incomplete, cost: 21, usage })
+  t.equal(await bytes(), await size())
+  const stale = await scripts.run('amend', names, [owned.message, '{}', '{"x":1}'])
+  t.equal(stale.word, 'changed', 'it has moved')
+  await redis.del(...names)
+  await rows.amend(owned, () => ({ cost: 22, usage }))
+  t.same(await redis.exists(...names), 0, 'it is gone')
+})
 
 t.test('a message whose session was deleted stays deleted', async (t) => {
-  const { rows, start, redis, ref, silence } = await openStreams(t)
-  const [one, two] = [await start(), await start()]
-  await silence(two)
-  for (const { session } of [one, two]) {
-    await redis.del(keys.session(ref, session), keys.messages(ref, session))
-    await redis.del(keys.messageIds(ref, session))
-  }
-  await rows.finish(one, { first: 0, count: 1, text: 'x' }, done(one.message))
-  t.ok(await rows.finishLost(two, { reached: 0, terminal: 'data: {}\n\n', row: '' }))
+  const { rows, start, redis, ref } = await openStreams(t)
+  const owned = await start()
+  const { session, message } = owned
+  await redis.del(keys.session(ref, session), keys.messages(ref, session))
+  await redis.del(keys.messageIds(ref, session))
+  await rows.finish(owned, { first: 0, count: 1, text: 'x' }, done(message))
   t.same(await redis.keys('*:session:*'), [])
 })
 

@@ -12,7 +12,7 @@ import { keys } from '../../../src/redis/redis.ts'
 import { Generations } from '../../../src/sessions/streams/generations.ts'
 import { FrameLog } from '../../../src/sessions/streams/log.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
-import { createMessageBook } from '../../../src/sessions/messages.ts'
+import { MessageBook } from '../../../src/sessions/messages.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { SharedPool } from '../../../src/sharing/shared-pool.ts'
@@ -28,7 +28,7 @@ const nothing = '204'
 async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
   const opened = await openStreams(t, setup)
   const { redis, rows, holds, start, options } = opened
-  const messages = createMessageBook(opened)
+  const messages = new MessageBook(opened)
   const { replayBytes } = options
   const generations = new Generations({ rows, replayBytes })
   t.teardown(() => generations.close(0))
@@ -84,17 +84,14 @@ async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
   return { ...opened, streams, speak, finish, read, begin }
 }
 
-t.test(
-  'of one that has ended, each cursor gets what follows, and none what was never there',
-  async (t) => {
-    const { speak, finish, read } = await open(t)
-    const { owned, frames } = await speak(5)
-    const all = [...frames, await finish(owned, 5)]
-    for (let seq = 0; seq < 6; seq++) t.equal(await read(owned, seq), all.slice(seq).join(''))
-    t.equal(await read(owned, 6), nothing)
-    t.equal(await read(owned, 7), '400')
-  },
-)
+t.test('of one that has ended, each cursor gets what follows it', async (t) => {
+  const { speak, finish, read } = await open(t)
+  const { owned, frames } = await speak(5)
+  const all = [...frames, await finish(owned, 5)]
+  for (let seq = 0; seq < 6; seq++) t.equal(await read(owned, seq), all.slice(seq).join(''))
+  t.equal(await read(owned, 6), nothing)
+  t.equal(await read(owned, 7), '400')
+})
 
 t.test('after its owner is gone, each cursor gets one terminal, also those ahead', async (t) => {
   const { speak, read, silence, row } = await open(t)
@@ -119,22 +116,19 @@ t.test('after its owner is gone, each cursor gets one terminal, also those ahead
   t.equal(await read(owned, 6), nothing, 'the stored one was given by now')
 })
 
-t.test(
-  'readers follow an owner elsewhere, from any place and also from ahead of its copy',
-  async (t) => {
-    const { speak, finish, begin } = await open(t)
-    const { owned, frames } = await speak(5)
-    const readings = await Promise.all([0, 3, 5, 6].map((seq) => begin(owned, seq)))
-    const last = await finish(owned, 5)
-    const all = [...frames, last]
-    for (const [i, seq] of [0, 3, 5].entries()) {
-      const reading = readings[i]
-      if (typeof reading !== 'object') return t.fail('not followed')
-      t.equal(await reading.how, 'ended')
-      t.equal(reading.client.text, retry + all.slice(seq).join(''))
-    }
-  },
-)
+t.test('readers follow an owner elsewhere, from any place, also ahead', async (t) => {
+  const { speak, finish, begin } = await open(t)
+  const { owned, frames } = await speak(5)
+  const readings = await Promise.all([0, 3, 5, 6].map((seq) => begin(owned, seq)))
+  const last = await finish(owned, 5)
+  const all = [...frames, last]
+  for (const [i, seq] of [0, 3, 5].entries()) {
+    const reading = readings[i]
+    if (typeof reading !== 'object') return t.fail('not followed')
+    t.equal(await reading.how, 'ended')
+    t.equal(reading.client.text, retry + all.slice(seq).join(''))
+  }
+})
 
 t.test('who follows from ahead when the owner dies gets the terminal alone, once', async (t) => {
   const { speak, begin, read, silence, rows } = await open(t)
@@ -215,44 +209,38 @@ t.test('a stream that is no longer kept is 410, an unknown one 404', async (t) =
   t.equal(await read(long, 19), `${frames[19]}${last}`)
 })
 
-t.test(
-  'one in progress is looked at as far as it came, and ended where its owner is gone',
-  async (t) => {
-    const { speak, streams, silence } = await open(t)
-    const { owned } = await speak(3)
-    t.match(await streams.look(owned), { status: 'in_progress', content: '0 1 2 ' })
-    await silence(owned)
-    t.match(await streams.look(owned), { status: 'incomplete', content: '0 1 2 ' })
-  },
-)
+t.test('one in progress is seen as far as it came, ended if its owner is gone', async (t) => {
+  const { speak, streams, silence } = await open(t)
+  const { owned } = await speak(3)
+  t.match(await streams.look(owned), { status: 'in_progress', content: '0 1 2 ' })
+  await silence(owned)
+  t.match(await streams.look(owned), { status: 'incomplete', content: '0 1 2 ' })
+})
 
-t.test(
-  'who has left takes no place when what it paid for ends, and reads nothing more',
-  async (t) => {
-    const pool = new SharedPool(1000)
-    const { start, streams, options } = await open(t, {}, pool)
-    const { replayBytes } = options
-    const owned = await start()
-    for (const leaves of ['before', 'while it reads']) {
-      const leaving = new AbortController()
-      const x = {
-        signal: new AbortController().signal,
-        left: leaving.signal,
-      } as unknown as Exchange
-      const paid = Promise.withResolvers<void>()
-      const source = { log: new FrameLog(owned.message, { next: 0, maxBytes: replayBytes }) }
-      if (leaves === 'before') leaving.abort()
-      const reading = { place: owned, source, seq: 0, paid: paid.promise }
-      let isOver = false
-      void streams.write(new Client(), x, reading).then(() => (isOver = true))
-      leaving.abort()
-      await until(() => isOver)
-      paid.resolve()
-      await new Promise(setImmediate)
-      t.equal(pool.used, 0, leaves)
-    }
-  },
-)
+t.test('who has left takes no place when what it paid for ends', async (t) => {
+  const pool = new SharedPool(1000)
+  const { start, streams, options } = await open(t, {}, pool)
+  const { replayBytes } = options
+  const owned = await start()
+  for (const leaves of ['before', 'while it reads']) {
+    const leaving = new AbortController()
+    const x = {
+      signal: new AbortController().signal,
+      left: leaving.signal,
+    } as unknown as Exchange
+    const paid = Promise.withResolvers<void>()
+    const source = { log: new FrameLog(owned.message, { next: 0, maxBytes: replayBytes }) }
+    if (leaves === 'before') leaving.abort()
+    const reading = { place: owned, source, seq: 0, paid: paid.promise }
+    let isOver = false
+    void streams.write(new Client(), x, reading).then(() => (isOver = true))
+    leaving.abort()
+    await until(() => isOver)
+    paid.resolve()
+    await new Promise(setImmediate)
+    t.equal(pool.used, 0, leaves)
+  }
+})
 
 t.test('a cancel reaches an owner elsewhere, and is answered when it has ended', async (t) => {
   const { streams, start, rows, options, finish } = await open(t)
