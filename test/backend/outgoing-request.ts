@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import { forward } from '../../src/backend/forward.ts'
 import { abortError } from '../../src/backend/outgoing-request.ts'
+import { SseReader } from '../../src/backend/sse-reader.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
@@ -84,6 +85,14 @@ t.test('an abort closes the connection: before the answer, in it, by the signal'
   await soon((await backend.request(2)).closed)
 })
 
+t.test('an abort before the start sends nothing', async (t) => {
+  const backend = await startBackend(t)
+  await t.rejects(forward(attempt(targetOf(backend.url), { signal: AbortSignal.abort() })), {
+    code: 'message_cancelled',
+  })
+  t.equal(backend.connections, 0)
+})
+
 t.test('aborting after the end closes nothing', async (t) => {
   const backend = await startBackend(t)
   const target = targetOf(backend.url)
@@ -128,30 +137,33 @@ t.test('an answer that ends only with its connection is whole', async (t) => {
   t.equal(await answer.ended, 'whole')
 })
 
-t.test('a backend that breaks before it answers is upstream_error', async (t) => {
-  const breaks = {
-    reset: scripts.reset,
-    garbage: scripts.garbage,
-    midHeader: scripts.midHeader,
-    closes: scripts.raw(''),
-    'large headers': scripts.raw(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(100_000)}\r\n\r\n`),
-    'two framings': scripts.raw(
-      'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    ),
-    'an unasked upgrade': scripts.raw(
-      'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
-    ),
-  }
-  for (const [name, script] of Object.entries(breaks)) {
-    const backend = await startBackend(t, script)
-    await t.rejects(
-      forward(attempt(targetOf(backend.url))),
-      { name: 'GatewayError', code: 'upstream_error', source: 'backend' },
-      name,
-    )
-    t.equal(backend.requests.length, 1, `${name}: a fresh connection is never tried twice`)
-  }
-})
+t.test(
+  'a backend that breaks before it answers is upstream_error, whatever it sends',
+  async (t) => {
+    const breaks = {
+      reset: scripts.reset,
+      garbage: scripts.garbage,
+      midHeader: scripts.midHeader,
+      closes: scripts.raw(''),
+      'large headers': scripts.raw(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(100_000)}\r\n\r\n`),
+      'two framings': scripts.raw(
+        'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      ),
+      'an unasked upgrade': scripts.raw(
+        'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
+      ),
+    }
+    for (const [name, script] of Object.entries(breaks)) {
+      const backend = await startBackend(t, script)
+      await t.rejects(
+        forward(attempt(targetOf(backend.url))),
+        { name: 'GatewayError', code: 'upstream_error', source: 'backend' },
+        name,
+      )
+      t.equal(backend.requests.length, 1, `${name}: a fresh connection is never tried twice`)
+    }
+  },
+)
 
 t.test('informational answers are ignored', async (t) => {
   const early = 'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n'
@@ -180,6 +192,29 @@ t.test('a reader that takes nothing slows the backend down', async (t) => {
   for (let i = 0; i < 1000 && written < bound; i++) await new Promise(setImmediate)
   t.ok(written < bound, `${written} bytes`)
   abort()
+})
+
+t.test('a line of a gigabyte is refused when 8 MiB of it have come', async (t) => {
+  const backend = await startBackend(t, scripts.longLine(2 ** 30))
+  const answer = await forward(attempt(targetOf(backend.url)))
+  const reader = new SseReader(8 << 20)
+  let fed = 0
+  let refusal: unknown
+  for await (const part of answer.stream as AsyncIterable<Buffer>) {
+    fed += part.length
+    try {
+      reader.feed(part, () => t.fail('an event'))
+    } catch (error) {
+      refusal = error
+      break
+    }
+  }
+  answer.abort()
+  t.match(refusal, { code: 'upstream_error' })
+  t.ok(fed >= 8 << 20 && fed < 9 << 20, `${fed} bytes were taken`)
+  await (
+    await backend.request(0)
+  ).closed
 })
 
 t.test('an abort with our own reason reports that reason', async (t) => {

@@ -31,6 +31,14 @@ t.test('a first token, or an answer, that never comes is 504, for nothing', asyn
   }
 })
 
+t.test('a role is no content: a first token that never comes is 504', async (t) => {
+  const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
+  backend.on(sse([role], { end: false }))
+  t.equal((await ask({ ...hi, stream: true })).status, 504)
+  t.equal(await spent(), 0)
+  for (const { closed } of backend.requests) t.ok(await closed)
+})
+
 t.test('a role and empty chunks, however many, are not a first token', async (t) => {
   const { backend, stream, spent } = await chatPath(t, {
     model: 'timeouts: { first_token: 150ms, idle: 5s }',

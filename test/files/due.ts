@@ -1,6 +1,7 @@
 import { env } from 'node:process'
 import t from 'tap'
 import {
+  announce,
   announced,
   dueMember,
   minuteOf,
@@ -194,4 +195,14 @@ t.test('in whatever order commands arrive, no due task is forgotten', async (t) 
   }
   t.ok(removedBySweeper > rounds, `${removedBySweeper} things were swept meanwhile`)
   t.pass(`SEED=${firstSeed} ROUNDS=${rounds}`)
+})
+
+t.test('an announcement that is repeated is still one', async (t) => {
+  const { redis, ref } = await openFiles(t)
+  await announce(redis, { ref, minute: 7 })
+  await announce(redis, { ref, minute: 7 })
+  t.strictSame(await redis.zrange(keys.dueAccounts, '0', '-1', 'WITHSCORES'), [
+    `7:${ref}`,
+    '420000',
+  ])
 })
