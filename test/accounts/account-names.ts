@@ -28,18 +28,15 @@ t.test('a name whose row is being written cannot be claimed, nor one that has a 
   t.equal(await owner(), 'one')
 })
 
-t.test(
-  'of two calls for one account, the first to end leaves the claim to the other',
-  async (t) => {
-    const { ask, owner } = await start(t)
-    const [first, second] = [await ask('one'), await ask('one')]
-    await second?.done()
-    t.equal(await ask('two'), undefined, 'a row is still being written')
-    await first?.done()
-    t.ok(await ask('two'), 'neither row has it')
-    t.equal(await owner(), 'two')
-  },
-)
+t.test('of two calls for one account, the first to end leaves the name to the other', async (t) => {
+  const { ask, owner } = await start(t)
+  const [first, second] = [await ask('one'), await ask('one')]
+  await second?.done()
+  t.equal(await ask('two'), undefined, 'a row is still being written')
+  await first?.done()
+  t.ok(await ask('two'), 'neither row has it')
+  t.equal(await owner(), 'two')
+})
 
 t.test('what was given up, or has never got its row, is taken by one', async (t) => {
   const { redis, ask, owner } = await start(t)

@@ -267,21 +267,18 @@ t.test('a body that keeps the minimum rate is not too slow', async (t) => {
   t.equal((await one.answer()).json.bytes, 80_000)
 })
 
-t.test(
-  'a client that leaves within its body is ClientLeft, and its share is given back',
-  async (t) => {
-    const budget = createBodyBudget(1_000_000)
-    const { client, left } = await serve(t, { budget })
-    for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
-      const one = await client()
-      one.send(bytes, 'aaa')
-      while (budget.usedBytes === 0) await new Promise(setImmediate)
-      one.socket.destroy()
-      while (budget.usedBytes > 0) await new Promise(setImmediate)
-    }
-    t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
-  },
-)
+t.test('a client that leaves within its body is ClientLeft; its share is given back', async (t) => {
+  const budget = createBodyBudget(1_000_000)
+  const { client, left } = await serve(t, { budget })
+  for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
+    const one = await client()
+    one.send(bytes, 'aaa')
+    while (budget.usedBytes === 0) await new Promise(setImmediate)
+    one.socket.destroy()
+    while (budget.usedBytes > 0) await new Promise(setImmediate)
+  }
+  t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
+})
 
 t.test('a client that ends its side within its body is ClientLeft, too', async (t) => {
   const budget = createBodyBudget(1_000_000)
@@ -295,19 +292,16 @@ t.test('a client that ends its side within its body is ClientLeft, too', async (
   t.match(left, [{ name: 'ClientLeft' }])
 })
 
-t.test(
-  'a body that the parser gave up is not waited for once its connection has gone',
-  async (t) => {
-    const { client, left } = await serve(t)
-    const one = await client()
-    one.send(chunked, '1\r\n{\r\n', 'no length\r\n')
-    t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
-    // The server closes the connection, since this client does not.
-    await one.ended()
-    await until(() => left.length === 1)
-    t.match(left, [{ name: 'ClientLeft' }])
-  },
-)
+t.test('a body that the parser gave up is not awaited once its connection has gone', async (t) => {
+  const { client, left } = await serve(t)
+  const one = await client()
+  one.send(chunked, '1\r\n{\r\n', 'no length\r\n')
+  t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
+  // The server closes the connection, since this client does not.
+  await one.ended()
+  await until(() => left.length === 1)
+  t.match(left, [{ name: 'ClientLeft' }])
+})
 
 t.test('memory of a large body is freed piece by piece as it is copied', async (t) => {
   const pieces: Buffer[] = []
@@ -352,20 +346,17 @@ t.test('100 Continue is sent when the body is wanted, and not when it is refused
   t.equal(answer.headers.connection, 'close', 'nobody knows whether the body follows')
 })
 
-t.test(
-  'a body in chunks of one byte takes the memory of its bytes, not of its chunks',
-  async (t) => {
-    const budget = createBodyBudget(1_000_000)
-    const { client } = await serve(t, { budget })
-    const one = await client()
-    const bytes = 300_000
-    const before = heapBytes()
-    one.send(chunked)
-    for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
-    while (budget.usedBytes < bytes) await new Promise(setImmediate)
-    const grown = heapBytes() - before
-    one.send('0\r\n\r\n')
-    t.equal((await one.answer()).json.bytes, bytes)
-    t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
-  },
-)
+t.test('chunks of one byte take the memory of the body, not of the chunks', async (t) => {
+  const budget = createBodyBudget(1_000_000)
+  const { client } = await serve(t, { budget })
+  const one = await client()
+  const bytes = 300_000
+  const before = heapBytes()
+  one.send(chunked)
+  for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
+  while (budget.usedBytes < bytes) await new Promise(setImmediate)
+  const grown = heapBytes() - before
+  one.send('0\r\n\r\n')
+  t.equal((await one.answer()).json.bytes, bytes)
+  t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
+})

@@ -15,29 +15,26 @@ async function serve(t: Test, reading: Reading = {}) {
   return { left: onRequest.left, client: () => rawClient(t, listener.port) }
 }
 
-t.test(
-  '50 MB on a route for 1 MiB: the client sees 413, not a reset, and memory does not grow',
-  async (t) => {
-    const { client } = await serve(t)
-    for (const head of [sized(50_000_000), `${chunked}${(50_000_000).toString(16)}\r\n`]) {
-      const one = await client()
-      const piece = Buffer.alloc(64 * 1024, 'a')
-      const before = process.memoryUsage().arrayBuffers
-      const gone = new Promise((resolve) => one.socket.on('close', resolve))
-      one.socket.on('error', () => {}) // The server reads 1 MiB more, then closes.
-      one.send(head)
-      const pump = () => {
-        while (!one.socket.destroyed && one.socket.write(piece));
-      }
-      one.socket.on('drain', pump)
-      pump()
-      const answer = await one.answer()
-      t.equal(answer.json.error?.code, 'body_too_large')
-      await gone
-      t.ok(process.memoryUsage().arrayBuffers - before < 20_000_000)
+t.test('50 MB on a route for 1 MiB: 413 and no reset, and memory does not grow', async (t) => {
+  const { client } = await serve(t)
+  for (const head of [sized(50_000_000), `${chunked}${(50_000_000).toString(16)}\r\n`]) {
+    const one = await client()
+    const piece = Buffer.alloc(64 * 1024, 'a')
+    const before = process.memoryUsage().arrayBuffers
+    const gone = new Promise((resolve) => one.socket.on('close', resolve))
+    one.socket.on('error', () => {}) // The server reads 1 MiB more, then closes.
+    one.send(head)
+    const pump = () => {
+      while (!one.socket.destroyed && one.socket.write(piece));
     }
-  },
-)
+    one.socket.on('drain', pump)
+    pump()
+    const answer = await one.answer()
+    t.equal(answer.json.error?.code, 'body_too_large')
+    await gone
+    t.ok(process.memoryUsage().arrayBuffers - before < 20_000_000)
+  }
+})
 
 t.test('a refusal leaves the client time to send the rest, up to 1 MiB', async (t) => {
   const { client } = await serve(t, { maxBytes: 100_000 })

@@ -111,66 +111,57 @@ t.test('HTTP/1.0 is answered and closed, with keep-alive kept', async (t) => {
   await client.ended()
 })
 
-t.test(
-  'an offer to upgrade is ignored: the request is served as it is, body and all',
-  async (t) => {
-    const listener = await startListener(t, readAndAnswer(echoSize))
-    for (const offer of ['h2c', 'websocket']) {
-      const client = await rawClient(t, listener.port)
-      const upgrade = `Connection: Upgrade\r\nUpgrade: ${offer}\r\n`
-      client.send(`POST / HTTP/1.1\r\n${json}${upgrade}Content-Length: 7\r\n\r\n{"a":1}`)
-      const answer = await client.answer()
-      t.equal(answer.status, 200, offer)
-      t.equal(answer.json.bytes, 7)
-      client.send(`GET /next HTTP/1.1\r\n${host}\r\n`)
-      t.equal((await client.answer()).json.url, '/next', 'and the connection goes on')
-    }
-  },
-)
-
-t.test(
-  'while draining, new requests are served elsewhere and closed, running ones end well',
-  async (t) => {
-    const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
-    const { promise: began, resolve: begin } = Promise.withResolvers<void>()
-    const listener = await startListener(
-      t,
-      readAndAnswer(async (body, req) => {
-        begin()
-        await hold
-        return echoSize(body, req)
-      }),
-      { onDrainingRequest: readAndAnswer(() => ({ status: 503, body: '' })) },
-    )
-    const running = await rawClient(t, listener.port)
-    running.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    await began
-    listener.drain()
-    const late = await rawClient(t, listener.port)
-    late.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    const refused = await late.answer()
-    t.equal(refused.status, 503)
-    t.equal(refused.headers.connection, 'close')
-    letGo()
-    t.equal((await running.answer()).status, 200)
-  },
-)
-
-t.test(
-  'a handler that throws is answered 500 internal_error without its words, and logged',
-  async (t) => {
-    const logged: object[] = []
-    const log = { ...quietLog, error: (fields: object) => void logged.push(fields) }
-    const listener = await startListener(t, () => Promise.reject(new Error('secret host')), { log })
+t.test('an offer to upgrade is ignored: the request is served, body and all', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  for (const offer of ['h2c', 'websocket']) {
     const client = await rawClient(t, listener.port)
-    client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+    const upgrade = `Connection: Upgrade\r\nUpgrade: ${offer}\r\n`
+    client.send(`POST / HTTP/1.1\r\n${json}${upgrade}Content-Length: 7\r\n\r\n{"a":1}`)
     const answer = await client.answer()
-    t.equal(answer.status, 500)
-    t.equal(answer.json.error?.code, 'internal_error')
-    t.notMatch(answer.body.toString(), /secret/)
-    t.match(logged, [{ id: answer.headers['x-request-id'] }])
-  },
-)
+    t.equal(answer.status, 200, offer)
+    t.equal(answer.json.bytes, 7)
+    client.send(`GET /next HTTP/1.1\r\n${host}\r\n`)
+    t.equal((await client.answer()).json.url, '/next', 'and the connection goes on')
+  }
+})
+
+t.test('while draining, new requests are refused and closed, running ones end well', async (t) => {
+  const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise: began, resolve: begin } = Promise.withResolvers<void>()
+  const listener = await startListener(
+    t,
+    readAndAnswer(async (body, req) => {
+      begin()
+      await hold
+      return echoSize(body, req)
+    }),
+    { onDrainingRequest: readAndAnswer(() => ({ status: 503, body: '' })) },
+  )
+  const running = await rawClient(t, listener.port)
+  running.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  await began
+  listener.drain()
+  const late = await rawClient(t, listener.port)
+  late.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  const refused = await late.answer()
+  t.equal(refused.status, 503)
+  t.equal(refused.headers.connection, 'close')
+  letGo()
+  t.equal((await running.answer()).status, 200)
+})
+
+t.test('a handler that throws is answered 500 without its words, and logged', async (t) => {
+  const logged: object[] = []
+  const log = { ...quietLog, error: (fields: object) => void logged.push(fields) }
+  const listener = await startListener(t, () => Promise.reject(new Error('secret host')), { log })
+  const client = await rawClient(t, listener.port)
+  client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  const answer = await client.answer()
+  t.equal(answer.status, 500)
+  t.equal(answer.json.error?.code, 'internal_error')
+  t.notMatch(answer.body.toString(), /secret/)
+  t.match(logged, [{ id: answer.headers['x-request-id'] }])
+})
 
 t.test('connections are counted, and close() ends those that are idle or stuck', async (t) => {
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>()

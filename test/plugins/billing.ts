@@ -51,39 +51,36 @@ t.test('the balance is the current one, on both mounts', async (t) => {
   t.match(await mounted.json(), expected)
 })
 
-t.test(
-  'transactions are listed newest first, page by page, each with the balance after it',
-  async (t) => {
-    const { generate, get } = await start(t)
-    const used = [await generate(1), await generate(2), await generate(3)]
-    const all = await get<List<Transaction>>('transactions')
-    t.equal(all.has_more, false)
-    t.same(
-      all.data.map(({ type, amount }) => [type, amount]),
-      [...used.toReversed().map((tokens) => ['charge', -tokens]), ['topup', 10_000]],
-    )
-    let balance = 0
-    for (const { amount, balance_after } of all.data.toReversed()) {
-      balance += amount
-      t.equal(balance_after, balance)
-    }
-    const seen: string[] = []
-    for (let after = ''; ;) {
-      const page = await get<List<Transaction>>(`transactions?limit=3${after}`)
-      seen.push(...page.data.map(({ id }) => id))
-      if (!page.has_more) break
-      after = `&after=${page.last_id}`
-    }
-    t.same(
-      seen,
-      all.data.map(({ id }) => id),
-      'no row is missed or repeated',
-    )
-    const oldest = await get<List<Transaction>>('transactions?order=asc&limit=1')
-    t.match(oldest.data, [{ type: 'topup' }])
-    t.match(all.data[0]?.request_id, /^req_/)
-  },
-)
+t.test('transactions are listed newest first, in pages, with the balance after each', async (t) => {
+  const { generate, get } = await start(t)
+  const used = [await generate(1), await generate(2), await generate(3)]
+  const all = await get<List<Transaction>>('transactions')
+  t.equal(all.has_more, false)
+  t.same(
+    all.data.map(({ type, amount }) => [type, amount]),
+    [...used.toReversed().map((tokens) => ['charge', -tokens]), ['topup', 10_000]],
+  )
+  let balance = 0
+  for (const { amount, balance_after } of all.data.toReversed()) {
+    balance += amount
+    t.equal(balance_after, balance)
+  }
+  const seen: string[] = []
+  for (let after = ''; ;) {
+    const page = await get<List<Transaction>>(`transactions?limit=3${after}`)
+    seen.push(...page.data.map(({ id }) => id))
+    if (!page.has_more) break
+    after = `&after=${page.last_id}`
+  }
+  t.same(
+    seen,
+    all.data.map(({ id }) => id),
+    'no row is missed or repeated',
+  )
+  const oldest = await get<List<Transaction>>('transactions?order=asc&limit=1')
+  t.match(oldest.data, [{ type: 'topup' }])
+  t.match(all.data[0]?.request_id, /^req_/)
+})
 
 t.test('usage sums what was charged, by model and by key', async (t) => {
   const { gateway, account, generate, get } = await start(t)

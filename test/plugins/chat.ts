@@ -22,18 +22,15 @@ t.test('a backend that reports zeros is counted: content is never free', async (
   t.ok((await spent()) > 50, 'fifty words are more than fifty tokens, and there is the prompt')
 })
 
-t.test(
-  'an error after other keys ends the stream as one, without [DONE] and without secrets',
-  async (t) => {
-    const { backend, stream } = await chatPath(t, { target: 'key: sk-very-secret' })
-    const error = { message: 'sk-very-secret failed' }
-    const late = event({ id: 'x', error, choices: [{ index: 0, finish_reason: 'error' }] })
-    backend.on(sse([said('Hel'), late, done]))
-    const text = await (await stream()).text()
-    t.notMatch(text, /\[DONE\]/)
-    t.match(text, /"error":\{"message":"\*\*\* failed"\}/)
-  },
-)
+t.test('an error after other keys ends the stream, without [DONE] or secrets', async (t) => {
+  const { backend, stream } = await chatPath(t, { target: 'key: sk-very-secret' })
+  const error = { message: 'sk-very-secret failed' }
+  const late = event({ id: 'x', error, choices: [{ index: 0, finish_reason: 'error' }] })
+  backend.on(sse([said('Hel'), late, done]))
+  const text = await (await stream()).text()
+  t.notMatch(text, /\[DONE\]/)
+  t.match(text, /"error":\{"message":"\*\*\* failed"\}/)
+})
 
 t.test('a whole answer with an error in it is an error, and costs nothing', async (t) => {
   const { backend, ask, spent } = await chatPath(t)

@@ -33,48 +33,45 @@ const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 const narrowKey = async (gateway: InProcess, { id }: Account, limits: object) =>
   (await gateway.keyFor(id, { limits })).key
 
-t.test(
-  'requests a minute: the plan refuses the next, says when to retry, and does not count refusals',
-  async (t) => {
-    const { backend, gateway } = await start(
-      t,
-      'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50',
-    )
-    const answers = await withinOneMinute(async () => {
-      const { key } = await gateway.account(1000)
-      const list: Response[] = []
-      for (let i = 0; i < 5; i++) list.push(await gateway.call('/v1/chat', key, ask(5, i === 1)))
-      return list
-    })
-    const [first, second, third, fourth, fifth] = answers
-    t.same(
-      answers.map(({ status }) => status),
-      [200, 200, 200, 429, 429],
-    )
-    t.same(
-      [first, second, third, fourth, fifth].map((one) => one && headersOf(one, 'requests')),
-      [
-        [3, 2],
-        [3, 1],
-        [3, 0],
-        [3, 0],
-        [3, 0],
-      ],
-    )
-    for (const one of answers) {
-      t.match(one.headers.get('x-ratelimit-reset-requests'), resetForm)
-      t.match(one.headers.get('x-ratelimit-reset-tokens'), resetForm)
-    }
-    if (!fourth) return
-    const seconds = Number(fourth.headers.get('retry-after'))
-    const ms = Number(fourth.headers.get('retry-after-ms'))
-    t.ok(seconds >= 1 && seconds <= 60)
-    t.equal(Math.ceil(ms / 1000), seconds)
-    t.equal(await codeOf(fourth), 'rate_limit_exceeded')
-    t.ok(backend.requests.length % 3 === 0, 'refused before the backend')
-    for (const one of [first, second, third]) await one?.text()
-  },
-)
+t.test('requests a minute: the next is refused, told when to retry, not counted', async (t) => {
+  const { backend, gateway } = await start(
+    t,
+    'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50',
+  )
+  const answers = await withinOneMinute(async () => {
+    const { key } = await gateway.account(1000)
+    const list: Response[] = []
+    for (let i = 0; i < 5; i++) list.push(await gateway.call('/v1/chat', key, ask(5, i === 1)))
+    return list
+  })
+  const [first, second, third, fourth, fifth] = answers
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 429, 429],
+  )
+  t.same(
+    [first, second, third, fourth, fifth].map((one) => one && headersOf(one, 'requests')),
+    [
+      [3, 2],
+      [3, 1],
+      [3, 0],
+      [3, 0],
+      [3, 0],
+    ],
+  )
+  for (const one of answers) {
+    t.match(one.headers.get('x-ratelimit-reset-requests'), resetForm)
+    t.match(one.headers.get('x-ratelimit-reset-tokens'), resetForm)
+  }
+  if (!fourth) return
+  const seconds = Number(fourth.headers.get('retry-after'))
+  const ms = Number(fourth.headers.get('retry-after-ms'))
+  t.ok(seconds >= 1 && seconds <= 60)
+  t.equal(Math.ceil(ms / 1000), seconds)
+  t.equal(await codeOf(fourth), 'rate_limit_exceeded')
+  t.ok(backend.requests.length % 3 === 0, 'refused before the backend')
+  for (const one of [first, second, third]) await one?.text()
+})
 
 t.test('tokens a minute: first the estimate counts, then the real usage', async (t) => {
   const { gateway } = await start(
@@ -104,33 +101,30 @@ t.test('tokens a minute: first the estimate counts, then the real usage', async 
   t.equal((await transactionsOf(gateway, account)).length, 3)
 })
 
-t.test(
-  'concurrency of the plan: one more is refused at once, and accepted when one has ended',
-  async (t) => {
-    const gate = new Gate()
-    const { backend, gateway } = await start(
-      t,
-      'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 2',
-      gate,
-    )
-    const account = await gateway.account(1000)
-    const one = gateway.call('/v1/chat', account.key, ask(5, true))
-    const two = gateway.call('/v1/chat', account.key, ask(5, false))
-    await backend.request(1)
-    const refused = await gateway.call('/v1/chat', account.key, ask(5, true))
-    t.equal(refused.status, 429)
-    t.equal(refused.headers.get('retry-after'), '1')
-    t.equal(refused.headers.get('retry-after-ms'), '1000')
-    t.ok(refused.headers.get('x-ratelimit-remaining-requests'))
-    t.equal(await codeOf(refused), 'concurrency_limit_exceeded')
-    t.equal((await balanceOf(gateway, account)).reserved, 10)
-    gate.open()
-    t.match(await new Reading(await one).end(), /\[DONE\]/)
-    t.equal((await two).status, 200)
-    t.equal((await gateway.call('/v1/chat', account.key, ask(5, false))).status, 200)
-    t.equal(backend.requests.length, 3)
-  },
-)
+t.test('concurrency of the plan: one more is refused until one has ended', async (t) => {
+  const gate = new Gate()
+  const { backend, gateway } = await start(
+    t,
+    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 2',
+    gate,
+  )
+  const account = await gateway.account(1000)
+  const one = gateway.call('/v1/chat', account.key, ask(5, true))
+  const two = gateway.call('/v1/chat', account.key, ask(5, false))
+  await backend.request(1)
+  const refused = await gateway.call('/v1/chat', account.key, ask(5, true))
+  t.equal(refused.status, 429)
+  t.equal(refused.headers.get('retry-after'), '1')
+  t.equal(refused.headers.get('retry-after-ms'), '1000')
+  t.ok(refused.headers.get('x-ratelimit-remaining-requests'))
+  t.equal(await codeOf(refused), 'concurrency_limit_exceeded')
+  t.equal((await balanceOf(gateway, account)).reserved, 10)
+  gate.open()
+  t.match(await new Reading(await one).end(), /\[DONE\]/)
+  t.equal((await two).status, 200)
+  t.equal((await gateway.call('/v1/chat', account.key, ask(5, false))).status, 200)
+  t.equal(backend.requests.length, 3)
+})
 
 t.test('limits of a key apply to that key and not to its account', async (t) => {
   const gate = new Gate()
@@ -190,24 +184,21 @@ t.test('concurrency of a key leaves the other keys alone', async (t) => {
   t.equal((await gateway.call('/v1/chat', narrow, ask(5, false))).status, 200)
 })
 
-t.test(
-  'an account has the limits of its plan; another plan counts from the next request',
-  async (t) => {
-    const { gateway } = await start(
-      t,
-      'requests_per_minute: 1, tokens_per_minute: 100000, concurrency: 50',
-    )
-    const [narrow, refused, widened] = await withinOneMinute(async () => {
-      const { id, key } = await gateway.account(1000)
-      const call = () => gateway.call('/v1/chat', key, ask(5, false))
-      const before = [await call(), await call()]
-      t.equal((await gateway.admin('PATCH', `accounts/${id}`, { plan: 'wide' })).status, 200)
-      return [...before, await call()]
-    })
-    t.same([narrow?.status, refused?.status, widened?.status], [200, 429, 200])
-    t.same(widened && headersOf(widened, 'requests'), [1000, 998])
-  },
-)
+t.test('an account has the limits of its plan; another counts from the next request', async (t) => {
+  const { gateway } = await start(
+    t,
+    'requests_per_minute: 1, tokens_per_minute: 100000, concurrency: 50',
+  )
+  const [narrow, refused, widened] = await withinOneMinute(async () => {
+    const { id, key } = await gateway.account(1000)
+    const call = () => gateway.call('/v1/chat', key, ask(5, false))
+    const before = [await call(), await call()]
+    t.equal((await gateway.admin('PATCH', `accounts/${id}`, { plan: 'wide' })).status, 200)
+    return [...before, await call()]
+  })
+  t.same([narrow?.status, refused?.status, widened?.status], [200, 429, 200])
+  t.same(widened && headersOf(widened, 'requests'), [1000, 998])
+})
 
 t.test('refusals for other reasons have the limit headers too, and do not count', async (t) => {
   const { gateway } = await start(
@@ -241,38 +232,35 @@ t.test('an answer to a failed backend keeps its limit headers', async (t) => {
   t.equal(answer.headers.get('x-ratelimit-limit-requests'), '100')
 })
 
-t.test(
-  'routes without a hold count requests of their own, and refuse with the same headers',
-  async (t) => {
-    const { gateway } = await start(
-      t,
-      'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50',
-    )
-    const { key } = await gateway.account(1000)
-    const paths = ['/api/billing/balance', '/v1/models', '/v1/api/billing/balance']
-    const answers: Response[] = []
-    for (const path of paths) answers.push(await gateway.call(path, key))
-    t.same(
-      answers.map(({ status }) => status),
-      [200, 200, 429],
-    )
-    t.same(
-      answers.map((one) => headersOf(one, 'requests')),
-      [
-        [2, 1],
-        [2, 0],
-        [2, 0],
-      ],
-    )
-    const refused = answers[2] ?? Response.error()
-    t.match(refused.headers.get('x-ratelimit-reset-requests'), resetForm)
-    t.ok(Number(refused.headers.get('retry-after')) >= 1)
-    t.ok(Number(refused.headers.get('retry-after-ms')) > 0)
-    t.equal(await codeOf(refused), 'rate_limit_exceeded')
-    const paid = await gateway.call('/v1/chat', key, ask(5, false))
-    t.equal(paid.status, 200, 'paid work is counted apart')
-  },
-)
+t.test('routes without a hold count their own requests, with the same headers', async (t) => {
+  const { gateway } = await start(
+    t,
+    'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50',
+  )
+  const { key } = await gateway.account(1000)
+  const paths = ['/api/billing/balance', '/v1/models', '/v1/api/billing/balance']
+  const answers: Response[] = []
+  for (const path of paths) answers.push(await gateway.call(path, key))
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200, 429],
+  )
+  t.same(
+    answers.map((one) => headersOf(one, 'requests')),
+    [
+      [2, 1],
+      [2, 0],
+      [2, 0],
+    ],
+  )
+  const refused = answers[2] ?? Response.error()
+  t.match(refused.headers.get('x-ratelimit-reset-requests'), resetForm)
+  t.ok(Number(refused.headers.get('retry-after')) >= 1)
+  t.ok(Number(refused.headers.get('retry-after-ms')) > 0)
+  t.equal(await codeOf(refused), 'rate_limit_exceeded')
+  const paid = await gateway.call('/v1/chat', key, ask(5, false))
+  t.equal(paid.status, 200, 'paid work is counted apart')
+})
 
 t.test('sends that only read count as requests without a hold', async (t) => {
   const plan = 'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50'
