@@ -20,7 +20,6 @@ import { createDebtors } from './debtors.ts'
 import type { Debtors } from './debtors.ts'
 import { Admission } from './admission.ts'
 import { createGate } from './gate.ts'
-import type { LedgerEvents } from './events.ts'
 import { createHoldReader } from './hold-rows.ts'
 import type { HoldReader } from './hold-rows.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
@@ -29,12 +28,14 @@ import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import { createSettle, releaseOrder, reportSettled, sendOrder } from './orders.ts'
-import type { Settle } from './orders.ts'
+import type { ImplausibleReport, Settle } from './orders.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
+import { soon } from '../sharing/patience.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
+import type { SpoolEvents } from './spool-file.ts'
 import { readUsage } from './usage.ts'
 import type { UsageList, UsageQuery } from './usage.ts'
 
@@ -56,6 +57,15 @@ export interface LedgerOptions {
   readonly events?: LedgerEvents
   /** This machine's clock, ms. */
   readonly now?: () => number
+}
+
+/** What the ledger reports to metrics and log. */
+export interface LedgerEvents extends SpoolEvents {
+  command?(script: string, seconds: number): void
+  reaped?(count: number): void
+  implausible?(report: ImplausibleReport): void
+  late?(): void
+  problem?(message: string, cause: unknown): void
 }
 
 export interface Ledger extends Pick<Admission, 'identify' | 'admit' | 'planOf'>, Bookkeeping {
@@ -96,7 +106,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   outbox.adopt(await spool.takeOver())
   leases.start()
   // The first request then finds the gate open. The wait is bounded, so that the process can report a Redis that refuses.
-  await Promise.race([gate.start(), after(takeUpMs)])
+  await soon(gate.start(), takeUpMs)
   return {
     identify: admission.identify,
     admit: admission.admit,
@@ -116,16 +126,11 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
-      await Promise.race([outbox.idle(), after(boundMs)])
+      await soon(outbox.idle(), boundMs)
       await outbox.park()
       await spool.close()
     },
   }
-}
-
-/** Keeps no process alive. */
-function after(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
 type Parts = ReturnType<typeof partsOf>
@@ -134,14 +139,17 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const { link, leaseMs, plans, events = {} } = options
   const { clock, connected, scripts } = asking(options)
   const debtors = createDebtors(link.client)
+  const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
+  const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
   const outbox = new Outbox({
     send: (order) => sendOrder(scripts, order),
     isUp: () => link.up,
     connected,
     spool,
-    onSettled: (reply, order) => reportSettled(reply, order, { onOwing: debtors.note, events }),
+    onSettled: (reply, order) =>
+      reportSettled(reply, order, { onOwing: debtors.note, onImplausible }),
     onLate: () => events.late?.(),
-    onProblem: (message, cause) => events.problem?.(message, cause),
+    onProblem,
   })
   const leases: Leases = new Leases({
     scripts,
@@ -153,7 +161,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     onTick: upkeep({ link, outbox, spool, connected }),
   })
   const recover = recovery({ scripts, leases, outbox })
-  const gate = createGate(link, { events, connected, recover })
+  const gate = createGate(link, { onProblem, connected, recover })
   const admission = new Admission({
     scripts,
     leaseMs,

@@ -4,7 +4,7 @@ import { z } from '../config/schema.ts'
 import { answering, json, refOf } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
-import { parseUsageQuery, usageQuery } from '../ledger/usage-query.ts'
+import { parseUsageQuery, usageQuery } from '../ledger/usage.ts'
 import { isTransactionId } from '../ledger/journal.ts'
 import type { Plugin } from '../plugin.ts'
 

@@ -11,7 +11,7 @@ import { pageQuery, parsePage, single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import { isTransactionId } from '../../ledger/journal.ts'
 import { idOf, printable, route } from './route.ts'
-import { parseUsageQuery, usageQuery } from '../../ledger/usage-query.ts'
+import { parseUsageQuery, usageQuery } from '../../ledger/usage.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
