@@ -79,20 +79,18 @@ export function createAllowance(perMinute: number, now = () => performance.now()
   }
 }
 
-/** Counts failures by address, and says whether an address has failed too often. Not asked about requests that succeed. */
-export interface Guard {
-  /** Counts the failure and returns 0, or returns the milliseconds until a failure is counted and answered plainly again. Synchronous. */
-  fail(address: string): number
-}
+/**
+ * Counts a failure of an address and returns 0, or returns the milliseconds until its failures are counted and answered
+ * plainly again. Not called for requests that succeed.
+ */
+export type Guard = (address: string) => number
 
 export function createGuard(failuresPerMinute: number): Guard {
   const failures = createAllowance(failuresPerMinute)
-  return {
-    fail(address) {
-      const network = networkOf(address)
-      const waitMs = failures.waitMs(network)
-      if (waitMs === 0) failures.use(network, 1)
-      return waitMs
-    },
+  return (address) => {
+    const network = networkOf(address)
+    const waitMs = failures.waitMs(network)
+    if (waitMs === 0) failures.use(network, 1)
+    return waitMs
   }
 }

@@ -3,7 +3,7 @@
 
 import { asGatewayError, errorBody } from '../errors.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'
-import type { StreamOut } from '../http/stream-out.ts'
+import type { StreamOut } from '../http/client-stream.ts'
 import type { Answer } from '../exchange.ts'
 import { latin1, linesOf } from './frames.ts'
 import { givenUp } from './generating.ts'

@@ -216,16 +216,6 @@ t.test('a creation that was cut short leaves nothing that is found', async (t) =
   t.equal((await accounts.getAccount('half')).account.id, next.id)
 })
 
-t.test('a claim is kept for a day, and the first one stays', async (t) => {
-  const { accounts, redis } = await start(t)
-  t.equal(await accounts.claim('n', 'first'), undefined)
-  t.equal(await accounts.claim('n', 'second'), 'first')
-  const ttl = await redis.ttl(keys.adminClaim('n'))
-  t.ok(ttl > 86_000 && ttl <= 86_400)
-  await accounts.unclaim('n')
-  t.equal(await accounts.claim('n', 'third'), undefined)
-})
-
 t.test('with Redis away every call is ledger_unavailable', async (t) => {
   const server = await startRedis(t)
   const options = { maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true }
@@ -239,7 +229,6 @@ t.test('with Redis away every call is ledger_unavailable', async (t) => {
   await t.rejects(accounts.createAccount({ name: 'a' }), refused)
   await t.rejects(accounts.getAccount('a'), refused)
   await t.rejects(accounts.listAccounts(upwards), refused)
-  await t.rejects(accounts.claim('a', 'b'), refused)
   await t.rejects(accounts.listKeys('a'), refused)
   await t.rejects(accounts.revokeKey('a'), refused)
 })

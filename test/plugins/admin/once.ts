@@ -29,6 +29,7 @@ t.test('one Idempotency-Key creates once; the key it made is nowhere readable', 
   t.equal(secret.length, 36)
   for (const name of claims) {
     const value = Buffer.from((await link.client.get(name)) ?? '', 'base64url').toString('latin1')
+    t.ok((await link.client.ttl(name)) > 86_000, 'for a day')
     t.notOk(value.includes(secret) || name.includes('one'), 'sealed')
   }
 })
