@@ -1,6 +1,6 @@
 // Top-ups and adjustments: checked here, made by credit.lua, refused as docs/errors.md says.
 
-import { createHash } from 'node:crypto'
+import { hash as hashOf } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import type { CreditOrder, OrderReply } from './orders.ts'
@@ -26,9 +26,7 @@ export function creditOrder(
     throw invalidParameter('amount', message)
   }
   const meta = JSON.stringify({ note })
-  const hash = createHash('sha256')
-    .update(JSON.stringify([ref, amount, type, note]))
-    .digest('base64url')
+  const hash = hashOf('sha256', JSON.stringify([ref, amount, type, note]), 'base64url')
   return { kind: 'credit', ref, id: idempotencyId, hash, amount, type, meta, at: Math.floor(at) }
 }
 

@@ -9,9 +9,7 @@ import type { Page } from '../http/page.ts'
 import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { allRefs, audit } from './audit.ts'
-import type { AuditReport } from './audit.ts'
 import { toBalance } from './balance.ts'
-import type { Balance } from './balance.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
@@ -23,7 +21,7 @@ import { createGate } from './gate.ts'
 import { createHoldReader } from './hold-rows.ts'
 import type { HoldReader } from './hold-rows.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
-import type { Transaction, TransactionList } from './journal.ts'
+import type { Transaction } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
@@ -37,7 +35,7 @@ import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
 import type { SpoolEvents } from './spool-file.ts'
 import { readUsage } from './usage.ts'
-import type { UsageList, UsageQuery } from './usage.ts'
+import type { UsageQuery } from './usage.ts'
 
 export interface Credited {
   readonly transaction: Transaction
@@ -82,19 +80,6 @@ export interface Ledger extends Pick<Admission, 'identify' | 'admit' | 'planOf'>
   readonly debtors: Debtors
   /** Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
   close(boundMs?: number): Promise<void>
-}
-
-/** What no request waits for: operators and customers who ask about their money. */
-export interface Bookkeeping {
-  /** `isRepeated`: an earlier call with the same id had made this credit. */
-  credit(request: CreditRequest): Promise<Credited>
-  balance(ref: string): Promise<Balance>
-  transactions(ref: string, page: Page): Promise<TransactionList>
-  usage(ref: string, query: UsageQuery): Promise<UsageList>
-  /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
-  audit(ref?: string): Promise<AuditReport & { readonly late: number }>
-  /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
-  archive(): Promise<number>
 }
 
 const dayMs = 86_400_000
@@ -232,13 +217,17 @@ function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promis
   }
 }
 
-function bookkeeping(options: LedgerOptions, parts: Parts): Bookkeeping {
+type Bookkeeping = ReturnType<typeof bookkeeping>
+
+/** What no request waits for: operators and customers who ask about their money. */
+function bookkeeping(options: LedgerOptions, parts: Parts) {
   const { link, archiveStore: store, journalKeepMs = 90 * dayMs } = options
   const { clock, scripts, spool, outbox, gate, admission } = parts
   const archive = store && createArchive({ redis: link.client, scripts, store })
   const journal = { redis: link.client, archive }
   return {
-    async credit(request) {
+    /** `isRepeated`: an earlier call with the same id had made this credit. */
+    async credit(request: CreditRequest): Promise<Credited> {
       gate.pass()
       const order = creditOrder(request, clock.now())
       if (order.amount < 0) await admission.look(order.ref)
@@ -246,13 +235,15 @@ function bookkeeping(options: LedgerOptions, parts: Parts): Bookkeeping {
       if (reply.word !== 'ok') throw creditRefusal(reply)
       return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
     },
-    balance: async (ref) => toBalance(await admission.look(ref)),
-    transactions: (ref, page) => readTransactions(journal, ref, page),
-    usage: (ref, query) => readUsage(link.client, ref, query),
-    async audit(ref) {
+    balance: async (ref: string) => toBalance(await admission.look(ref)),
+    transactions: (ref: string, page: Page) => readTransactions(journal, ref, page),
+    usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
+    /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
+    async audit(ref?: string) {
       return { ...(await audit(journal, ref)), late: await spool.countLate() }
     },
-    async archive() {
+    /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
+    async archive(): Promise<number> {
       let count = 0
       if (!archive) return count
       for await (const ref of allRefs(link.client)) {

@@ -78,7 +78,7 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   // Probes ask every few seconds: their log lines would bury the others.
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
-  gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, { gateway, seconds }), 'request')
+  gateway.log[isNews ? 'info' : 'debug'](line(gateway, x, outcome, seconds), 'request')
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
@@ -126,12 +126,7 @@ function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }
 
-interface Seen {
-  readonly gateway: Gateway
-  readonly seconds: number
-}
-
-function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object {
+function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number): object {
   const { error } = outcome
   const { facts } = x
   return {
