@@ -5,7 +5,7 @@ import { newKeySeed } from '../../src/accounts/account-keys.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import { hmacKey, parseKey } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, openLedger } from '../fixtures/ledger.ts'
+import { openOn } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const withPepper = (pepper: string) => ({ plugins: new Map([['auth', { pepper }]]) })
@@ -187,9 +187,7 @@ t.test('an id whose key was never written leads to no key', async (t) => {
 })
 
 t.test('a key opens the ledger until it is revoked or its account suspended', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const accounts = createAccounts(link.client, withPepper('pepper'))
   const { ref, account } = await accounts.createAccount({ name: 'a' })
   const made = await accounts.createKey(ref, { scopes: ['chat'], models: ['m'] })

@@ -16,6 +16,7 @@ import {
   newHoldId,
   openAdmission,
   openLedger,
+  reapingStarted,
   request,
   topUp,
   unlimited,
@@ -183,7 +184,7 @@ t.test('a hold whose reply was lost is reported, a refused one is not', async (t
 t.test('hundreds of expired holds are reaped when a request asks for their money', async (t) => {
   const { link } = await open()
   const leaseMs = 1
-  await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
+  await reapingStarted(link)
   let reaped = 0
   const scripts = createScripts({ library: ledgerScripts, link })
   const admission = openAdmission({

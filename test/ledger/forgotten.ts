@@ -7,15 +7,21 @@ import t from 'tap'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
+import {
+  connectLink,
+  makeAccount,
+  openOn,
+  request,
+  topUp,
+  untilBalance,
+  used,
+} from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
-import { until } from '../fixtures/until.ts'
 
 t.test('8 Redis forgets its last 200 commands: what it acknowledged comes back once', async (t) => {
   const server = await startRedis(t, { args: durable })
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t, { on: server })
   const [caller, debtor] = [await makeAccount(link), await makeAccount(link)]
   await topUp(ledger, caller, 10_000)
   const running: Hold[] = []
@@ -46,12 +52,7 @@ t.test('8 Redis forgets its last 200 commands: what it acknowledged comes back o
   t.equal(await looker.client.hget(keys.account(debtor.ref), 'owed'), null, 'and a debt')
 
   await server.restart()
-  await until(() =>
-    ledger.balance(caller.ref).then(
-      () => true,
-      () => false,
-    ),
-  )
+  await untilBalance(ledger, caller)
   const { granted: again, spent, reserved } = await ledger.balance(caller.ref)
   t.same(
     { granted: again, spent, reserved },

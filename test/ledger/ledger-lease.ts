@@ -3,9 +3,18 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ScriptLink } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, spend, topUp, used } from '../fixtures/ledger.ts'
+import {
+  makeAccount,
+  openFor,
+  openOn,
+  reapingStarted,
+  request,
+  spend,
+  topUp,
+  untilRow,
+  used,
+} from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -15,11 +24,6 @@ const page = { limit: 100, order: 'asc' } as const
 const server = await startRedis(t)
 
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
-
-/** Redis must be up for a lease before anything is reaped; its uptime counts whole seconds. */
-function reapingStarted({ client }: ScriptLink) {
-  return until(async () => !(await client.info('server')).includes('uptime_in_seconds:0\r'))
-}
 
 t.test("6 a dead gateway's hold comes back, charged at its last checkpoint", async (t) => {
   const leaseMs = 90
@@ -31,10 +35,7 @@ t.test("6 a dead gateway's hold comes back, charged at its last checkpoint", asy
   const hold = await dying.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
   spend(hold, { completion: 9 })
-  await until(
-    async () =>
-      (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
-  )
+  await untilRow(link, hold, '400 120 ')
   await dying.ledger.close(0)
   dying.link.drop()
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
@@ -57,15 +58,14 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
   await topUp(ledger, caller, 1000)
   const hold = await frozen.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
-  const openNow = () => link.client.hget(keys.holdRows(caller.ref), hold.id)
-  await until(async () => (await openNow())?.startsWith('400 120 ') ?? false)
+  await untilRow(link, hold, '400 120 ')
   const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
   pause()
   t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
-  await until(async () => (await openNow())?.startsWith('280 ') ?? false)
+  await untilRow(link, hold, '280 ')
   t.equal(hold.amount, 400)
   spend(hold, { charge: 170 })
-  await until(async () => (await openNow())?.startsWith('280 170 ') ?? false)
+  await untilRow(link, hold, '280 170 ')
   pause()
   t.match(
     await ledger.balance(caller.ref),
@@ -106,10 +106,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   await topUp(ledger, caller, 400)
   const hold = await frozen.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
-  await until(
-    async () =>
-      (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
-  )
+  await untilRow(link, hold, '400 120 ')
   const stopped = new Promise((resolve) => hold.onStop(resolve))
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
   // In the same turn, before the timers of the frozen gateway.
@@ -118,9 +115,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
 })
 
 t.test('a suspended account is refused, its streams stop at the next checkpoint', async (t) => {
-  const { link, ledger } = await open(t, { leaseMs: 90 })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 400)
+  const { link, ledger, caller } = await openFor(t, 400, { on: server, leaseMs: 90 })
   const hold = await ledger.admit(request(caller, 100))
   const stopped = new Promise((resolve) => hold.onStop(resolve))
   await link.client.hset(keys.account(caller.ref), 'status', 'suspended')
@@ -141,9 +136,7 @@ t.test('while a gateway lives, its holds are renewed', async (t) => {
 
 t.test('a Redis that was just started reaps no hold before it can be renewed', async (t) => {
   const own = await startRedis(t)
-  const { link, ledger } = await open(t, { on: own, leaseMs: 3000 })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: own, leaseMs: 3000 })
   const hold = await ledger.admit(request(caller, 40))
   const uptimeS = async () =>
     Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])

@@ -6,7 +6,16 @@ import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, newHoldId, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import {
+  makeAccount,
+  newHoldId,
+  openFor,
+  openOn,
+  request,
+  topUp,
+  untilBalance,
+  used,
+} from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -24,9 +33,7 @@ t.before(async () => {
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
 t.test('a request holds what it wants, pays what it used, and gets the rest back', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 400))
   t.equal(hold.amount, 400)
   t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 400, available: 600 })
@@ -74,9 +81,7 @@ t.test('1 never negative: of 200 requests over two gateways, 7 can pay and pass'
 })
 
 t.test('the last token can be spent: what is there is granted, down to the least', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 30)
+  const { ledger, caller } = await openFor(t, 30, { on: server })
   t.equal((await ledger.admit(request(caller, 100, { min: 20 }))).amount, 30)
   await t.rejects(ledger.admit(request(caller, 100, { min: 1 })), {
     code: 'insufficient_balance',
@@ -85,9 +90,7 @@ t.test('the last token can be spent: what is there is granted, down to the least
 })
 
 t.test('3 exactly once: settling twice gives the same answer and one charge', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { link, ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 400))
   const [one, two] = await Promise.all([
     ledger.settle(hold, used(150)),
@@ -96,12 +99,7 @@ t.test('3 exactly once: settling twice gives the same answer and one charge', as
   t.same(one, two)
   link.cut()
   await until(() => !link.up)
-  await until(() =>
-    ledger.balance(caller.ref).then(
-      () => true,
-      () => false,
-    ),
-  )
+  await untilBalance(ledger, caller)
   t.match(
     await ledger.balance(caller.ref),
     { balance: 850, reserved: 0 },
@@ -111,9 +109,7 @@ t.test('3 exactly once: settling twice gives the same answer and one charge', as
 
 t.test('3 exactly once: an admission whose reply was lost is taken back', async (t) => {
   const own = await startRedis(t)
-  const { link, ledger } = await open(t, { on: own })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { link, ledger, caller } = await openFor(t, 1000, { on: own })
   const { ledger: impatient } = await open(t, { on: own, commandTimeoutMs: 150 })
   process.kill(own.pid, 'SIGSTOP')
   const wanted = request(caller, 400)
@@ -121,12 +117,7 @@ t.test('3 exactly once: an admission whose reply was lost is taken back', async 
   process.kill(own.pid, 'SIGCONT')
   await until(async () => (await link.client.hget(keys.account(caller.ref), 'requests')) === '1')
   t.pass('Redis did carry it out')
-  await until(() =>
-    ledger.balance(caller.ref).then(
-      ({ reserved }) => reserved === 0,
-      () => false,
-    ),
-  )
+  await untilBalance(ledger, caller, { reserved: 0 })
   await t.rejects(
     ledger.admit(wanted),
     { code: 'ledger_unavailable' },
@@ -135,9 +126,7 @@ t.test('3 exactly once: an admission whose reply was lost is taken back', async 
 })
 
 t.test('4 owed: what was used beyond hold and balance is paid by the next top-up', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const hold = await ledger.admit(request(caller, 60))
   t.match(await ledger.settle(hold, { ...used(250), cut: true }), { charge: 250, owed: 150 })
   t.match(await ledger.balance(caller.ref), { balance: 0, available: 0, owed: 150, spent: 100 })
@@ -172,9 +161,7 @@ t.test('4 owed: what a request could pay nothing of is on record too', async (t)
 })
 
 t.test('4 owed: nothing that costs is admitted, and nothing can be taken', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const [one, other] = [
     await ledger.admit(request(caller, 40)),
     await ledger.admit(request(caller, 60)),
@@ -227,9 +214,7 @@ t.test('4 owed: a debt never leaves what can be counted', async (t) => {
 t.test('what is implausible is in the transaction and once in the events, not owed', async (t) => {
   const reports: unknown[] = []
   const events = { implausible: (report: unknown) => void reports.push(report) }
-  const { link, ledger } = await open(t, { events })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: server, events })
   const free = await ledger.admit(request(caller, 0))
   const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0 }
   await ledger.settle(free, { ...nothing, implausible: 3 })
@@ -250,9 +235,7 @@ t.test('what is implausible is in the transaction and once in the events, not ow
 })
 
 t.test('5 a request that cost nothing leaves no transaction', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const hold = await ledger.admit(request(caller, 60))
   await ledger.settle(hold, { charge: 0, prompt: 0, cached: 0, completion: 0 })
   t.equal((await ledger.transactions(caller.ref, page)).data.length, 1)
@@ -260,9 +243,7 @@ t.test('5 a request that cost nothing leaves no transaction', async (t) => {
 })
 
 t.test('an admission a day late charges nothing', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
   await t.rejects(ledger.admit(request(caller, 10, { holdId: `${old}${newHoldId().slice(12)}` })), {
     code: 'ledger_unavailable',
@@ -302,9 +283,7 @@ t.test('amounts up to 2^53-1 are exact to the token', async (t) => {
 })
 
 t.test('a settlement a day late charges nothing, and the audit tells of it', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 100))
   const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
   const lost = new Hold({ ...hold.fields, id: `${old}${newHoldId().slice(12)}` }, 100)
@@ -314,9 +293,7 @@ t.test('a settlement a day late charges nothing, and the audit tells of it', asy
 })
 
 t.test('a settlement that finds neither hold nor mark, but is young, charges now', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 100))
   const forgotten = new Hold({ ...hold.fields, id: newHoldId() }, 100)
   t.match(await ledger.settle(forgotten, used(50)), { charge: 50, owed: 0 })
@@ -324,9 +301,7 @@ t.test('a settlement that finds neither hold nor mark, but is young, charges now
 })
 
 t.test('an admission that is repeated answers the same and holds once', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: server })
   const wanted = request(caller, 100)
   const holds = await Promise.all([ledger.admit(wanted), ledger.admit(wanted)])
   t.same(

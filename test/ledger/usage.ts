@@ -3,15 +3,12 @@
 import t from 'tap'
 import { parseUsageQuery, readUsage } from '../../src/ledger/usage.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 import { withinOne } from '../fixtures/windows.ts'
 
 t.test('usage', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const { caller, from } = await withinOne(3_600_000, async () => {
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)

@@ -19,6 +19,7 @@ import {
   makeAccount,
   openAdmission,
   openLedger,
+  openOn,
   request,
   topUp,
   used,
@@ -95,9 +96,7 @@ t.test('while its slot is moved, a script does all or nothing', async (t) => {
 })
 
 t.test('a Redis that forgot its scripts gets them again', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   await link.client.script('FLUSH')
   await topUp(ledger, caller, 5)
@@ -105,9 +104,7 @@ t.test('a Redis that forgot its scripts gets them again', async (t) => {
 })
 
 t.test('an unexpected reply of Redis is ledger_unavailable', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { server, link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   await link.client.config('SET', 'maxmemory', '1')
   await t.rejects(topUp(ledger, caller, 5), { code: 'ledger_unavailable' })
