@@ -7,6 +7,7 @@ import { hmacKey, parseKey } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { openOn } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { pick } from '../fixtures/pick.ts'
 
 const withPepper = (pepper: string) => ({ plugins: new Map([['auth', { pepper }]]) })
 
@@ -129,10 +130,7 @@ t.test('without grace the old key is revoked at once', async (t) => {
   const { accounts, ref } = await start(t)
   const { id } = await accounts.createKey(ref, {})
   await accounts.rotateKey(id, 0)
-  t.strictSame(
-    (await accounts.listKeys(ref)).map(({ status }) => status),
-    ['revoked', 'active'],
-  )
+  t.strictSame(pick(await accounts.listKeys(ref), 'status'), ['revoked', 'active'])
   await t.rejects(accounts.rotateKey(id, 0), { code: 'invalid_parameter', param: 'id' })
   await t.rejects(accounts.rotateKey('key_unknown', 0), { code: 'key_not_found' })
 })

@@ -1,19 +1,5 @@
 import t from 'tap'
-import type { Test } from 'tap'
-import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
-import type { Reading } from '../fixtures/http-listener.ts'
-import { rawClient } from '../fixtures/raw-http.ts'
-
-const host = 'Host: a\r\n'
-const json = `POST / HTTP/1.1\r\n${host}Content-Type: application/json\r\n`
-const chunked = `${json}Transfer-Encoding: chunked\r\n\r\n`
-const sized = (bytes: number) => `${json}Content-Length: ${bytes}\r\n\r\n`
-
-async function serve(t: Test, reading: Reading = {}) {
-  const onRequest = readAndAnswer(echoSize, reading)
-  const listener = await startListener(t, onRequest)
-  return { left: onRequest.left, client: () => rawClient(t, listener.port) }
-}
+import { chunked, serveBodies as serve, sized } from '../fixtures/http-listener.ts'
 
 t.test('50 MB on a route for 1 MiB: 413 and no reset, and memory does not grow', async (t) => {
   const { client } = await serve(t)
@@ -39,8 +25,7 @@ t.test('50 MB on a route for 1 MiB: 413 and no reset, and memory does not grow',
 t.test('a refusal leaves the client time to send the rest, up to 1 MiB', async (t) => {
   const { client } = await serve(t, { maxBytes: 100_000 })
   const one = await client()
-  one.send(sized(500_000), 'a'.repeat(100_000))
-  t.equal((await one.answer()).json.error?.code, 'body_too_large')
+  t.equal((await one.ask(sized(500_000), 'a'.repeat(100_000))).json.error?.code, 'body_too_large')
   for (let i = 0; i < 4; i++) {
     await new Promise(setImmediate)
     const failure = await new Promise((sent) => one.socket.write('a'.repeat(100_000), sent))

@@ -18,8 +18,7 @@ t.test('a bad chunk in a body is refused, and what follows is no request', async
     '2;a=\n\r\n{}\r\n0\r\n\r\n',
   ]) {
     const client = await rawClient(t, listener.port)
-    client.send(head, chunks)
-    const answer = await client.answer()
+    const answer = await client.ask(head, chunks)
     t.equal(answer.json.error?.code, 'malformed_request', JSON.stringify(chunks))
     client.socket.end()
     t.equal(await client.ended(), '')
@@ -54,8 +53,7 @@ t.test('one request after another does not count as pipelining', async (t) => {
   const listener = await startListener(t, readAndAnswer(echoSize))
   const client = await rawClient(t, listener.port)
   for (let i = 0; i < 100; i++) {
-    client.send(`GET /${i} HTTP/1.1\r\n${host}\r\n`)
-    t.equal((await client.answer()).json.url, `/${i}`)
+    t.equal((await client.ask(`GET /${i} HTTP/1.1\r\n${host}\r\n`)).json.url, `/${i}`)
   }
 })
 
@@ -63,8 +61,10 @@ t.test('a client may send two at a time for ever', async (t) => {
   const listener = await startListener(t, readAndAnswer(echoSize))
   const client = await rawClient(t, listener.port)
   for (let i = 0; i < 50; i++) {
-    client.send(`GET /a HTTP/1.1\r\n${host}\r\nGET /b HTTP/1.1\r\n${host}\r\n`)
-    t.equal((await client.answer()).json.url, '/a')
+    t.equal(
+      (await client.ask(`GET /a HTTP/1.1\r\n${host}\r\nGET /b HTTP/1.1\r\n${host}\r\n`)).json.url,
+      '/a',
+    )
     t.equal((await client.answer()).json.url, '/b')
   }
 })

@@ -76,8 +76,7 @@ t.test('an invalid request is logged and counted like others', async (t) => {
     [`GET /?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 'headers_too_large'],
   ] as const) {
     const client = await rawClient(t, port)
-    client.send(head)
-    const { headers, json } = await client.answer()
+    const { headers, json } = await client.ask(head)
     t.equal(json.error?.code, code)
     const line = gateway.log.find((one) => one.includes(headers['x-request-id'] ?? '?')) ?? '{}'
     t.match(JSON.parse(line), { code, source: 'client', msg: 'request' })
@@ -104,8 +103,10 @@ t.test('a large body of a refused request is freed at once', async (t) => {
     [110_000, 413],
   ] as const) {
     const chunk = `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`
-    one.send(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`)
-    t.equal((await one.answer()).status, status)
+    t.equal(
+      (await one.ask(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`)).status,
+      status,
+    )
     const kept = allocated.splice(0).map(({ length }) => length)
     t.ok(kept.length > 0 && kept.every((length) => length === 0), String(kept))
   }

@@ -48,8 +48,7 @@ t.test('a request that two servers could read in two ways is 400 and closed', as
   }
   for (const [name, bytes] of Object.entries(variants)) {
     const client = await rawClient(t, listener.port)
-    client.send(Buffer.from(bytes, 'latin1'))
-    const answer = await client.answer()
+    const answer = await client.ask(Buffer.from(bytes, 'latin1'))
     t.equal(answer.json.error?.code, 'malformed_request', name)
     t.equal(answer.status, 400, name)
     t.equal(answer.headers.connection, 'close', name)

@@ -186,11 +186,10 @@ t.test('a key that is refused too often is answered 429 before a body is read', 
   const { id, key } = await gateway.account(0)
   for (let i = 0; i < 3; i++) t.equal((await gateway.call('/v1/chat', key, hi)).status, 402)
   const client = await rawClient(t, Number(new URL(gateway.url).port))
-  client.send(
+  const { status, headers, json } = await client.ask(
     `POST /v1/chat HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`,
     'Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n',
   )
-  const { status, headers, json } = await client.answer()
   t.equal(status, 429)
   t.equal(json.error?.code, 'rate_limit_exceeded')
   t.ok(Number(headers['retry-after']) <= 20)

@@ -11,17 +11,28 @@ import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, outputOnly, refOf, transactionsOf } from '../fixtures/money.ts'
 import { withinOne } from '../fixtures/windows.ts'
+import { pick } from '../fixtures/pick.ts'
 
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
   ['limit', 'remaining'].map((name) => Number(answer.headers.get(`x-ratelimit-${name}-${what}`)))
 
 const resetForm = /^(\d+ms|\d+s|1m0s)$/
 
-async function start(t: Test, plan: string, gate?: Gate) {
-  const backend = await startBackend(t, chat(gate ? { gate } : {}))
-  const wide = 'requests_per_minute: 1000, tokens_per_minute: 100000, concurrency: 50'
+interface TestPlan {
+  readonly requests?: number
+  readonly tokens?: number
+  readonly concurrency?: number
+  readonly gate?: Gate
+}
+
+const planOf = ({ requests = 100, tokens = 100_000, concurrency = 50 }: TestPlan) =>
+  `{ requests_per_minute: ${requests}, tokens_per_minute: ${tokens}, concurrency: ${concurrency} }`
+
+async function start(t: Test, plan: TestPlan = {}) {
+  const backend = await startBackend(t, chat(plan.gate ? { gate: plan.gate } : {}))
+  const plans = `{ default: ${planOf(plan)}, wide: ${planOf({ requests: 1000 })} }`
   const yaml = [
-    outputOnly(backend.url, `{ default: { ${plan} }, wide: { ${wide} } }`),
+    outputOnly(backend.url, plans),
     'plugins: { metering: { min_output_tokens: 1 } }',
   ].join('\n')
   return { backend, gateway: await startGateway(t, { yaml }) }
@@ -34,10 +45,7 @@ const narrowKey = async (gateway: InProcess, { id }: Account, limits: object) =>
   (await gateway.keyFor(id, { limits })).key
 
 t.test('requests a minute: the next is refused, told when to retry, not counted', async (t) => {
-  const { backend, gateway } = await start(
-    t,
-    'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50',
-  )
+  const { backend, gateway } = await start(t, { requests: 3 })
   const answers = await withinOneMinute(async () => {
     const { key } = await gateway.account(1000)
     const list: Response[] = []
@@ -45,10 +53,7 @@ t.test('requests a minute: the next is refused, told when to retry, not counted'
     return list
   })
   const [first, second, third, fourth, fifth] = answers
-  t.same(
-    answers.map(({ status }) => status),
-    [200, 200, 200, 429, 429],
-  )
+  t.same(pick(answers, 'status'), [200, 200, 200, 429, 429])
   t.same(
     [first, second, third, fourth, fifth].map((one) => one && headersOf(one, 'requests')),
     [
@@ -74,10 +79,7 @@ t.test('requests a minute: the next is refused, told when to retry, not counted'
 })
 
 t.test('tokens a minute: first the estimate counts, then the real usage', async (t) => {
-  const { gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 400, concurrency: 50',
-  )
+  const { gateway } = await start(t, { tokens: 400 })
   const seen = await withinOneMinute(async () => {
     const account = await gateway.account(10_000)
     const first = await gateway.call('/v1/chat', account.key, ask(300, false))
@@ -103,11 +105,7 @@ t.test('tokens a minute: first the estimate counts, then the real usage', async 
 
 t.test('concurrency of the plan: one more is refused until one has ended', async (t) => {
   const gate = new Gate()
-  const { backend, gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 2',
-    gate,
-  )
+  const { backend, gateway } = await start(t, { concurrency: 2, gate })
   const account = await gateway.account(1000)
   const one = gateway.call('/v1/chat', account.key, ask(5, true))
   const two = gateway.call('/v1/chat', account.key, ask(5, false))
@@ -129,11 +127,7 @@ t.test('concurrency of the plan: one more is refused until one has ended', async
 t.test('limits of a key apply to that key and not to its account', async (t) => {
   const gate = new Gate()
   gate.open()
-  const { gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
-    gate,
-  )
+  const { gateway } = await start(t, { gate })
   const answers = await withinOneMinute(async () => {
     const account = await gateway.account(10_000)
     const byRequests = await narrowKey(gateway, account, { requests_per_minute: 1 })
@@ -146,10 +140,7 @@ t.test('limits of a key apply to that key and not to its account', async (t) => 
       await call(account.key),
     ]
   })
-  t.same(
-    answers.map(({ status }) => status),
-    [200, 429, 400, 200],
-  )
+  t.same(pick(answers, 'status'), [200, 429, 400, 200])
   t.same(
     answers.map((one) => headersOf(one, 'requests')),
     [
@@ -165,11 +156,7 @@ t.test('limits of a key apply to that key and not to its account', async (t) => 
 
 t.test('concurrency of a key leaves the other keys alone', async (t) => {
   const gate = new Gate()
-  const { backend, gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
-    gate,
-  )
+  const { backend, gateway } = await start(t, { gate })
   const account = await gateway.account(1000)
   const narrow = await narrowKey(gateway, account, { concurrency: 1 })
   const running = gateway.call('/v1/chat', narrow, ask(5, true))
@@ -185,10 +172,7 @@ t.test('concurrency of a key leaves the other keys alone', async (t) => {
 })
 
 t.test('an account has the limits of its plan; another counts from the next request', async (t) => {
-  const { gateway } = await start(
-    t,
-    'requests_per_minute: 1, tokens_per_minute: 100000, concurrency: 50',
-  )
+  const { gateway } = await start(t, { requests: 1 })
   const [narrow, refused, widened] = await withinOneMinute(async () => {
     const { id, key } = await gateway.account(1000)
     const call = () => gateway.call('/v1/chat', key, ask(5, false))
@@ -201,10 +185,7 @@ t.test('an account has the limits of its plan; another counts from the next requ
 })
 
 t.test('refusals for other reasons have the limit headers too, and do not count', async (t) => {
-  const { gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
-  )
+  const { gateway } = await start(t)
   const { poor, served } = await withinOneMinute(async () => {
     const { id, key } = await gateway.account(0)
     const poor = await gateway.call('/v1/chat', key, ask(5, true))
@@ -221,10 +202,7 @@ t.test('refusals for other reasons have the limit headers too, and do not count'
 })
 
 t.test('an answer to a failed backend keeps its limit headers', async (t) => {
-  const { backend, gateway } = await start(
-    t,
-    'requests_per_minute: 100, tokens_per_minute: 100000, concurrency: 50',
-  )
+  const { backend, gateway } = await start(t)
   await backend.stop()
   const { key } = await gateway.account(1000)
   const answer = await gateway.call('/v1/chat', key, ask(5, true))
@@ -233,18 +211,12 @@ t.test('an answer to a failed backend keeps its limit headers', async (t) => {
 })
 
 t.test('routes without a hold count their own requests, with the same headers', async (t) => {
-  const { gateway } = await start(
-    t,
-    'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50',
-  )
+  const { gateway } = await start(t, { requests: 2 })
   const { key } = await gateway.account(1000)
   const paths = ['/api/billing/balance', '/v1/models', '/v1/api/billing/balance']
   const answers: Response[] = []
   for (const path of paths) answers.push(await gateway.call(path, key))
-  t.same(
-    answers.map(({ status }) => status),
-    [200, 200, 429],
-  )
+  t.same(pick(answers, 'status'), [200, 200, 429])
   t.same(
     answers.map((one) => headersOf(one, 'requests')),
     [
@@ -263,8 +235,7 @@ t.test('routes without a hold count their own requests, with the same headers', 
 })
 
 t.test('sends that only read count as requests without a hold', async (t) => {
-  const plan = 'requests_per_minute: 3, tokens_per_minute: 100000, concurrency: 50'
-  const { backend, gateway } = await start(t, plan)
+  const { backend, gateway } = await start(t, { requests: 3 })
   const answers = await withinOneMinute(async () => {
     const { key } = await gateway.account(1000)
     const made = await gateway.call('/api/chat/sessions', key, {})
@@ -289,21 +260,14 @@ t.test('sends that only read count as requests without a hold', async (t) => {
     const on = { 'last-event-id': `msg_${'0'.repeat(32)}:1` }
     return [await send(once), await send(once), await send(on), await send(once), await send(on)]
   })
-  t.same(
-    answers.map(({ status }) => status),
-    [200, 200, 404, 429, 429],
-  )
-  t.same(
-    answers.map(({ left }) => left),
-    [2, 1, 0, 0, 0],
-  )
+  t.same(pick(answers, 'status'), [200, 200, 404, 429, 429])
+  t.same(pick(answers, 'left'), [2, 1, 0, 0, 0])
   t.equal(answers[1]?.text, answers[0]?.text)
   t.equal(backend.requests.length, 1)
 })
 
 t.test('an invented key uses up nothing of the account that it names', async (t) => {
-  const plan = 'requests_per_minute: 2, tokens_per_minute: 100000, concurrency: 50'
-  const { gateway } = await start(t, plan)
+  const { gateway } = await start(t, { requests: 2 })
   const statuses = await withinOneMinute(async () => {
     const account = await gateway.account(1000)
     const path = '/api/billing/balance'
