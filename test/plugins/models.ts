@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { List as Page } from '../../src/http/page.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { pick } from '../fixtures/pick.ts'
 
@@ -13,10 +14,7 @@ plans:
   cheap: { models: [small, org/large-2] }
 `
 
-interface List {
-  readonly object: string
-  readonly data: readonly { readonly id: string; readonly object: string }[]
-}
+type List = Page<{ readonly id: string }>
 
 t.test('lists ids and aliases in the shape that SDKs expect', async (t) => {
   const gateway = await startGateway(t, { yaml })

@@ -1,15 +1,11 @@
 import t from 'tap'
+import type { List as Page } from '../../../src/http/page.ts'
 import { newId } from '../../../src/ids.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { addMessage } from '../../fixtures/sessions.ts'
 import { codeIn, sessionsYaml, startSessions } from '../../fixtures/sessions-http.ts'
 
-interface List {
-  readonly data: readonly { readonly id: string }[]
-  readonly first_id: string | null
-  readonly last_id: string | null
-  readonly has_more: boolean
-}
+type List = Page<{ readonly id: string }>
 
 const full = { title: 'a', model: 'm', instructions: 'Be brief.', metadata: { k: 'v' } }
 
