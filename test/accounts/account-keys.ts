@@ -1,20 +1,18 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { Redis } from 'ioredis'
 import { newKeySeed } from '../../src/accounts/account-keys.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import { hmacKey, parseKey } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { openOn } from '../fixtures/ledger.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { pick } from '../fixtures/pick.ts'
 
 const withPepper = (pepper: string) => ({ plugins: new Map([['auth', { pepper }]]) })
 
 async function start(t: Test, pepper = '') {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   const accounts = createAccounts(redis, withPepper(pepper))
   const { ref, account } = await accounts.createAccount({ name: 'owner' })
   return { redis, accounts, ref, account }

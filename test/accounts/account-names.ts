@@ -2,15 +2,13 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { Redis } from 'ioredis'
 import { nameOwner, takeName } from '../../src/accounts/account-names.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 async function start(t: Test) {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   const rows = new Set<string>()
   const ask = (id: string) =>
     takeName(redis, { what: 'name', text: 'n', id, isHeldBy: async (other) => rows.has(other) })

@@ -1,18 +1,17 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import type { Accounts } from '../../src/accounts/accounts.ts'
 import { newAccountSeed } from '../../src/accounts/accounts.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const noPlugins = { plugins: new Map() }
 
 async function start(t: Test): Promise<{ readonly accounts: Accounts; readonly redis: Redis }> {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   return { redis, accounts: createAccounts(redis, noPlugins) }
 }
 
@@ -218,11 +217,7 @@ t.test('a creation that was cut short leaves nothing that is found', async (t) =
 
 t.test('with Redis away every call is ledger_unavailable', async (t) => {
   const server = await startRedis(t)
-  const options = { maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true }
-  const redis = new Redis(server.socket, options)
-  redis.on('error', () => undefined)
-  t.teardown(() => redis.disconnect())
-  await redis.connect()
+  const { client: redis } = await connectLink(t, server.socket)
   await server.kill()
   const accounts = createAccounts(redis, noPlugins)
   const refused = { code: 'ledger_unavailable' }
