@@ -66,7 +66,7 @@ export function createKeyBook(redis: Redis, pepper: string) {
     revokeKey: (id: string) => asked(revoke(redis, id)),
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
     rotateKey: (id: string, graceS: number, seed?: KeySeed) =>
-      asked(rotate(redis, { id, graceS, seed, pepper })),
+      asked(rotate({ redis, pepper }, id, graceS, seed)),
     /** The account's ref of a key. Throws `key_not_found`. */
     getKeyRef: (id: string) => asked(findRef(redis, id)),
     /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
@@ -152,16 +152,11 @@ async function revoke(redis: Redis, id: string): Promise<ApiKey> {
   return show(redis, ref, hmac)
 }
 
-interface Rotation {
-  readonly id: string
-  readonly graceS: number
-  readonly seed: KeySeed | undefined
-  readonly pepper: string
-}
-
 async function rotate(
-  redis: Redis,
-  { id, graceS, seed: fixed, pepper }: Rotation,
+  { redis, pepper }: Pick<KeyBookParts, 'redis' | 'pepper'>,
+  id: string,
+  graceS: number,
+  fixed: KeySeed | undefined,
 ): Promise<NewApiKey> {
   const { ref, hmac } = await find(redis, id)
   const seed = fixed ?? newKeySeed(ref)

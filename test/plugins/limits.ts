@@ -16,6 +16,10 @@ import { pick } from '../fixtures/pick.ts'
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
   ['limit', 'remaining'].map((name) => Number(answer.headers.get(`x-ratelimit-${name}-${what}`)))
 
+/** `<limit>: <remaining>` of requests. */
+const requestsOf = (answers: readonly Response[]) =>
+  answers.map((one) => headersOf(one, 'requests').join(': '))
+
 const resetForm = /^(\d+ms|\d+s|1m0s)$/
 
 interface TestPlan {
@@ -52,18 +56,9 @@ t.test('requests a minute: the next is refused, told when to retry, not counted'
     for (let i = 0; i < 5; i++) list.push(await gateway.call('/v1/chat', key, ask(5, i === 1)))
     return list
   })
-  const [first, second, third, fourth, fifth] = answers
+  const [first, second, third, fourth] = answers
   t.same(pick(answers, 'status'), [200, 200, 200, 429, 429])
-  t.same(
-    [first, second, third, fourth, fifth].map((one) => one && headersOf(one, 'requests')),
-    [
-      [3, 2],
-      [3, 1],
-      [3, 0],
-      [3, 0],
-      [3, 0],
-    ],
-  )
+  t.same(requestsOf(answers), ['3: 2', '3: 1', '3: 0', '3: 0', '3: 0'])
   for (const one of answers) {
     t.match(one.headers.get('x-ratelimit-reset-requests'), resetForm)
     t.match(one.headers.get('x-ratelimit-reset-tokens'), resetForm)
@@ -141,16 +136,7 @@ t.test('limits of a key apply to that key and not to its account', async (t) => 
     ]
   })
   t.same(pick(answers, 'status'), [200, 429, 400, 200])
-  t.same(
-    answers.map((one) => headersOf(one, 'requests')),
-    [
-      [1, 0],
-      [1, 0],
-      [100, 99],
-      [100, 98],
-    ],
-    'the tighter of both',
-  )
+  t.same(requestsOf(answers), ['1: 0', '1: 0', '100: 99', '100: 98'], 'the tighter of both')
   t.same(headersOf(answers[2] ?? Response.error(), 'tokens'), [50, 50])
 })
 
@@ -217,14 +203,7 @@ t.test('routes without a hold count their own requests, with the same headers', 
   const answers: Response[] = []
   for (const path of paths) answers.push(await gateway.call(path, key))
   t.same(pick(answers, 'status'), [200, 200, 429])
-  t.same(
-    answers.map((one) => headersOf(one, 'requests')),
-    [
-      [2, 1],
-      [2, 0],
-      [2, 0],
-    ],
-  )
+  t.same(requestsOf(answers), ['2: 1', '2: 0', '2: 0'])
   const refused = answers[2] ?? Response.error()
   t.match(refused.headers.get('x-ratelimit-reset-requests'), resetForm)
   t.ok(Number(refused.headers.get('retry-after')) >= 1)
