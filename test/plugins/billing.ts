@@ -8,7 +8,7 @@ import type { Transaction } from '../../src/ledger/journal.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { codeOf, startGateway } from '../fixtures/gateway.ts'
+import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
 import { ask } from '../fixtures/money.ts'
 
 async function start(t: Test) {
@@ -101,8 +101,7 @@ t.test('a key without the scope is refused, and no key sees another account', as
   await generate(3)
   const { key } = await gateway.keyFor(account.id, { scopes: ['chat'] })
   const refused = await gateway.call('/api/billing/balance', key)
-  t.equal(refused.status, 403)
-  t.equal(await codeOf(refused), 'insufficient_scope')
+  t.same(await refusedWith(refused), [403, 'insufficient_scope'])
   const stranger = await gateway.account(0)
   t.match(await get('balance', stranger.key), { balance: 0, spent: 0 })
   t.match(await get('transactions', stranger.key), { data: [], has_more: false })

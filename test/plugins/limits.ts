@@ -7,7 +7,7 @@ import { newKey } from '../../src/accounts/api-key.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { codeOf, startGateway } from '../fixtures/gateway.ts'
+import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, outputOnly, refOf, transactionsOf } from '../fixtures/money.ts'
 import { withinOne } from '../fixtures/windows.ts'
@@ -180,8 +180,7 @@ t.test('refusals for other reasons have the limit headers too, and do not count'
     await served.text()
     return { poor, served }
   })
-  t.equal(poor.status, 402)
-  t.equal(await codeOf(poor), 'insufficient_balance')
+  t.same(await refusedWith(poor), [402, 'insufficient_balance'])
   t.same(headersOf(poor, 'requests'), [100, 100])
   t.same(headersOf(poor, 'tokens'), [100_000, 100_000])
   t.same(headersOf(served, 'requests'), [100, 99])
