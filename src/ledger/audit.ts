@@ -61,7 +61,10 @@ export async function* allRefs(redis: Redis): AsyncGenerator<string> {
   }
 }
 
-async function auditAccount(options: AuditOptions, ref: string): Promise<Sums & Findings> {
+async function auditAccount(
+  options: AuditOptions,
+  ref: string,
+): Promise<Sums & Pick<AuditReport, 'differences'>> {
   for (let i = 0; i < maxTries; i++) {
     const result = await tryAudit(options, ref)
     if (result) return result
@@ -77,17 +80,10 @@ interface Sums {
   balance: number
 }
 
-interface Findings {
-  readonly differences: Difference[]
-}
-
 type Expect = (what: string, expected: number, found: number) => void
 
 /** Resolves with undefined when the archive removed entries meanwhile. */
-async function tryAudit(
-  { redis, archive }: AuditOptions,
-  ref: string,
-): Promise<(Sums & Findings) | undefined> {
+async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
   const before = await redis.hgetall(keys.account(ref))
   const differences: Difference[] = []
   const expect: Expect = (what, expected, found) => {
