@@ -55,13 +55,16 @@ t.test('when no session has expired, the refused call is not repeated', async (t
   t.match([asked, refused.word], [1, 'storage_quota_exceeded'])
 })
 
-t.test('the bytes of a session that no longer expires come back when it is deleted', async (t) => {
-  const { book, options, room, ref, redis, ids } = await expire(t)
-  const [, other = ''] = ids
-  const forever = createSessionBook({ ...options, retentionMs: 0 })
-  await forever.patch(ref, other, { title: 'x' })
-  t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
-  for (const id of ids.slice(1)) await book.remove(ref, id)
-  await room.forgetExpired(ref, ids)
-  t.equal(await redis.exists(keys.storage(ref)), 0, 'nothing is left')
-})
+t.test(
+  'the bytes of a session that no longer expires are given back when it is deleted',
+  async (t) => {
+    const { book, options, room, ref, redis, ids } = await expire(t)
+    const [, other = ''] = ids
+    const forever = createSessionBook({ ...options, retentionMs: 0 })
+    await forever.patch(ref, other, { title: 'x' })
+    t.equal(await redis.hexists(keys.storage(ref), other), 0, 'it does not expire any more')
+    for (const id of ids.slice(1)) await book.remove(ref, id)
+    await room.forgetExpired(ref, ids)
+    t.equal(await redis.exists(keys.storage(ref)), 0, 'nothing is left')
+  },
+)
