@@ -8,7 +8,7 @@ import type { Model } from './config/config.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
-import type { StreamOut } from './http/stream-out.ts'
+import type { StreamOut } from './http/client-stream.ts'
 import type { TokenCounts } from './tokens/token-counts.ts'
 
 export interface Exchange {

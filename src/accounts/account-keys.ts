@@ -54,31 +54,23 @@ export interface KeySeed {
 /** A key that was just made: the only time its text is seen. */
 export type NewApiKey = ApiKey & { readonly key: string }
 
-export interface KeyBook {
-  createKey(ref: string, fields: KeyFields, seed?: KeySeed): Promise<NewApiKey>
-  /** In order of creation. */
-  listKeys(ref: string): Promise<readonly ApiKey[]>
-  /** Throws `key_not_found`. Revoking again changes nothing. */
-  revokeKey(id: string): Promise<ApiKey>
-  /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
-  rotateKey(id: string, graceS: number, seed?: KeySeed): Promise<NewApiKey>
-  /** The account's ref of a key. Throws `key_not_found`. */
-  getKeyRef(id: string): Promise<string>
-  /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
-  findKey(text: string): Promise<ApiKey>
-}
-
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
 
-export function createKeyBook(redis: Redis, pepper: string): KeyBook {
+export function createKeyBook(redis: Redis, pepper: string) {
   return {
-    createKey: (ref, fields, seed = newKeySeed(ref)) =>
+    createKey: (ref: string, fields: KeyFields, seed = newKeySeed(ref)) =>
       asked(create({ redis, ref, pepper }, fields, seed)),
-    listKeys: (ref) => asked(list(redis, ref)),
-    revokeKey: (id) => asked(revoke(redis, id)),
-    rotateKey: (id, graceS, seed) => asked(rotate(redis, { id, graceS, seed, pepper })),
-    getKeyRef: (id) => asked(findRef(redis, id)),
-    findKey: (text) => asked(findByText(redis, text, pepper)),
+    /** In order of creation. */
+    listKeys: (ref: string) => asked(list(redis, ref)),
+    /** Throws `key_not_found`. Revoking again changes nothing. */
+    revokeKey: (id: string) => asked(revoke(redis, id)),
+    /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
+    rotateKey: (id: string, graceS: number, seed?: KeySeed) =>
+      asked(rotate({ redis, pepper }, id, graceS, seed)),
+    /** The account's ref of a key. Throws `key_not_found`. */
+    getKeyRef: (id: string) => asked(findRef(redis, id)),
+    /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
+    findKey: (text: string) => asked(findByText(redis, text, pepper)),
   }
 }
 
@@ -160,16 +152,11 @@ async function revoke(redis: Redis, id: string): Promise<ApiKey> {
   return show(redis, ref, hmac)
 }
 
-interface Rotation {
-  readonly id: string
-  readonly graceS: number
-  readonly seed: KeySeed | undefined
-  readonly pepper: string
-}
-
 async function rotate(
-  redis: Redis,
-  { id, graceS, seed: fixed, pepper }: Rotation,
+  { redis, pepper }: Pick<KeyBookParts, 'redis' | 'pepper'>,
+  id: string,
+  graceS: number,
+  fixed: KeySeed | undefined,
 ): Promise<NewApiKey> {
   const { ref, hmac } = await find(redis, id)
   const seed = fixed ?? newKeySeed(ref)

@@ -42,7 +42,7 @@ export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenN
       if (Date.now() - sinceMs < makingMs || (await isHeldBy(owner))) return undefined
     }
     const after = `${id} ${Date.now()} ${owner === id ? writers + 1 : 1}`
-    if (await change(redis, field, { before, after })) {
+    if (await change(redis, field, before, after)) {
       return { done: () => letGo(redis, field, id) }
     }
   }
@@ -55,7 +55,7 @@ async function letGo(redis: Redis, field: string, id: string): Promise<void> {
     const { before, owner, sinceMs, writers } = await stateOf(redis, field)
     if (owner !== id || writers === 0) return
     const after = writers > 1 ? `${id} ${sinceMs} ${writers - 1}` : id
-    if (await change(redis, field, { before, after })) return
+    if (await change(redis, field, before, after)) return
   }
 }
 
@@ -76,18 +76,17 @@ export async function nameOwner(
   return found?.split(' ', 1)[0]
 }
 
-interface Change {
-  /** '' where there is none. */
-  readonly before: string
-  readonly after: string
-}
-
 const script = `
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** Resolves with false when the owner has changed meanwhile. */
-async function change(redis: Redis, field: string, { before, after }: Change): Promise<boolean> {
+/** Resolves with false when the owner has changed meanwhile; `before` is '' where there was none. */
+async function change(
+  redis: Redis,
+  field: string,
+  before: string,
+  after: string,
+): Promise<boolean> {
   return (await redis.eval(script, 1, keys.nameOwners, field, before, after)) === 1
 }

@@ -15,7 +15,6 @@ import { keys } from '../redis/redis.ts'
 import { nameOwner, takeName } from './account-names.ts'
 import type { TakenName, UniqueField } from './account-names.ts'
 import { createKeyBook, given } from './account-keys.ts'
-import type { KeyBook } from './account-keys.ts'
 import { accountSettings, newRef } from './api-key.ts'
 
 /** As the admin API shows it. */
@@ -58,28 +57,9 @@ export interface AccountSeed {
   readonly createdAt: number
 }
 
-export interface AccountBook {
-  createAccount(
-    fields: AccountFields & { name: string },
-    seed?: AccountSeed,
-  ): Promise<StoredAccount>
-  /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
-  getAccount(idOrName: string): Promise<StoredAccount>
-  listAccounts(page: Page): Promise<List<Account>>
-  /** The account with this name and this external id, where one is given. */
-  findAccounts(filter: Filter): Promise<readonly StoredAccount[]>
-  setAccount(idOrName: string, fields: AccountFields): Promise<StoredAccount>
-  /**
-   * Keeps `value` under `name` for a day unless something is kept there already; answers what was there before.
-   * This is the admin API's idempotency: the value is a plan that a repeated request carries out again.
-   */
-  claim(name: string, value: string): Promise<string | undefined>
-  unclaim(name: string): Promise<void>
-}
+export type Accounts = ReturnType<typeof createAccounts>
 
-export type Accounts = AccountBook & KeyBook
-
-export function createAccounts(redis: Redis, config: Pick<Config, 'plugins'>): Accounts {
+export function createAccounts(redis: Redis, config: Pick<Config, 'plugins'>) {
   const { pepper } = accountSettings.of(config)
   return { ...createAccountBook(redis), ...createKeyBook(redis, pepper) }
 }
@@ -88,28 +68,19 @@ export function newAccountSeed(): AccountSeed {
   return { id: newId('acct'), ref: newRef(), createdAt: Math.floor(Date.now() / 1000) }
 }
 
-const claimS = 24 * 3600
-
-function createAccountBook(redis: Redis): AccountBook {
+function createAccountBook(redis: Redis) {
   const getAccount = (idOrName: string) =>
     asked(idOrName.startsWith('acct_') ? findById(redis, idOrName) : findByName(redis, idOrName))
   return {
+    /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
     getAccount,
-    createAccount: (fields, seed = newAccountSeed()) => asked(create(redis, fields, seed)),
-    listAccounts: (page) => asked(list(redis, page)),
-    findAccounts: (filter) => asked(findAll(redis, filter)),
-    async setAccount(idOrName, fields) {
-      const { ref, account } = await getAccount(idOrName)
-      return asked(set(redis, { ref, account }, fields))
-    },
-    async claim(name, value) {
-      const made = await asked(redis.set(keys.adminClaim(name), value, 'EX', claimS, 'NX'))
-      if (made) return undefined
-      return (await asked(redis.get(keys.adminClaim(name)))) ?? undefined
-    },
-    async unclaim(name) {
-      await asked(redis.del(keys.adminClaim(name)))
-    },
+    createAccount: (fields: AccountFields & { name: string }, seed = newAccountSeed()) =>
+      asked(create(redis, fields, seed)),
+    listAccounts: (page: Page) => asked(list(redis, page)),
+    /** The account with this name and this external id, where one is given. */
+    findAccounts: (filter: Filter) => asked(findAll(redis, filter)),
+    setAccount: async (idOrName: string, fields: AccountFields) =>
+      asked(set(redis, await getAccount(idOrName), fields)),
   }
 }
 

@@ -42,14 +42,6 @@ function stateOf(result: RateLimiterRes, limit: number): LimitState {
   }
 }
 
-/** So many units a minute for each key, with a burst of as many; used units come back evenly. */
-export interface Allowance {
-  /** Uses units; the rest may fall below zero. */
-  use(key: string, amount: number): void
-  /** Milliseconds until a unit is left again; 0 while one is. Synchronous. */
-  waitMs(key: string): number
-}
-
 interface Level {
   left: number
   atMs: number
@@ -58,20 +50,27 @@ interface Level {
 /** A caller who keeps coming with new keys only pushes out the oldest keys. */
 const maxKeys = 10_000
 
-/** In this process' memory alone: the allowance is asked for every request, so it must cost nothing. */
-export function createAllowance(perMinute: number, now = () => performance.now()): Allowance {
+export type Allowance = ReturnType<typeof createAllowance>
+
+/**
+ * So many units a minute for each key, with a burst of as many; used units come back evenly. In this process' memory
+ * alone: the allowance is asked for every request, so it must cost nothing.
+ */
+export function createAllowance(perMinute: number, now = () => performance.now()) {
   const levels = new Map<string, Level>()
   const perMs = perMinute / 60_000
   const leftOf = ({ left, atMs }: Level) => Math.min(perMinute, left + (now() - atMs) * perMs)
   return {
-    use(key, amount) {
+    /** Uses units; the rest may fall below zero. */
+    use(key: string, amount: number): void {
       const level = levels.get(key)
       const left = level ? leftOf(level) : perMinute
       levels.delete(key)
       levels.set(key, { left: left - amount, atMs: now() })
       if (levels.size > maxKeys) levels.delete(levels.keys().next().value ?? '')
     },
-    waitMs(key) {
+    /** Milliseconds until a unit is left again; 0 while one is. Synchronous. */
+    waitMs(key: string): number {
       const level = levels.get(key)
       const left = level ? leftOf(level) : perMinute
       return left >= 1 ? 0 : Math.ceil((1 - left) / perMs)
@@ -79,20 +78,18 @@ export function createAllowance(perMinute: number, now = () => performance.now()
   }
 }
 
-/** Counts failures by address, and says whether an address has failed too often. Not asked about requests that succeed. */
-export interface Guard {
-  /** Counts the failure and returns 0, or returns the milliseconds until a failure is counted and answered plainly again. Synchronous. */
-  fail(address: string): number
-}
+/**
+ * Counts a failure of an address and returns 0, or returns the milliseconds until its failures are counted and answered
+ * plainly again. Not called for requests that succeed.
+ */
+export type Guard = (address: string) => number
 
 export function createGuard(failuresPerMinute: number): Guard {
   const failures = createAllowance(failuresPerMinute)
-  return {
-    fail(address) {
-      const network = networkOf(address)
-      const waitMs = failures.waitMs(network)
-      if (waitMs === 0) failures.use(network, 1)
-      return waitMs
-    },
+  return (address) => {
+    const network = networkOf(address)
+    const waitMs = failures.waitMs(network)
+    if (waitMs === 0) failures.use(network, 1)
+    return waitMs
   }
 }

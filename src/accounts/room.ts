@@ -8,12 +8,7 @@ import { keys } from '../redis/redis.ts'
 import { createScripts, numberAt } from '../redis/scripts.ts'
 import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
 
-export interface Room {
-  /** Runs `store` again when it was refused for lack of room, as long as expired sessions are found. */
-  within<T extends { readonly word: string }>(ref: string, store: () => Promise<T>): Promise<T>
-  /** Resolves with how many of these sessions had expired; the others stay. */
-  forgetExpired(ref: string, ids: readonly string[]): Promise<number>
-}
+export type Room = ReturnType<typeof createRoom>
 
 /** How many sessions are picked at random from those that may expire: when many have expired, each look finds some. */
 const lookedAt = 256
@@ -23,8 +18,9 @@ export const roomScripts = {
   scripts: { outlived: { words: ['ok'] } },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-export function createRoom(link: ScriptLink): Room {
+export function createRoom(link: ScriptLink) {
   const scripts = createScripts({ link, library: roomScripts })
+  /** Resolves with how many of these sessions had expired; the others stay. */
   const forgetExpired = async (ref: string, ids: readonly string[]) => {
     const sessions = ids.map((id) => keys.session(ref, id))
     const names = [keys.storage(ref), keys.sessions(ref), ...sessions]
@@ -38,7 +34,8 @@ export function createRoom(link: ScriptLink): Room {
   }
   return {
     forgetExpired,
-    async within(ref, store) {
+    /** Runs `store` again when it was refused for lack of room, as long as expired sessions are found. */
+    async within<T extends { readonly word: string }>(ref: string, store: () => Promise<T>) {
       let reply = await store()
       while (reply.word === 'storage_quota_exceeded' && (await look(ref)) > 0) reply = await store()
       return reply

@@ -5,6 +5,9 @@ import { z } from 'zod'
 
 export { z }
 
+/** Of a plugin without configuration. */
+export const noKeys = z.strictObject({})
+
 export type Schema = z.core.$ZodType
 
 /** The meaning of a schema's value when its JSON type does not tell it. Loading, printing and the reference use it. */

@@ -8,11 +8,22 @@ import { discard } from '../sharing/discard.ts'
 import { plain } from '../plain.ts'
 import { watchReader } from './slow-reader.ts'
 import type { ReaderLimits } from './slow-reader.ts'
-import type { StreamOut } from './stream-out.ts'
 
 export interface StreamLimits extends ReaderLimits {
   /** Called with the size of each piece of content that is written. */
   onContent?(bytes: number): void
+}
+
+/** An answer that is written bit by bit; a generation writes to it. */
+export interface StreamOut {
+  /**
+   * A string is latin1: one char a byte. A Buffer belongs to the stream afterwards, which frees it. Returns false when
+   * the client is slow: wait for `drained`. Does nothing when the client has left.
+   */
+  write(bytes: string | Buffer): boolean
+  /** Resolves when the client has taken what was written, or has left. */
+  drained(): Promise<void>
+  readonly left: boolean
 }
 
 export interface ClientStream extends StreamOut {

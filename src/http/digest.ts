@@ -6,15 +6,10 @@ import { inTurns } from '../sharing/fair-turns.ts'
 
 const pieceBytes = 256 * 1024
 
-export interface DigestOptions {
-  /** The account whose turns it takes. */
-  readonly ref: string
-  readonly encoding: BinaryToTextEncoding
-}
-
+/** `ref` is of the account whose turns it takes. */
 export async function sha256InTurns(
   bytes: Buffer,
-  { ref, encoding }: DigestOptions,
+  { ref, encoding }: { readonly ref: string; readonly encoding: BinaryToTextEncoding },
 ): Promise<string> {
   if (bytes.length <= pieceBytes) return hash('sha256', bytes, encoding)
   const digest = createHash('sha256')

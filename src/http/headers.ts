@@ -1,5 +1,10 @@
 // The header list of an answer, as Node takes it fastest: flat, name after value. Values may come from anywhere
-// (a client's id, a file's name, a backend): nothing in them can end a header or begin another.
+// (a client's id, a file's name, a backend): nothing in them can end a header or begin another. And the headers that
+// several plugins write or read: limits and Idempotency-Key.
+
+import type { IncomingHttpHeaders } from 'node:http'
+import type { LimitState, LimitStates } from '../errors.ts'
+import { invalidParameter } from './refusals.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -26,4 +31,37 @@ export function headerOf(headers: Headers, lowerName: string): string | undefine
     if (name.length === lowerName.length && name.toLowerCase() === lowerName) return headers[name]
   }
   return undefined
+}
+
+/** The x-ratelimit headers, in the form that OpenAI's SDKs and their users know (docs/api.md#response-headers). */
+export function limitHeaders({ requests, tokens }: LimitStates): Headers {
+  const headers: Record<string, string> = {}
+  if (requests) put(headers, 'requests', requests)
+  if (tokens) put(headers, 'tokens', tokens)
+  return headers
+}
+
+function put(headers: Record<string, string>, what: string, state: LimitState): void {
+  headers[`x-ratelimit-limit-${what}`] = String(state.limit)
+  headers[`x-ratelimit-remaining-${what}`] = String(Math.max(0, Math.floor(state.remaining)))
+  headers[`x-ratelimit-reset-${what}`] = formatReset(state.resetMs)
+}
+
+/** `12ms`, `1s`, `6m0s`, `1h0m0s`; rounded up, so that a client that waits this long does not come too early. */
+function formatReset(ms: number): string {
+  const wholeMs = Math.max(0, Math.ceil(ms))
+  if (wholeMs < 1000) return `${wholeMs}ms`
+  const seconds = Math.ceil(wholeMs / 1000)
+  const minutes = Math.floor(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  if (hours > 0) return `${hours}h${minutes % 60}m${seconds % 60}s`
+  return minutes > 0 ? `${minutes}m${seconds % 60}s` : `${seconds}s`
+}
+
+/** The Idempotency-Key, if it was sent. Throws `invalid_parameter`. */
+export function idempotencyKey(headers: IncomingHttpHeaders): string | undefined {
+  const key = headers['idempotency-key']
+  if (key === undefined || (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key))) return key
+  const message = 'Idempotency-Key must be 1 to 255 visible ASCII characters.'
+  throw invalidParameter('Idempotency-Key', message)
 }

@@ -258,24 +258,15 @@ function toHold(asked: NewHold, granted: AdmitGranted): Hold {
 const maxAccounts = 10_000
 
 /** Which plan an account was on when last seen: admit needs the plan's limits in the same call that reads the plan. A wrong guess costs one more call. */
-interface PlanGuesses {
-  get(ref: string): string
-  set(ref: string, plan: string): void
-}
-
-export function createPlanGuesses(): PlanGuesses {
+export function createPlanGuesses() {
   const plans = new Map<string, string>()
   const set = (ref: string, plan: string) => {
     plans.delete(ref)
     plans.set(ref, plan)
-    if (plans.size <= maxAccounts) return
-    for (const oldest of plans.keys()) {
-      plans.delete(oldest)
-      return
-    }
+    if (plans.size > maxAccounts) plans.delete(plans.keys().next().value ?? '')
   }
   return {
-    get(ref) {
+    get(ref: string): string {
       const plan = plans.get(ref)
       if (plan === undefined) return 'default'
       set(ref, plan)

@@ -5,7 +5,7 @@ import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { parseHoldRow } from './hold-rows.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
-import type { JournalEntry, OldEntries } from './journal.ts'
+import type { JournalEntry, OldEntries, ReadOptions } from './journal.ts'
 
 export interface Difference {
   readonly ref: string
@@ -61,7 +61,10 @@ export async function* allRefs(redis: Redis): AsyncGenerator<string> {
   }
 }
 
-async function auditAccount(options: AuditOptions, ref: string): Promise<Sums & Findings> {
+async function auditAccount(
+  options: AuditOptions,
+  ref: string,
+): Promise<Sums & Pick<AuditReport, 'differences'>> {
   for (let i = 0; i < maxTries; i++) {
     const result = await tryAudit(options, ref)
     if (result) return result
@@ -77,17 +80,10 @@ interface Sums {
   balance: number
 }
 
-interface Findings {
-  readonly differences: Difference[]
-}
-
 type Expect = (what: string, expected: number, found: number) => void
 
 /** Resolves with undefined when the archive removed entries meanwhile. */
-async function tryAudit(
-  { redis, archive }: AuditOptions,
-  ref: string,
-): Promise<(Sums & Findings) | undefined> {
+async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
   const before = await redis.hgetall(keys.account(ref))
   const differences: Difference[] = []
   const expect: Expect = (what, expected, found) => {
@@ -96,39 +92,45 @@ async function tryAudit(
     }
   }
   const sums: Sums = { entries: 0, granted: 0, spent: 0, owed: 0, balance: 0 }
+  const add = (entries: readonly JournalEntry[]) => addAll(entries, sums, expect)
   if (archive) {
-    await addArchived(archive, ref, before.archived_last, sums, expect)
+    await addArchived((options) => archive.read(ref, options), before.archived_last, add)
     compareArchived(before, sums, expect)
   } else {
     takeArchived(before, sums)
   }
-  const read = await addJournal(redis, ref, sums, expect)
-  const state = await snapshot(redis, ref, read)
+  let last: string | undefined
+  for await (const entries of pagesOf((options) => readStream(redis, ref, options))) {
+    add(entries)
+    last = entries.at(-1)?.[0] ?? last
+  }
+  const state = await snapshot(redis, ref, last)
   if (state.account.archived !== before.archived) return undefined
-  addAll(state.entries, sums, expect)
+  add(state.entries)
   compare(state, sums, expect)
   return { ...sums, differences }
 }
 
-async function addArchived(
-  archive: OldEntries,
-  ref: string,
-  last: string | undefined,
-  sums: Sums,
-  expect: Expect,
-): Promise<void> {
-  if (!last) return
+/** All entries, the oldest first. */
+async function* pagesOf(read: (options: ReadOptions) => Promise<readonly JournalEntry[]>) {
   let cursor: string | undefined
   for (;;) {
-    const entries = await archive.read(ref, { isUpwards: true, cursor, count: pageSize })
-    // An object may hold more entries than were taken out of the journal.
-    addAll(
-      entries.filter(([id]) => compareIds(id, last) <= 0),
-      sums,
-      expect,
-    )
+    const entries = await read({ isUpwards: true, cursor, count: pageSize })
+    yield entries
     cursor = entries.at(-1)?.[0]
     if (entries.length < pageSize) return
+  }
+}
+
+async function addArchived(
+  read: (options: ReadOptions) => Promise<readonly JournalEntry[]>,
+  last: string | undefined,
+  add: (entries: readonly JournalEntry[]) => void,
+): Promise<void> {
+  if (!last) return
+  for await (const entries of pagesOf(read)) {
+    // An object may hold more entries than were taken out of the journal.
+    add(entries.filter(([id]) => compareIds(id, last) <= 0))
   }
 }
 
@@ -139,30 +141,14 @@ function compareArchived(
   expect: Expect,
 ): void {
   expect('archived entries', Number(account.archived ?? 0), sums.entries)
-  expect('archived granted', Number(account.archived_granted ?? 0), sums.granted)
-  expect('archived spent', Number(account.archived_spent ?? 0), sums.spent)
-  expect('archived owed', Number(account.archived_owed ?? 0), sums.owed)
+  for (const what of ['granted', 'spent', 'owed'] as const) {
+    expect(`archived ${what}`, Number(account[`archived_${what}`] ?? 0), sums[what])
+  }
 }
 
 function takeArchived(account: Readonly<Record<string, string>>, sums: Sums): void {
-  sums.granted = Number(account.archived_granted ?? 0)
-  sums.spent = Number(account.archived_spent ?? 0)
-  sums.owed = Number(account.archived_owed ?? 0)
-  sums.balance = Number(account.archived_balance ?? 0)
-}
-
-async function addJournal(
-  redis: Redis,
-  ref: string,
-  sums: Sums,
-  expect: Expect,
-): Promise<string | undefined> {
-  let cursor: string | undefined
-  for (;;) {
-    const entries = await readStream(redis, ref, { isUpwards: true, cursor, count: pageSize })
-    addAll(entries, sums, expect)
-    cursor = entries.at(-1)?.[0] ?? cursor
-    if (entries.length < pageSize) return cursor
+  for (const what of ['granted', 'spent', 'owed', 'balance'] as const) {
+    sums[what] = Number(account[`archived_${what}`] ?? 0)
   }
 }
 
@@ -214,9 +200,7 @@ function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Ex
   const stored = (field: string) => Number(account[field] ?? 0)
   const holds = Object.values(holdRows).map(parseHoldRow)
   const reserved = holds.reduce((sum, { amount }) => sum + amount, 0)
-  expect('granted', sums.granted, stored('granted'))
-  expect('spent', sums.spent, stored('spent'))
-  expect('owed', sums.owed, stored('owed'))
+  for (const what of ['granted', 'spent', 'owed'] as const) expect(what, sums[what], stored(what))
   expect('balance', sums.balance, stored('granted') - stored('spent'))
   expect('reserved', reserved, stored('reserved'))
   expect('leases', holds.length, leases)

@@ -2,29 +2,19 @@
 
 import type { AccountIdentity } from './replies.ts'
 
-export interface Balance {
-  readonly object: 'billing.balance'
-  readonly unit: 'token'
-  readonly balance: number
-  readonly reserved: number
-  readonly available: number
-  readonly granted: number
-  readonly spent: number
-  /** What was used and could not be paid. Tokens that become available pay this first. */
-  readonly owed: number
-  readonly updated_at: number
-}
+export type Balance = ReturnType<typeof toBalance>
 
-export function toBalance({ granted, spent, reserved, owed, nowMs }: AccountIdentity): Balance {
+export function toBalance({ granted, spent, reserved, owed, nowMs }: AccountIdentity) {
   const balance = granted - spent
   return {
-    object: 'billing.balance',
-    unit: 'token',
+    object: 'billing.balance' as const,
+    unit: 'token' as const,
     balance,
     reserved,
     available: balance - reserved,
     granted,
     spent,
+    /** What was used and could not be paid. Tokens that become available pay this first. */
     owed,
     updated_at: Math.floor(nowMs / 1000),
   }

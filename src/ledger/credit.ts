@@ -1,7 +1,8 @@
 // Top-ups and adjustments: checked here, made by credit.lua, refused as docs/errors.md says.
 
-import { createHash } from 'node:crypto'
+import { hash as hashOf } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
+import { invalidParameter } from '../http/refusals.ts'
 import type { CreditOrder, OrderReply } from './orders.ts'
 import { numberAt, unavailable } from '../redis/scripts.ts'
 
@@ -22,12 +23,10 @@ export function creditOrder(
   if (!Number.isSafeInteger(amount) || amount === 0 || (type === 'topup' && amount < 0)) {
     const relation = type === 'topup' ? 'greater than' : 'other than'
     const message = `"amount" must be a whole number ${relation} 0, at most 2^53-1.`
-    throw new GatewayError('invalid_parameter', { param: 'amount', message })
+    throw invalidParameter('amount', message)
   }
   const meta = JSON.stringify({ note })
-  const hash = createHash('sha256')
-    .update(JSON.stringify([ref, amount, type, note]))
-    .digest('base64url')
+  const hash = hashOf('sha256', JSON.stringify([ref, amount, type, note]), 'base64url')
   return { kind: 'credit', ref, id: idempotencyId, hash, amount, type, meta, at: Math.floor(at) }
 }
 
@@ -45,11 +44,9 @@ export function creditRefusal(reply: OrderReply): GatewayError {
     })
   }
   if (word === 'invalid_parameter') {
-    return new GatewayError('invalid_parameter', {
-      param: 'amount',
-      message:
-        'The account would have been given more than 2^53-1 tokens in all. Lower the amount.',
-    })
+    const message =
+      'The account would have been given more than 2^53-1 tokens in all. Lower the amount.'
+    return invalidParameter('amount', message)
   }
   if (word === 'ok' || word === 'late') return unavailable(new Error(`A credit is ${word}`))
   return new GatewayError(word)

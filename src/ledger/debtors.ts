@@ -6,20 +6,13 @@ import type { Redis } from 'ioredis'
 import { keys } from '../redis/redis.ts'
 import { allRefs } from './audit.ts'
 
-export interface Debtors {
-  /** A reply said that this account owes something. Never throws; nobody waits for it. */
-  note(ref: string): void
-  /** What all known debtors owe now. */
-  sum(): Promise<number>
-  /** Looks at every account, so that the next sum has all. */
-  findAll(): Promise<void>
-}
+export type Debtors = ReturnType<typeof createDebtors>
 
 const chunk = 1000
 /** How many refs are remembered since the last sum; further ones are in Redis alone. */
 const maxNoted = 10_000
 
-export function createDebtors(redis: Redis): Debtors {
+export function createDebtors(redis: Redis) {
   const noted = new Set<string>()
   const add = async (refs: readonly string[]) => {
     if (refs.length > 0) await redis.sadd(keys.debtors, ...refs)
@@ -39,13 +32,15 @@ export function createDebtors(redis: Redis): Debtors {
     await addOwing(refs)
   }
   return {
-    note(ref) {
+    /** A reply said that this account owes something. Never throws; nobody waits for it. */
+    note(ref: string): void {
       if (noted.has(ref)) return
       if (noted.size < maxNoted) noted.add(ref)
       // If Redis is away, the next sum writes the ref.
       add([ref]).catch(() => undefined)
     },
-    async sum() {
+    /** What all known debtors owe now. */
+    async sum(): Promise<number> {
       // Written again, because Redis may have forgotten the first write.
       const again = [...noted]
       await add(again)
@@ -58,7 +53,8 @@ export function createDebtors(redis: Redis): Debtors {
       }
       return [...found.values()].reduce((sum, owed) => sum + owed, 0)
     },
-    async findAll() {
+    /** Looks at every account, so that the next sum has all. */
+    async findAll(): Promise<void> {
       let refs: string[] = []
       for await (const ref of allRefs(redis)) {
         refs.push(ref)

@@ -13,21 +13,18 @@ export type HoldUse =
   | { readonly state: 'settled'; readonly charge: number }
   | { readonly state: 'unknown' }
 
-/** For holds of any gateway, by the account's ref and the id of the hold. */
-export interface HoldReader {
-  /** Whether the gateway that has the hold renews its lease, by the clock of Redis: this machine's clock may be hours off. False once the hold is settled or reaped. */
-  isLeased(ref: string, id: string): Promise<boolean>
-  usedBy(ref: string, id: string): Promise<HoldUse>
-}
+export type HoldReader = ReturnType<typeof createHoldReader>
 
-export function createHoldReader(redis: Redis): HoldReader {
+/** For holds of any gateway, by the account's ref and the id of the hold. */
+export function createHoldReader(redis: Redis) {
   return {
-    async isLeased(ref, id) {
+    /** Whether the gateway that has the hold renews its lease, by the clock of Redis: this machine's clock may be hours off. False once the hold is settled or reaped. */
+    async isLeased(ref: string, id: string): Promise<boolean> {
       const asking = Promise.all([redis.time(), redis.zscore(keys.holdLeases(ref), id)])
       const [[seconds], deadline] = await asked(asking)
       return deadline !== null && Number(deadline) > Number(seconds) * 1000
     },
-    async usedBy(ref, id) {
+    async usedBy(ref: string, id: string): Promise<HoldUse> {
       const mark = redis.hget(keys.settled(ref, hourOfHold(id)), id)
       const [row, marked] = await asked(Promise.all([redis.hget(keys.holdRows(ref), id), mark]))
       return useOf(row, marked)

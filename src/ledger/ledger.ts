@@ -9,9 +9,7 @@ import type { Page } from '../http/page.ts'
 import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { allRefs, audit } from './audit.ts'
-import type { AuditReport } from './audit.ts'
 import { toBalance } from './balance.ts'
-import type { Balance } from './balance.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
@@ -20,23 +18,24 @@ import { createDebtors } from './debtors.ts'
 import type { Debtors } from './debtors.ts'
 import { Admission } from './admission.ts'
 import { createGate } from './gate.ts'
-import type { LedgerEvents } from './events.ts'
 import { createHoldReader } from './hold-rows.ts'
 import type { HoldReader } from './hold-rows.ts'
 import { creditTransaction, readTransactions } from './journal.ts'
-import type { Transaction, TransactionList } from './journal.ts'
+import type { Transaction } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import { createSettle, releaseOrder, reportSettled, sendOrder } from './orders.ts'
-import type { Settle } from './orders.ts'
+import type { ImplausibleReport, Settle } from './orders.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
+import { soon } from '../sharing/patience.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
+import type { SpoolEvents } from './spool-file.ts'
 import { readUsage } from './usage.ts'
-import type { UsageList, UsageQuery } from './usage.ts'
+import type { UsageQuery } from './usage.ts'
 
 export interface Credited {
   readonly transaction: Transaction
@@ -58,6 +57,15 @@ export interface LedgerOptions {
   readonly now?: () => number
 }
 
+/** What the ledger reports to metrics and log. */
+export interface LedgerEvents extends SpoolEvents {
+  command?(script: string, seconds: number): void
+  reaped?(count: number): void
+  implausible?(report: ImplausibleReport): void
+  late?(): void
+  problem?(message: string, cause: unknown): void
+}
+
 export interface Ledger extends Pick<Admission, 'identify' | 'admit' | 'planOf'>, Bookkeeping {
   readonly settle: Settle
   /** Whether paid work is admitted: not while Redis is away, not before this process has renewed its holds, and not while the spool is full. */
@@ -74,19 +82,6 @@ export interface Ledger extends Pick<Admission, 'identify' | 'admit' | 'planOf'>
   close(boundMs?: number): Promise<void>
 }
 
-/** What no request waits for: operators and customers who ask about their money. */
-export interface Bookkeeping {
-  /** `isRepeated`: an earlier call with the same id had made this credit. */
-  credit(request: CreditRequest): Promise<Credited>
-  balance(ref: string): Promise<Balance>
-  transactions(ref: string, page: Page): Promise<TransactionList>
-  usage(ref: string, query: UsageQuery): Promise<UsageList>
-  /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
-  audit(ref?: string): Promise<AuditReport & { readonly late: number }>
-  /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
-  archive(): Promise<number>
-}
-
 const dayMs = 86_400_000
 const takeUpMs = 5000
 
@@ -96,7 +91,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   outbox.adopt(await spool.takeOver())
   leases.start()
   // The first request then finds the gate open. The wait is bounded, so that the process can report a Redis that refuses.
-  await Promise.race([gate.start(), after(takeUpMs)])
+  await soon(gate.start(), takeUpMs)
   return {
     identify: admission.identify,
     admit: admission.admit,
@@ -116,16 +111,11 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
-      await Promise.race([outbox.idle(), after(boundMs)])
+      await soon(outbox.idle(), boundMs)
       await outbox.park()
       await spool.close()
     },
   }
-}
-
-/** Keeps no process alive. */
-function after(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
 type Parts = ReturnType<typeof partsOf>
@@ -134,14 +124,17 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const { link, leaseMs, plans, events = {} } = options
   const { clock, connected, scripts } = asking(options)
   const debtors = createDebtors(link.client)
+  const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
+  const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
   const outbox = new Outbox({
     send: (order) => sendOrder(scripts, order),
     isUp: () => link.up,
     connected,
     spool,
-    onSettled: (reply, order) => reportSettled(reply, order, { onOwing: debtors.note, events }),
+    onSettled: (reply, order) =>
+      reportSettled(reply, order, { onOwing: debtors.note, onImplausible }),
     onLate: () => events.late?.(),
-    onProblem: (message, cause) => events.problem?.(message, cause),
+    onProblem,
   })
   const leases: Leases = new Leases({
     scripts,
@@ -153,7 +146,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     onTick: upkeep({ link, outbox, spool, connected }),
   })
   const recover = recovery({ scripts, leases, outbox })
-  const gate = createGate(link, { events, connected, recover })
+  const gate = createGate(link, { onProblem, connected, recover })
   const admission = new Admission({
     scripts,
     leaseMs,
@@ -224,13 +217,17 @@ function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promis
   }
 }
 
-function bookkeeping(options: LedgerOptions, parts: Parts): Bookkeeping {
+type Bookkeeping = ReturnType<typeof bookkeeping>
+
+/** What no request waits for: operators and customers who ask about their money. */
+function bookkeeping(options: LedgerOptions, parts: Parts) {
   const { link, archiveStore: store, journalKeepMs = 90 * dayMs } = options
   const { clock, scripts, spool, outbox, gate, admission } = parts
   const archive = store && createArchive({ redis: link.client, scripts, store })
   const journal = { redis: link.client, archive }
   return {
-    async credit(request) {
+    /** `isRepeated`: an earlier call with the same id had made this credit. */
+    async credit(request: CreditRequest): Promise<Credited> {
       gate.pass()
       const order = creditOrder(request, clock.now())
       if (order.amount < 0) await admission.look(order.ref)
@@ -238,13 +235,15 @@ function bookkeeping(options: LedgerOptions, parts: Parts): Bookkeeping {
       if (reply.word !== 'ok') throw creditRefusal(reply)
       return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
     },
-    balance: async (ref) => toBalance(await admission.look(ref)),
-    transactions: (ref, page) => readTransactions(journal, ref, page),
-    usage: (ref, query) => readUsage(link.client, ref, query),
-    async audit(ref) {
+    balance: async (ref: string) => toBalance(await admission.look(ref)),
+    transactions: (ref: string, page: Page) => readTransactions(journal, ref, page),
+    usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
+    /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
+    async audit(ref?: string) {
       return { ...(await audit(journal, ref)), late: await spool.countLate() }
     },
-    async archive() {
+    /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
+    async archive(): Promise<number> {
       let count = 0
       if (!archive) return count
       for await (const ref of allRefs(link.client)) {

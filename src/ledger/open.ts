@@ -9,9 +9,8 @@ import type { Metrics } from '../metrics.ts'
 import type { RedisLink } from '../redis/redis.ts'
 import { isOutage } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
-import type { LedgerEvents } from './events.ts'
 import { createLedger } from './ledger.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger, LedgerEvents } from './ledger.ts'
 
 export const ledgerSettings = settingsOf('metering', {
   lease: duration()

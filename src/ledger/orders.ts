@@ -5,7 +5,6 @@
 import { accountKeys, keys } from '../redis/redis.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
-import type { LedgerEvents } from './events.ts'
 import { noProgress } from './hold.ts'
 import type { Hold, Progress, Settled } from './hold.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
@@ -131,22 +130,29 @@ function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<OrderRe
   return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])
 }
 
+/** A backend reported so many balance tokens more than its request can have used. */
+export interface ImplausibleReport {
+  readonly requestId: string
+  readonly model: string
+  readonly tokens: number
+}
+
 interface Told {
   readonly onOwing: (ref: string) => void
-  readonly events: LedgerEvents
+  readonly onImplausible: (report: ImplausibleReport) => void
 }
 
 /** After each settlement that Redis has made, also one that was sent again. */
 export function reportSettled(
   reply: OrderReply,
   order: SettleOrder,
-  { onOwing, events }: Told,
+  { onOwing, onImplausible }: Told,
 ): void {
   const { id, ref, model, implausible: tokens = 0 } = order
   if (numberAt(reply, 3) > 0) onOwing(ref)
   const isRepeated = reply.values[5] === 1
   if (tokens > 0 && !isRepeated) {
     // A hold has the id of its request.
-    events.implausible?.({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
+    onImplausible({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
   }
 }

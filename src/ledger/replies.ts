@@ -16,22 +16,7 @@ type AskedAgain = 'again' | 'plan'
 
 export type Admitted = AdmitGranted | AdmitRefused
 
-export interface AdmitGranted {
-  readonly word: 'ok'
-  readonly limits: LimitStates
-  /** Balance tokens. */
-  readonly amount: number
-  /** Of a hold that was opened again: what its reaping has charged. */
-  readonly chargedBefore: number
-  readonly accountId: string
-  readonly accountName: string
-  readonly plan: string
-  readonly keyId: string
-  readonly owed: number
-  /** The lower limit of tokens a minute of account and key: no more was counted. */
-  readonly mostTokens: number
-  readonly nowMs: number
-}
+export type AdmitGranted = ReturnType<typeof granted>
 
 export interface AdmitRefused {
   readonly word: Exclude<LedgerWords['admit'], AskedAgain | 'ok'>
@@ -48,21 +33,7 @@ export interface AdmitRefused {
 export type Identified =
   { readonly word: 'ok'; readonly identity: AccountIdentity } | IdentifyRefused
 
-export interface AccountIdentity {
-  readonly accountId: string
-  readonly accountName: string
-  readonly plan: string
-  readonly keyId: string
-  /** The models that the key may use; `*` allows all. */
-  readonly models: readonly string[]
-  /** The key's own limit. */
-  readonly tokensPerMinute: number | undefined
-  readonly granted: number
-  readonly spent: number
-  readonly reserved: number
-  readonly owed: number
-  readonly nowMs: number
-}
+export type AccountIdentity = ReturnType<typeof toIdentity>
 
 export interface IdentifyRefused {
   readonly word: Exclude<LedgerWords['identify'], AskedAgain | 'ok'>
@@ -78,17 +49,20 @@ export function readAdmitted(reply: Reply<LedgerWords['admit']>): Asked<Admitted
   return { is: 'answer', reaped, answer }
 }
 
-function granted(reply: Reply): AdmitGranted {
+function granted(reply: Reply) {
   return {
-    word: 'ok',
+    word: 'ok' as const,
     limits: limitsOf(reply),
+    /** Balance tokens. */
     amount: numberAt(reply, 7),
+    /** Of a hold that was opened again: what its reaping has charged. */
     chargedBefore: numberAt(reply, 8),
     accountId: textAt(reply, 9),
     accountName: textAt(reply, 10),
     plan: textAt(reply, 11),
     keyId: textAt(reply, 12),
     owed: numberAt(reply, 13),
+    /** The lower limit of tokens a minute of account and key: no more was counted. */
     mostTokens: mostAt(reply, 14),
     nowMs: reply.nowMs,
   }
@@ -124,18 +98,20 @@ export function readIdentified(reply: Reply<LedgerWords['identify']>): Asked<Ide
   return { is: 'answer', reaped, answer }
 }
 
-function toIdentity(reply: Reply): AccountIdentity {
+function toIdentity(reply: Reply) {
   const limit = numberAt(reply, 13)
   return {
     accountId: textAt(reply, 3),
     accountName: textAt(reply, 4),
     plan: textAt(reply, 5),
     keyId: textAt(reply, 6),
+    /** The models that the key may use; `*` allows all. */
     models: textAt(reply, 7).split(' '),
     granted: numberAt(reply, 8),
     spent: numberAt(reply, 9),
     reserved: numberAt(reply, 10),
     owed: numberAt(reply, 11),
+    /** The key's own limit. */
     tokensPerMinute: limit < 0 ? undefined : limit,
     nowMs: reply.nowMs,
   }

@@ -4,14 +4,18 @@
 
 import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
-import type { LedgerEvents } from './events.ts'
 
 const compactAboveBytes = 4 * 1024 * 1024
 /** This much must fit before the disk counts as having room again; with less room, the next line could fill it. */
 const probe = Buffer.alloc(64 * 1024, ' ')
 
-/** Called once when the disk begins to refuse, and once when that is over. */
-export type SpoolEvents = Pick<LedgerEvents, 'spoolFailed' | 'spoolWorks'>
+/** Called in the middle of requests: must be quick and must not throw. */
+export interface SpoolEvents {
+  /** Called once when the disk begins to refuse ledger writes: orders that need it wait in memory. */
+  spoolFailed?(cause: unknown): void
+  /** Called once when that is over. */
+  spoolWorks?(failedMs: number): void
+}
 
 interface Waiting {
   readonly text: string

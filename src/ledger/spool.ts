@@ -5,110 +5,85 @@
 import { mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { isRunning, processStart } from '../data/lock.ts'
 import type { Order } from './orders.ts'
 import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'
 import type { SpoolEvents } from './spool-file.ts'
 
-export interface Spool {
-  /** Orders that are not done. */
-  readonly size: number
-  /** How many of these orders wait in memory, because the disk refuses writes. */
-  readonly unwritten: number
-  /** The disk refuses what is appended. */
-  readonly isFailing: boolean
-  /** So many orders wait in memory that no more should come. */
-  readonly isFull: boolean
-  /** Resolves when the order is on the disk; where it rejects, the order waits in memory until the disk has room. */
-  append(order: Order): Promise<void>
-  /** The order needs to be kept no longer. */
-  remove(key: string): void
-  /** Tries a disk that refused. */
-  retry(): Promise<void>
-  /** Takes over the orders of dead processes. This process' file has them before the dead process' file is removed. */
-  takeOver(): Promise<readonly Order[]>
-  /** A settlement that came too late to be charged, for the operator to look at. */
-  late(order: Order): Promise<void>
-  /** How many late orders there are. */
-  countLate(): Promise<number>
-  /** Shows other processes that this process lives. */
-  touch(): Promise<void>
-  close(): Promise<void>
-}
-
 /** A live process touches its file every 10 s. Where its pid does not prove its death, a file untouched for so long does. */
 const staleMs = 60_000
 /** A few MB. Running work may still add one order for each of its holds. */
 const mostUnwritten = 10_000
-const lateName = 'late.ndjson'
 
 export async function openSpool(dir: string, events: SpoolEvents = {}): Promise<Spool> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
-  const own = await SpoolFile.create(newPath(dir), events)
-  const append = (order: Order) => own.write(orderKey(order), JSON.stringify(order))
+  const path = newPath(dir)
+  return new Spool(path, await open(path, 'ax', 0o600), events)
+}
+
+/** The orders that are not done: a live line each in the file of this process. */
+export class Spool extends SpoolFile {
   /** Files taken from dead processes while the disk refused writes. They are removed when this process' file has their orders. */
-  const taken = new Set<string>()
-  const removeTaken = async () => {
-    if (own.isFailing) return
-    for (const path of taken) {
+  readonly #taken = new Set<string>()
+  #lateWritten: Promise<void> = Promise.resolve()
+
+  /** So many orders wait in memory that no more should come. */
+  get isFull(): boolean {
+    return this.unwritten >= mostUnwritten
+  }
+
+  /** Resolves when the order is on the disk; where it rejects, the order waits in memory until the disk has room. */
+  append(order: Order): Promise<void> {
+    return this.write(orderKey(order), JSON.stringify(order))
+  }
+
+  override async retry(): Promise<void> {
+    await super.retry()
+    if (this.isFailing) return
+    for (const path of this.#taken) {
       await rm(path, { force: true }).then(
-        () => taken.delete(path),
+        () => this.#taken.delete(path),
         () => undefined, // the next retry tries again
       )
     }
   }
-  let late: Promise<void> = Promise.resolve()
-  return {
-    get size() {
-      return own.size
-    },
-    get unwritten() {
-      return own.unwritten
-    },
-    get isFailing() {
-      return own.isFailing
-    },
-    get isFull() {
-      return own.unwritten >= mostUnwritten
-    },
-    append,
-    remove: (key) => own.remove(key),
-    async retry() {
-      await own.retry()
-      await removeTaken()
-    },
-    async takeOver() {
-      const found: Order[] = []
-      for (const name of await readdir(dir)) {
-        const isOwn = name === basename(own.path) || taken.has(join(dir, name))
-        if (isOwn || !(await isAbandoned(dir, name))) continue
-        const path = await take(dir, name)
-        if (path === undefined) continue
-        const orders = parseSpool(await readFile(path, 'utf8'))
-        // Orders that the disk refuses stay in the file that was taken.
-        const written = Promise.all(orders.map(append))
-        await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))
-        found.push(...orders)
-      }
-      return found
-    },
-    late(order) {
-      const line = `${JSON.stringify(order)}\n`
-      const written = late.then(() => appendWhole(join(dir, lateName), line))
-      late = written.catch(() => undefined)
-      return written
-    },
-    async countLate() {
-      const text = await readFile(join(dir, lateName), 'utf8').catch(() => '')
-      return text.split('\n').length - 1
-    },
-    touch: () => own.touch(),
-    async close() {
-      await own.close()
-      await removeTaken()
-    },
+
+  /** Takes over the orders of dead processes. This process' file has them before the dead process' file is removed. */
+  async takeOver(): Promise<readonly Order[]> {
+    const dir = dirname(this.path)
+    const found: Order[] = []
+    for (const name of await readdir(dir)) {
+      const isOwn = name === basename(this.path) || this.#taken.has(join(dir, name))
+      if (isOwn || !(await isAbandoned(dir, name))) continue
+      const path = await take(dir, name)
+      if (path === undefined) continue
+      const orders = parseSpool(await readFile(path, 'utf8'))
+      // Orders that the disk refuses stay in the file that was taken.
+      const written = Promise.all(orders.map((order) => this.append(order)))
+      await written.then(() => rm(path, { force: true })).catch(() => this.#taken.add(path))
+      found.push(...orders)
+    }
+    return found
+  }
+
+  /** Keeps a settlement that came too late to be charged, for the operator to look at. */
+  late(order: Order): Promise<void> {
+    const line = `${JSON.stringify(order)}\n`
+    const written = this.#lateWritten.then(() => appendWhole(this.#latePath, line))
+    this.#lateWritten = written.catch(() => undefined)
+    return written
+  }
+
+  /** How many late orders there are. */
+  async countLate(): Promise<number> {
+    const text = await readFile(this.#latePath, 'utf8').catch(() => '')
+    return text.split('\n').length - 1
+  }
+
+  get #latePath(): string {
+    return join(dirname(this.path), 'late.ndjson')
   }
 }
 

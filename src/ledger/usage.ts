@@ -1,9 +1,11 @@
-// Usage sums for charts, for each hour or day, by model or by key, as settle.lua and the reaping counted them.
+// Usage sums for charts, for each hour or day, by model or by key, as settle.lua and the reaping counted them; and the
+// query of GET …/usage, for a customer's and for the operator's route alike.
 
 import type { Redis } from 'ioredis'
 import { asked } from '../redis/asked.ts'
-import { GatewayError } from '../errors.ts'
+import { single } from '../http/page.ts'
 import type { List } from '../http/page.ts'
+import { invalid, invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
 import { fromWords, noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
@@ -34,16 +36,48 @@ export type UsageList = List<UsageRow>
 const secondsOf = { hour: 3600, day: 86_400 } as const
 const maxBuckets = 1000
 
+/** The parameters of the query, for its routes. */
+export const usageQuery = ['from', 'to', 'bucket', 'group_by'] as const
+
+/** `?from&to&bucket=hour|day&group_by=model|key`, Unix seconds; the last 24 hours by default. */
+export function parseUsageQuery(query: URLSearchParams): UsageQuery {
+  const nowS = Math.floor(Date.now() / 1000)
+  const to = parseSeconds(query, 'to') ?? nowS
+  const from = parseSeconds(query, 'from') ?? to - secondsOf.day
+  const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const)
+  const groupBy = query.has('group_by')
+    ? oneOf(query, 'group_by', ['model', 'key'] as const)
+    : undefined
+  if (from > to) throw invalid('from', 'must not be after "to"')
+  return { from, to, bucket, groupBy }
+}
+
+function parseSeconds(query: URLSearchParams, name: string): number | undefined {
+  const text = single(query, name)
+  if (text === undefined) return undefined
+  if (!/^\d{1,11}$/.test(text)) throw invalid(name, 'must be Unix seconds')
+  return Number(text)
+}
+
+function oneOf<T extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly [T, ...T[]],
+): T {
+  const text = single(query, name) ?? values[0]
+  const found = values.find((value) => value === text)
+  if (!found) throw invalid(name, `must be ${values.join(' or ')}`)
+  return found
+}
+
 export async function readUsage(redis: Redis, ref: string, query: UsageQuery): Promise<UsageList> {
   const { from, to, bucket, groupBy } = query
   const seconds = secondsOf[bucket]
   const first = Math.floor(from / seconds)
   const count = Math.floor(to / seconds) - first + 1
   if (count > maxBuckets) {
-    throw new GatewayError('invalid_parameter', {
-      param: 'from',
-      message: `That is more than ${maxBuckets} buckets. Ask for a shorter time or for bucket=day.`,
-    })
+    const message = `That is more than ${maxBuckets} buckets. Ask for a shorter time or for bucket=day.`
+    throw invalidParameter('from', message)
   }
   const numbers = Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
   const key = bucket === 'hour' ? keys.usageHour : keys.usageDay

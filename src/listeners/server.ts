@@ -16,7 +16,7 @@ import { noteAnswer, refuseUnparsed } from './connection.ts'
 import { lookAtFirstByte } from './first-byte.ts'
 import { malformed } from '../http/refusals.ts'
 import { sendError } from '../http/reply.ts'
-import { notAProxy, unknownExpectation, unsoundness } from './strict.ts'
+import { unsoundness } from './strict.ts'
 
 export interface HttpListener {
   readonly port: number
@@ -109,7 +109,7 @@ function handleRequests(
     const unsound = unsoundness(req) ?? crowded
     if (unsound) return refuse(res, unsound)
     if (gate.draining) res.shouldKeepAlive = false
-    void serve(gate.draining ? onDrainingRequest : onRequest, { req, res, log })
+    void serve(gate.draining ? onDrainingRequest : onRequest, req, res, log)
   }
   server.on('request', take)
   server.on('checkContinue', (req, res) => {
@@ -117,13 +117,13 @@ function handleRequests(
     take(req, res)
   })
   server.on('checkExpectation', (req, res) => {
-    if (noteAnswer(req, res) !== 'ignore') refuse(res, unknownExpectation())
+    if (noteAnswer(req, res) !== 'ignore') refuse(res, malformed(unknownExpect))
   })
   if (options.listen.tls) {
     const onPlain = (socket: Socket) => unparsed(socket, malformed(notSecure))
     lookAtFirstByte(server, { withinMs: options.limits.headersMs, onPlain })
   }
-  server.on('connect', (_req, socket: Duplex) => unparsed(socket, notAProxy()))
+  server.on('connect', (_req, socket: Duplex) => unparsed(socket, malformed(notAProxy)))
   server.on('clientError', (error, socket) => {
     const refusal = clientRefusal(error)
     if (!refusal) return void socket.destroy()
@@ -132,13 +132,12 @@ function handleRequests(
   })
 }
 
-interface ServedRequest {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly log: Log
-}
-
-async function serve(handler: OnRequest, { req, res, log }: ServedRequest): Promise<void> {
+async function serve(
+  handler: OnRequest,
+  req: IncomingMessage,
+  res: ServerResponse,
+  log: Log,
+): Promise<void> {
   try {
     await handler(req, res)
   } catch (thrown) {
@@ -156,6 +155,8 @@ function refused(res: ServerResponse, error: GatewayError): string {
   return id
 }
 
+const unknownExpect = 'The Expect header may only be "100-continue".'
+const notAProxy = 'This server is not a proxy and does not accept CONNECT.'
 const notSecure = 'This port accepts HTTPS only. Write https:// in place of http://.'
 
 const parserErrors: Readonly<Record<string, 'headers_too_large' | 'request_timeout'>> = {

@@ -22,16 +22,6 @@ export function unsoundness(req: IncomingMessage): GatewayError | undefined {
   return undefined
 }
 
-/** The refusal of an `Expect` header with anything but 100-continue. */
-export function unknownExpectation(): GatewayError {
-  return malformed('The Expect header may only be "100-continue".')
-}
-
-/** The refusal of CONNECT, which asks for a tunnel. */
-export function notAProxy(): GatewayError {
-  return malformed('This server is not a proxy and does not accept CONNECT.')
-}
-
 function isPlainChunked(req: IncomingMessage, coding: string): boolean {
   if (req.httpVersionMinor === 0 || req.headers['content-length'] !== undefined) return false
   return coding.toLowerCase() === 'chunked'

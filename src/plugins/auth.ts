@@ -119,7 +119,7 @@ function countRefusal(
   const weight = isKnownKey ? weightOf(error, bodyBytes) : 0
   if (x.caller && weight > 0) parts.refusals.use(x.caller.hmac, weight)
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
-  const waitMs = parts.guard.fail(x.ip)
+  const waitMs = parts.guard(x.ip)
   return waitMs > 0 ? tooOften(waitMs, 'Too many wrong keys from this address.') : undefined
 }
 

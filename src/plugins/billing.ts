@@ -1,18 +1,16 @@
 // An account's balance, transactions and usage, read straight from the ledger.
 
-import { z } from '../config/schema.ts'
+import { noKeys } from '../config/schema.ts'
 import { answering, json, refOf } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
 import { pageQuery, parsePage } from '../http/page.ts'
-import { parseUsageQuery, usageQuery } from '../ledger/usage-query.ts'
+import { parseUsageQuery, usageQuery } from '../ledger/usage.ts'
 import { isTransactionId } from '../ledger/journal.ts'
 import type { Plugin } from '../plugin.ts'
 
-const schema = z.strictObject({})
-
-export const billing: Plugin<z.infer<typeof schema>> = {
+export const billing: Plugin = {
   name: 'billing',
-  schema,
+  schema: noKeys,
   setup({ ledger }) {
     const get = (
       path: string,

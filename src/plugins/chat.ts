@@ -4,18 +4,16 @@
 import type { Route } from '../exchange.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { z } from '../config/schema.ts'
+import { noKeys } from '../config/schema.ts'
 import { endpoints } from '../config/endpoints.ts'
 import type { EndpointRow } from '../config/endpoints.ts'
 import { generate } from '../chat/generation.ts'
 import { parseChatRequest } from '../chat/request.ts'
 import type { ChatRequest } from '../chat/request.ts'
 
-const schema = z.strictObject({})
-
-export const chat: Plugin<z.infer<typeof schema>> = {
+export const chat: Plugin = {
   name: 'chat',
-  schema,
+  schema: noKeys,
   setup: (gateway) => ({
     routes: endpoints.flatMap((row) => row.routes.map((path) => routeTo(gateway, row, path))),
   }),

@@ -6,19 +6,17 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { claimLeaseMs, createClaims } from '../redis/claims.ts'
 import type { ClaimState, ClaimAttempt, Try } from '../redis/claims.ts'
-import { z } from '../config/schema.ts'
+import { noKeys } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Answer, Exchange, Hooks } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { sha256InTurns } from '../http/digest.ts'
-import { idempotencyKey } from '../http/idempotency-key.ts'
+import { idempotencyKey } from '../http/headers.ts'
 import type { Plugin } from '../plugin.ts'
 
-const schema = z.strictObject({})
-
-export const idempotency: Plugin<z.infer<typeof schema>> = {
+export const idempotency: Plugin = {
   name: 'idempotency',
-  schema,
+  schema: noKeys,
   setup({ redis, metrics }) {
     const onReply = (script: string, seconds: number) =>
       metrics.redisSeconds.observe({ script }, seconds)

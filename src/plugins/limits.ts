@@ -2,16 +2,14 @@
 // request with a hold, the script that makes it counts, and a refused request does not count. Here a refused request
 // counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another account.
 
-import { z } from '../config/schema.ts'
-import { limitHeaders } from '../http/limit-headers.ts'
+import { noKeys } from '../config/schema.ts'
+import { limitHeaders } from '../http/headers.ts'
 import type { Plugin } from '../plugin.ts'
 import { createRequestRate } from '../accounts/rate.ts'
 
-const schema = z.strictObject({})
-
-export const limits: Plugin<z.infer<typeof schema>> = {
+export const limits: Plugin = {
   name: 'limits',
-  schema,
+  schema: noKeys,
   setup(gateway) {
     const count = createRequestRate(gateway.redis.client)
     return {

@@ -5,7 +5,7 @@ import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Outcome, Want } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { limitHeaders } from '../http/limit-headers.ts'
+import { limitHeaders } from '../http/headers.ts'
 import type { Settlement } from '../ledger/orders.ts'
 import { noProgress } from '../ledger/hold.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
@@ -66,7 +66,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const held = hold
       const settle = (used: Used | undefined) => {
         // The reply is not awaited, because the cost is known already.
-        void ledger.settle(held, settlementOf(x, want, { used, outcome }))
+        void ledger.settle(held, settlementOf(x, want, used, outcome))
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
@@ -84,13 +84,13 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-interface Finished {
-  readonly used: Used | undefined
-  readonly outcome: Outcome
-}
-
 /** The settlement of a request. Also notes the cost for log and metrics. */
-function settlementOf(x: Exchange, want: Want, { used, outcome }: Finished): Settlement {
+function settlementOf(
+  x: Exchange,
+  want: Want,
+  used: Used | undefined,
+  { cut }: Outcome,
+): Settlement {
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0
@@ -98,7 +98,7 @@ function settlementOf(x: Exchange, want: Want, { used, outcome }: Finished): Set
   const tokens: TokenCounts = believed ?? noTokens
   const estimated = believed?.estimated ?? false
   Object.assign(x.facts, { tokens, estimated, cost, basis: used?.basis ?? 'none' })
-  return { ...tokens, charge: cost, estimated, implausible, cut: outcome.cut }
+  return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
 /** Lowers usage that cannot be, so that a backend with wrong counts ruins nobody (docs/money.md, what can be). */

@@ -1,17 +1,15 @@
 // GET /v1/models: the configured models that the caller's key and plan may use, in OpenAI's list shape.
 
-import { z } from '../config/schema.ts'
+import { noKeys } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { answering, json } from '../exchange.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { mayUse } from '../accounts/plan.ts'
 
-const schema = z.strictObject({})
-
-export const models: Plugin<z.infer<typeof schema>> = {
+export const models: Plugin = {
   name: 'models',
-  schema,
+  schema: noKeys,
   setup(gateway) {
     const created = Math.floor(Date.now() / 1000)
     const shape = (id: string) => ({ id, object: 'model', created, owned_by: 'tollgate' })

@@ -1,7 +1,7 @@
 // For the operator: /metrics, /healthz and /readyz on the admin listener, and metrics and one log line for every
 // exchange. First in the list of plugins, so that its `done` runs last, when all facts are known.
 
-import { z } from '../config/schema.ts'
+import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
@@ -9,11 +9,9 @@ import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 
-const schema = z.strictObject({})
-
-export const ops: Plugin<z.infer<typeof schema>> = {
+export const ops: Plugin = {
   name: 'ops',
-  schema,
+  schema: noKeys,
   setup: (gateway) => ({
     routes: [
       get('/metrics', async () => ({
@@ -80,7 +78,7 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   // Probes ask every few seconds: their log lines would bury the others.
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
-  gateway.log[isNews ? 'info' : 'debug'](line(x, outcome, { gateway, seconds }), 'request')
+  gateway.log[isNews ? 'info' : 'debug'](line(gateway, x, outcome, seconds), 'request')
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
@@ -128,12 +126,7 @@ function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }
 
-interface Seen {
-  readonly gateway: Gateway
-  readonly seconds: number
-}
-
-function line(x: Exchange, outcome: Outcome, { gateway, seconds }: Seen): object {
+function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number): object {
   const { error } = outcome
   const { facts } = x
   return {

@@ -114,8 +114,9 @@ export async function connect(
   const client = new Redis(clientOptions(config, options, { outage, leaving }))
   client.on('ready', () => void (leaving.isUnderWay = false))
   client.on('error', forgetArguments)
-  const writes: Writes = { written: () => gone }
-  client.on('ready', () => void (writes.written = writesOf(client)))
+  let written = () => gone
+  // Without joinWrites, each command is on the wire as soon as it is sent.
+  if (!plain.has('redis-writes')) client.on('ready', () => void (written = joinWrites(client)))
   outage.watch(client)
   try {
     await firstReady(client, options.waitMs ?? 10_000)
@@ -126,7 +127,7 @@ export async function connect(
     const address = where ?? `${client.options.host}:${client.options.port}`
     throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
   }
-  return linkTo(client, { writes, outage })
+  return linkTo(client, outage, () => written())
 }
 
 interface Told {
@@ -190,16 +191,6 @@ function address(config: RedisConfig, embeddedSocket: string | undefined): Redis
   }
 }
 
-/** The `written` of the current connection. */
-interface Writes {
-  written: () => Promise<void>
-}
-
-/** Without joinWrites, each command is on the wire as soon as it is sent. */
-function writesOf(client: Redis): () => Promise<void> {
-  return plain.has('redis-writes') ? () => gone : joinWrites(client)
-}
-
 const gone = Promise.resolve()
 
 /**
@@ -256,12 +247,8 @@ function firstReady(client: Redis, waitMs: number): Promise<void> {
   })
 }
 
-interface LinkParts {
-  readonly writes: Writes
-  readonly outage: RedisOutage
-}
-
-function linkTo(client: Redis, { writes, outage }: LinkParts): RedisLink {
+/** `written` is that of the current connection. */
+function linkTo(client: Redis, outage: RedisOutage, written: RedisLink['written']): RedisLink {
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -276,7 +263,7 @@ function linkTo(client: Redis, { writes, outage }: LinkParts): RedisLink {
     get up() {
       return wasUp && client.status === 'ready' // the status changes before onReady's listeners are called
     },
-    written: () => writes.written(),
+    written,
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
     async close() {

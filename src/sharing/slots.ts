@@ -5,10 +5,7 @@
 import { GatewayError } from '../errors.ts'
 import type { SharedPool } from './shared-pool.ts'
 
-export interface Slots {
-  /** Takes a slot, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
-  take(ref: string): () => void
-}
+export type Slots = ReturnType<typeof createSlots>
 
 export interface SlotsOptions {
   /** The most slots of one account, even if more are free. */
@@ -17,10 +14,11 @@ export interface SlotsOptions {
   readonly pool: SharedPool
 }
 
-export function createSlots({ most = Infinity, pool }: SlotsOptions): Slots {
+export function createSlots({ most = Infinity, pool }: SlotsOptions) {
   const taken = new Map<string, number>()
   return {
-    take(ref) {
+    /** Takes a slot, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
+    take(ref: string): () => void {
       const others = taken.get(ref) ?? 0
       if (others >= most || !pool.take(ref, 1)) throw refusal(others)
       taken.set(ref, others + 1)

@@ -2,15 +2,13 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { Redis } from 'ioredis'
 import { nameOwner, takeName } from '../../src/accounts/account-names.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 async function start(t: Test) {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   const rows = new Set<string>()
   const ask = (id: string) =>
     takeName(redis, { what: 'name', text: 'n', id, isHeldBy: async (other) => rows.has(other) })
@@ -28,18 +26,15 @@ t.test('a name whose row is being written cannot be claimed, nor one that has a 
   t.equal(await owner(), 'one')
 })
 
-t.test(
-  'of two calls for one account, the first to end leaves the claim to the other',
-  async (t) => {
-    const { ask, owner } = await start(t)
-    const [first, second] = [await ask('one'), await ask('one')]
-    await second?.done()
-    t.equal(await ask('two'), undefined, 'a row is still being written')
-    await first?.done()
-    t.ok(await ask('two'), 'neither row has it')
-    t.equal(await owner(), 'two')
-  },
-)
+t.test('of two calls for one account, the first to end leaves the name to the other', async (t) => {
+  const { ask, owner } = await start(t)
+  const [first, second] = [await ask('one'), await ask('one')]
+  await second?.done()
+  t.equal(await ask('two'), undefined, 'a row is still being written')
+  await first?.done()
+  t.ok(await ask('two'), 'neither row has it')
+  t.equal(await owner(), 'two')
+})
 
 t.test('what was given up, or has never got its row, is taken by one', async (t) => {
   const { redis, ask, owner } = await start(t)

@@ -1,18 +1,17 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import type { Accounts } from '../../src/accounts/accounts.ts'
 import { newAccountSeed } from '../../src/accounts/accounts.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const noPlugins = { plugins: new Map() }
 
 async function start(t: Test): Promise<{ readonly accounts: Accounts; readonly redis: Redis }> {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   return { redis, accounts: createAccounts(redis, noPlugins) }
 }
 
@@ -57,31 +56,26 @@ t.test('a name from before names were claimed is taken, too', async (t) => {
   t.equal((await accounts.setAccount(account.id, { name: 'old' })).account.name, 'old')
 })
 
-t.test(
-  'no two accounts have one name or one external id, however many are made at once',
-  async (t) => {
-    const { accounts } = await start(t)
-    const made = await Promise.allSettled(
-      Array.from({ length: 20 }, () =>
-        accounts.createAccount({ name: 'twin', externalId: 'cus_1' }),
-      ),
-    )
-    const [first, ...others] = made.filter(({ status }) => status === 'fulfilled')
-    t.equal(others.length, 0)
-    t.ok(first)
-    const taken = (param: string) => ({ code: 'invalid_parameter', param })
-    await t.rejects(
-      accounts.createAccount({ name: 'other', externalId: 'cus_1' }),
-      taken('external_id'),
-    )
-    const { account } = await accounts.createAccount({ name: 'free' })
-    await t.rejects(accounts.setAccount('free', { name: 'twin' }), taken('name'))
-    await t.rejects(accounts.setAccount('free', { externalId: 'cus_1' }), taken('external_id'))
-    await accounts.setAccount('twin', { name: 'renamed', externalId: null })
-    await accounts.setAccount('free', { name: 'twin', externalId: 'cus_1' })
-    t.equal((await accounts.getAccount('twin')).account.id, account.id)
-  },
-)
+t.test('no two accounts have one name or external id, even if made at once', async (t) => {
+  const { accounts } = await start(t)
+  const made = await Promise.allSettled(
+    Array.from({ length: 20 }, () => accounts.createAccount({ name: 'twin', externalId: 'cus_1' })),
+  )
+  const [first, ...others] = made.filter(({ status }) => status === 'fulfilled')
+  t.equal(others.length, 0)
+  t.ok(first)
+  const taken = (param: string) => ({ code: 'invalid_parameter', param })
+  await t.rejects(
+    accounts.createAccount({ name: 'other', externalId: 'cus_1' }),
+    taken('external_id'),
+  )
+  const { account } = await accounts.createAccount({ name: 'free' })
+  await t.rejects(accounts.setAccount('free', { name: 'twin' }), taken('name'))
+  await t.rejects(accounts.setAccount('free', { externalId: 'cus_1' }), taken('external_id'))
+  await accounts.setAccount('twin', { name: 'renamed', externalId: null })
+  await accounts.setAccount('free', { name: 'twin', externalId: 'cus_1' })
+  t.equal((await accounts.getAccount('twin')).account.id, account.id)
+})
 
 t.test('when several accounts ask at once for a name that was given up, one gets it', async (t) => {
   const { accounts } = await start(t)
@@ -136,19 +130,16 @@ t.test('accounts are found by name and by external id, and by nothing else', asy
   t.strictSame(await refs({ externalId: 'cus_1' }), [], 'it was given up')
 })
 
-t.test(
-  'a renamed account is found only by its new name, also when it is renamed back',
-  async (t) => {
-    const { accounts } = await start(t)
-    const { account } = await accounts.createAccount({ name: 'a' })
-    await accounts.setAccount('a', { name: 'b' })
-    await t.rejects(accounts.getAccount('a'), { code: 'account_not_found' })
-    t.equal((await accounts.getAccount('b')).account.id, account.id)
-    await accounts.setAccount('b', { name: 'a' })
-    t.equal((await accounts.getAccount('a')).account.id, account.id)
-    await t.rejects(accounts.getAccount('b'), { code: 'account_not_found' })
-  },
-)
+t.test('a renamed account is found only by its new name, also if renamed back', async (t) => {
+  const { accounts } = await start(t)
+  const { account } = await accounts.createAccount({ name: 'a' })
+  await accounts.setAccount('a', { name: 'b' })
+  await t.rejects(accounts.getAccount('a'), { code: 'account_not_found' })
+  t.equal((await accounts.getAccount('b')).account.id, account.id)
+  await accounts.setAccount('b', { name: 'a' })
+  t.equal((await accounts.getAccount('a')).account.id, account.id)
+  await t.rejects(accounts.getAccount('b'), { code: 'account_not_found' })
+})
 
 t.test('a change touches what it names; null clears; sums of the ledger stay', async (t) => {
   const { accounts, redis } = await start(t)
@@ -201,19 +192,16 @@ t.test('the list is in order of creation, both ways, forwards and backwards', as
   t.equal(await names({ ...upwards, limit: 5 }), '01234')
 })
 
-t.test(
-  'the same creation carried out twice happens once, and keeps what was changed between',
-  async (t) => {
-    const { accounts } = await start(t)
-    const seed = newAccountSeed()
-    const first = await accounts.createAccount({ name: 'once' }, seed)
-    await accounts.setAccount('once', { status: 'suspended' })
-    const again = await accounts.createAccount({ name: 'once' }, seed)
-    t.equal(again.account.id, first.account.id)
-    t.equal(again.account.status, 'suspended')
-    t.equal((await accounts.listAccounts({ ...upwards, limit: 10 })).data.length, 1)
-  },
-)
+t.test('the same creation happens once, and keeps what was changed since', async (t) => {
+  const { accounts } = await start(t)
+  const seed = newAccountSeed()
+  const first = await accounts.createAccount({ name: 'once' }, seed)
+  await accounts.setAccount('once', { status: 'suspended' })
+  const again = await accounts.createAccount({ name: 'once' }, seed)
+  t.equal(again.account.id, first.account.id)
+  t.equal(again.account.status, 'suspended')
+  t.equal((await accounts.listAccounts({ ...upwards, limit: 10 })).data.length, 1)
+})
 
 t.test('a creation that was cut short leaves nothing that is found', async (t) => {
   const { accounts, redis } = await start(t)
@@ -227,30 +215,15 @@ t.test('a creation that was cut short leaves nothing that is found', async (t) =
   t.equal((await accounts.getAccount('half')).account.id, next.id)
 })
 
-t.test('a claim is kept for a day, and the first one stays', async (t) => {
-  const { accounts, redis } = await start(t)
-  t.equal(await accounts.claim('n', 'first'), undefined)
-  t.equal(await accounts.claim('n', 'second'), 'first')
-  const ttl = await redis.ttl(keys.adminClaim('n'))
-  t.ok(ttl > 86_000 && ttl <= 86_400)
-  await accounts.unclaim('n')
-  t.equal(await accounts.claim('n', 'third'), undefined)
-})
-
 t.test('with Redis away every call is ledger_unavailable', async (t) => {
   const server = await startRedis(t)
-  const options = { maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true }
-  const redis = new Redis(server.socket, options)
-  redis.on('error', () => undefined)
-  t.teardown(() => redis.disconnect())
-  await redis.connect()
+  const { client: redis } = await connectLink(t, server.socket)
   await server.kill()
   const accounts = createAccounts(redis, noPlugins)
   const refused = { code: 'ledger_unavailable' }
   await t.rejects(accounts.createAccount({ name: 'a' }), refused)
   await t.rejects(accounts.getAccount('a'), refused)
   await t.rejects(accounts.listAccounts(upwards), refused)
-  await t.rejects(accounts.claim('a', 'b'), refused)
   await t.rejects(accounts.listKeys('a'), refused)
   await t.rejects(accounts.revokeKey('a'), refused)
 })

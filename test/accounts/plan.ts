@@ -30,10 +30,7 @@ t.test("an account has its plan's room, one of an unknown plan the default's", a
   t.throws(() => quotaOf({ plans: new Map() }, {}), { code: 'internal_error' })
 })
 
-t.test(
-  'scripts get both; where nothing is said of an account without money, it has the same',
-  async (t) => {
-    t.equal(quotaWords({ quotaBytes: 99, unpaidBytes: 9 }), '99 9')
-    t.equal(quotaWords({ quotaBytes: 99 }), '99 99')
-  },
-)
+t.test('scripts get both; an account without money has the same by default', async (t) => {
+  t.equal(quotaWords({ quotaBytes: 99, unpaidBytes: 9 }), '99 9')
+  t.equal(quotaWords({ quotaBytes: 99 }), '99 99')
+})

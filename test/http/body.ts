@@ -1,50 +1,45 @@
 import t from 'tap'
-import type { Test } from 'tap'
 import { createBodyBudget } from '../../src/http/body.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { heapBytes } from '../fixtures/heap.ts'
-import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
-import type { Reading } from '../fixtures/http-listener.ts'
+import {
+  chunked,
+  echoSize,
+  jsonHead,
+  readAndAnswer,
+  serveBodies as serve,
+  sized,
+  startListener,
+} from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import { until } from '../fixtures/until.ts'
 
 const host = 'Host: a\r\n'
-const json = `POST / HTTP/1.1\r\n${host}Content-Type: application/json\r\n`
-const chunked = `${json}Transfer-Encoding: chunked\r\n\r\n`
-const sized = (bytes: number) => `${json}Content-Length: ${bytes}\r\n\r\n`
 const chunk = (bytes: number) => `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`
-
-async function serve(t: Test, reading: Reading = {}) {
-  const onRequest = readAndAnswer(echoSize, reading)
-  const listener = await startListener(t, onRequest)
-  return { left: onRequest.left, client: () => rawClient(t, listener.port) }
-}
 
 t.test('a body arrives whole, however it is cut', async (t) => {
   const { client } = await serve(t)
   const one = await client()
-  one.send(`${sized(10)}0123456789`)
-  t.equal((await one.answer()).json.bytes, 10)
+  t.equal((await one.ask(`${sized(10)}0123456789`)).json.bytes, 10)
   one.send(sized(10))
   for (const byte of '0123456789') {
     one.send(byte)
     await new Promise(setImmediate)
   }
   t.equal((await one.answer()).json.bytes, 10)
-  one.send(chunked, chunk(3), chunk(70_000), '0\r\nTrailer: x\r\n\r\n')
-  t.equal((await one.answer()).json.bytes, 70_003)
-  one.send(`${chunked}0\r\n\r\n`)
-  t.equal((await one.answer()).json.bytes, 0)
-  one.send(sized(1_000_000), 'a'.repeat(1_000_000))
-  t.equal((await one.answer()).json.bytes, 1_000_000)
+  t.equal(
+    (await one.ask(chunked, chunk(3), chunk(70_000), '0\r\nTrailer: x\r\n\r\n')).json.bytes,
+    70_003,
+  )
+  t.equal((await one.ask(`${chunked}0\r\n\r\n`)).json.bytes, 0)
+  t.equal((await one.ask(sized(1_000_000), 'a'.repeat(1_000_000))).json.bytes, 1_000_000)
 })
 
 t.test('no body is an empty one, whatever its type', async (t) => {
   const { client } = await serve(t)
   const one = await client()
   for (const head of ['', 'Content-Length: 0\r\n', 'Content-Type: text/plain\r\n']) {
-    one.send(`POST / HTTP/1.1\r\n${host}${head}\r\n`)
-    t.equal((await one.answer()).json.bytes, 0)
+    t.equal((await one.ask(`POST / HTTP/1.1\r\n${host}${head}\r\n`)).json.bytes, 0)
   }
 })
 
@@ -52,8 +47,9 @@ t.test('only application/json in UTF-8 without a coding is read: else 415', asyn
   const { client } = await serve(t)
   const send = async (headers: string) => {
     const one = await client()
-    one.send(`POST / HTTP/1.1\r\n${host}${headers}\r\nContent-Length: 2\r\n\r\n{}`)
-    const { status, json } = await one.answer()
+    const { status, json } = await one.ask(
+      `POST / HTTP/1.1\r\n${host}${headers}\r\nContent-Length: 2\r\n\r\n{}`,
+    )
     return json.error?.code ?? status
   }
   for (const type of [
@@ -80,20 +76,16 @@ t.test('only application/json in UTF-8 without a coding is read: else 415', asyn
 t.test('a body whose length is too large is 413 before a byte of it is read', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const one = await client()
-  one.send(sized(1001))
-  const answer = await one.answer()
-  t.equal(answer.status, 413)
-  t.equal(answer.json.error?.code, 'body_too_large')
+  const answer = await one.ask(sized(1001))
+  t.match(answer, { status: 413, json: { error: { code: 'body_too_large' } } })
   const exact = await client()
-  exact.send(sized(1000), 'a'.repeat(1000))
-  t.equal((await exact.answer()).status, 200)
+  t.equal((await exact.ask(sized(1000), 'a'.repeat(1000))).status, 200)
 })
 
 t.test('a chunked body is 413 as soon as it is too large', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const one = await client()
-  one.send(chunked, chunk(600), chunk(600))
-  const answer = await one.answer()
+  const answer = await one.ask(chunked, chunk(600), chunk(600))
   t.equal(answer.json.error?.code, 'body_too_large')
   t.equal(answer.headers.connection, 'close')
 })
@@ -101,18 +93,15 @@ t.test('a chunked body is 413 as soon as it is too large', async (t) => {
 t.test('a small body that nobody read does not close the connection', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const one = await client()
-  one.send(sized(2000), 'a'.repeat(2000))
-  t.equal((await one.answer()).status, 413)
-  one.send(`${sized(2)}{}`)
-  t.equal((await one.answer()).json.bytes, 2)
+  t.equal((await one.ask(sized(2000), 'a'.repeat(2000))).status, 413)
+  t.equal((await one.ask(`${sized(2)}{}`)).json.bytes, 2)
 })
 
 t.test('a body that is not complete in time is 408, and the connection closes', async (t) => {
   const { client } = await serve(t, { timeoutMs: 100 })
   for (const head of [sized(10), chunked]) {
     const one = await client()
-    one.send(head, '1\r\n')
-    const answer = await one.answer()
+    const answer = await one.ask(head, '1\r\n')
     t.equal(answer.json.error?.code, 'request_timeout')
     t.equal(answer.headers.connection, 'close')
     one.socket.end()
@@ -125,16 +114,15 @@ t.test('4 KiB are read of anybody, more only for a caller whose key is known', a
   const vouch = async () => void vouched++
   const { client } = await serve(t, { vouch })
   const one = await client()
-  one.send(sized(4096), 'a'.repeat(4096))
-  t.equal((await one.answer()).status, 200)
-  one.send(chunked, chunk(4000), '0\r\n\r\n')
-  t.equal((await one.answer()).json.bytes, 4000)
+  t.equal((await one.ask(sized(4096), 'a'.repeat(4096))).status, 200)
+  t.equal((await one.ask(chunked, chunk(4000), '0\r\n\r\n')).json.bytes, 4000)
   t.equal(vouched, 0)
-  one.send(sized(4097), 'a'.repeat(4097))
-  t.equal((await one.answer()).status, 200)
+  t.equal((await one.ask(sized(4097), 'a'.repeat(4097))).status, 200)
   t.equal(vouched, 1)
-  one.send(chunked, chunk(60_000), chunk(60_000), chunk(60_000), '0\r\n\r\n')
-  t.equal((await one.answer()).json.bytes, 180_000)
+  t.equal(
+    (await one.ask(chunked, chunk(60_000), chunk(60_000), chunk(60_000), '0\r\n\r\n')).json.bytes,
+    180_000,
+  )
   t.equal(vouched, 2, 'once a body')
 })
 
@@ -142,11 +130,9 @@ t.test('a caller whose key is refused is answered without reading the body', asy
   const vouch = () => Promise.reject(new GatewayError('api_key_revoked'))
   const { client } = await serve(t, { vouch })
   const announced = await client()
-  announced.send(sized(5000))
-  t.equal((await announced.answer()).json.error?.code, 'api_key_revoked')
+  t.equal((await announced.ask(sized(5000))).json.error?.code, 'api_key_revoked')
   const found = await client()
-  found.send(chunked, chunk(5000))
-  t.equal((await found.answer()).json.error?.code, 'api_key_revoked')
+  t.equal((await found.ask(chunked, chunk(5000))).json.error?.code, 'api_key_revoked')
 })
 
 t.test('a body that was only announced takes no memory', async (t) => {
@@ -154,8 +140,7 @@ t.test('a body that was only announced takes no memory', async (t) => {
   const { client } = await serve(t, { budget })
   for (let i = 0; i < 8; i++) (await client()).send(sized(1_000_000))
   const one = await client()
-  one.send(sized(900_000), 'a'.repeat(900_000))
-  t.equal((await one.answer()).json.bytes, 900_000)
+  t.equal((await one.ask(sized(900_000), 'a'.repeat(900_000))).json.bytes, 900_000)
   t.equal(budget.usedBytes, 0)
 })
 
@@ -167,21 +152,19 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
   while (budget.usedBytes < 199_000) await new Promise(setImmediate)
   for (const bytes of [sized(100_000) + 'a'.repeat(100_000), chunked + chunk(100_000)]) {
     const second = await client()
-    second.send(bytes)
-    const answer = await second.answer()
-    t.equal(answer.status, 503)
-    t.equal(answer.json.error?.code, 'overloaded')
+    const answer = await second.ask(bytes)
+    t.match(answer, { status: 503, json: { error: { code: 'overloaded' } } })
     t.equal(answer.headers['retry-after'], '1')
   }
   const small = await client()
-  small.send(`${sized(2)}{}`)
-  t.equal((await small.answer()).status, 200, 'small ones pass')
-  first.send('a'.repeat(1000))
-  t.equal((await first.answer()).json.bytes, 200_000)
+  t.equal((await small.ask(`${sized(2)}{}`)).status, 200, 'small ones pass')
+  t.equal((await first.ask('a'.repeat(1000))).json.bytes, 200_000)
   t.equal(budget.usedBytes, 0)
   const third = await client()
-  third.send(chunked, chunk(150_000), chunk(90_000), '0\r\n\r\n')
-  t.equal((await third.answer()).json.bytes, 240_000)
+  t.equal(
+    (await third.ask(chunked, chunk(150_000), chunk(90_000), '0\r\n\r\n')).json.bytes,
+    240_000,
+  )
   t.equal(budget.usedBytes, 0)
 })
 
@@ -243,16 +226,17 @@ t.test('between two parts of a large body, others have their turn', async (t) =>
 t.test('a body that comes too slowly is 408; a small one may be slow', async (t) => {
   const { client } = await serve(t, { bytesPerSecond: 1_000_000, patienceMs: 50 })
   const slow = await client()
-  slow.send(sized(100_000), 'a'.repeat(70_000))
-  const answer = await slow.answer()
+  const answer = await slow.ask(sized(100_000), 'a'.repeat(70_000))
   t.equal(answer.json.error?.code, 'request_timeout')
   const small = await client()
   small.send(sized(60_000), 'a'.repeat(50_000))
   const large = await client()
-  large.send(sized(100_000), 'a'.repeat(70_000))
-  t.equal((await large.answer()).status, 408, 'by now the small one has waited as long')
-  small.send('a'.repeat(10_000))
-  t.equal((await small.answer()).json.bytes, 60_000)
+  t.equal(
+    (await large.ask(sized(100_000), 'a'.repeat(70_000))).status,
+    408,
+    'by now the small one has waited as long',
+  )
+  t.equal((await small.ask('a'.repeat(10_000))).json.bytes, 60_000)
 })
 
 t.test('a body that keeps the minimum rate is not too slow', async (t) => {
@@ -261,27 +245,22 @@ t.test('a body that keeps the minimum rate is not too slow', async (t) => {
   const one = await lenient.client()
   one.send(sized(80_000), 'a'.repeat(70_000))
   const clock = await strict.client()
-  clock.send(sized(80_000), 'a'.repeat(70_000))
-  t.equal((await clock.answer()).status, 408, 'so long it was waited')
-  one.send('a'.repeat(10_000))
-  t.equal((await one.answer()).json.bytes, 80_000)
+  t.equal((await clock.ask(sized(80_000), 'a'.repeat(70_000))).status, 408, 'so long it was waited')
+  t.equal((await one.ask('a'.repeat(10_000))).json.bytes, 80_000)
 })
 
-t.test(
-  'a client that leaves within its body is ClientLeft, and its share is given back',
-  async (t) => {
-    const budget = createBodyBudget(1_000_000)
-    const { client, left } = await serve(t, { budget })
-    for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
-      const one = await client()
-      one.send(bytes, 'aaa')
-      while (budget.usedBytes === 0) await new Promise(setImmediate)
-      one.socket.destroy()
-      while (budget.usedBytes > 0) await new Promise(setImmediate)
-    }
-    t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
-  },
-)
+t.test('a client that leaves within its body is ClientLeft; its share is given back', async (t) => {
+  const budget = createBodyBudget(1_000_000)
+  const { client, left } = await serve(t, { budget })
+  for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
+    const one = await client()
+    one.send(bytes, 'aaa')
+    while (budget.usedBytes === 0) await new Promise(setImmediate)
+    one.socket.destroy()
+    while (budget.usedBytes > 0) await new Promise(setImmediate)
+  }
+  t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
+})
 
 t.test('a client that ends its side within its body is ClientLeft, too', async (t) => {
   const budget = createBodyBudget(1_000_000)
@@ -295,19 +274,18 @@ t.test('a client that ends its side within its body is ClientLeft, too', async (
   t.match(left, [{ name: 'ClientLeft' }])
 })
 
-t.test(
-  'a body that the parser gave up is not waited for once its connection has gone',
-  async (t) => {
-    const { client, left } = await serve(t)
-    const one = await client()
-    one.send(chunked, '1\r\n{\r\n', 'no length\r\n')
-    t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
-    // The server closes the connection, since this client does not.
-    await one.ended()
-    await until(() => left.length === 1)
-    t.match(left, [{ name: 'ClientLeft' }])
-  },
-)
+t.test('a body that the parser gave up is not awaited once its connection has gone', async (t) => {
+  const { client, left } = await serve(t)
+  const one = await client()
+  t.match(await one.ask(chunked, '1\r\n{\r\n', 'no length\r\n'), {
+    status: 400,
+    json: { error: { code: 'malformed_request' } },
+  })
+  // The server closes the connection, since this client does not.
+  await one.ended()
+  await until(() => left.length === 1)
+  t.match(left, [{ name: 'ClientLeft' }])
+})
 
 t.test('memory of a large body is freed piece by piece as it is copied', async (t) => {
   const pieces: Buffer[] = []
@@ -321,8 +299,7 @@ t.test('memory of a large body is freed piece by piece as it is copied', async (
     return read(req, res)
   })
   const one = await rawClient(t, listener.port)
-  one.send(sized(1_000_000), 'a'.repeat(1_000_000))
-  t.equal((await one.answer()).json.bytes, 1_000_000)
+  t.equal((await one.ask(sized(1_000_000), 'a'.repeat(1_000_000))).json.bytes, 1_000_000)
   t.ok(pieces.length > 0 && pieces.every(({ length }) => length === 0))
 })
 
@@ -339,33 +316,26 @@ t.test('what came of a body that is refused is freed at once', async (t) => {
 t.test('100 Continue is sent when the body is wanted, and not when it is refused', async (t) => {
   const { client } = await serve(t, { maxBytes: 1000 })
   const expecting = (bytes: number) =>
-    `${json}Expect: 100-continue\r\nContent-Length: ${bytes}\r\n\r\n`
+    `${jsonHead}Expect: 100-continue\r\nContent-Length: ${bytes}\r\n\r\n`
   const wanted = await client()
-  wanted.send(expecting(2))
-  t.equal((await wanted.answer()).status, 100)
-  wanted.send('{}')
-  t.equal((await wanted.answer()).json.bytes, 2)
+  t.equal((await wanted.ask(expecting(2))).status, 100)
+  t.equal((await wanted.ask('{}')).json.bytes, 2)
   const refused = await client()
-  refused.send(expecting(5000))
-  const answer = await refused.answer()
+  const answer = await refused.ask(expecting(5000))
   t.equal(answer.status, 413, 'at once, without 100')
   t.equal(answer.headers.connection, 'close', 'nobody knows whether the body follows')
 })
 
-t.test(
-  'a body in chunks of one byte takes the memory of its bytes, not of its chunks',
-  async (t) => {
-    const budget = createBodyBudget(1_000_000)
-    const { client } = await serve(t, { budget })
-    const one = await client()
-    const bytes = 300_000
-    const before = heapBytes()
-    one.send(chunked)
-    for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
-    while (budget.usedBytes < bytes) await new Promise(setImmediate)
-    const grown = heapBytes() - before
-    one.send('0\r\n\r\n')
-    t.equal((await one.answer()).json.bytes, bytes)
-    t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
-  },
-)
+t.test('chunks of one byte take the memory of the body, not of the chunks', async (t) => {
+  const budget = createBodyBudget(1_000_000)
+  const { client } = await serve(t, { budget })
+  const one = await client()
+  const bytes = 300_000
+  const before = heapBytes()
+  one.send(chunked)
+  for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
+  while (budget.usedBytes < bytes) await new Promise(setImmediate)
+  const grown = heapBytes() - before
+  t.equal((await one.ask('0\r\n\r\n')).json.bytes, bytes)
+  t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
+})

@@ -15,8 +15,7 @@ async function addressOf(t: Test, trusted: readonly string[], forwarded: readonl
   )
   const client = await rawClient(t, listener.port)
   const lines = forwarded.map((value) => `X-Forwarded-For: ${value}\r\n`).join('')
-  client.send(`GET / HTTP/1.1\r\nHost: a\r\n${lines}\r\n`)
-  return (await client.answer()).json.ip
+  return (await client.ask(`GET / HTTP/1.1\r\nHost: a\r\n${lines}\r\n`)).json.ip
 }
 
 t.test('without trusted proxies, X-Forwarded-For is ignored', async (t) => {

@@ -62,8 +62,7 @@ t.test('content arrives byte for byte, and the connection is used again', async 
   const { connect, ended } = await serve(t, sources)
   const one = await connect()
   for (const source of sources) {
-    one.send(get)
-    const { status, headers, body } = await one.answer()
+    const { status, headers, body } = await one.ask(get)
     t.equal(status, 200)
     t.equal(headers.connection, 'keep-alive')
     t.equal(headers['x-request-id'], 'req_test')
@@ -74,25 +73,21 @@ t.test('content arrives byte for byte, and the connection is used again', async 
   t.same(await ended, { left: false })
 })
 
-bothWays(t, 'freed-buffers')(
-  'what was sent is freed, but for memory that others share',
-  async (t, isPlain) => {
-    const own = Buffer.alloc(70_000, 'a')
-    const shared = Buffer.alloc(70_000, 'b')
-    const content = Readable.from([own, shared.subarray(0, 69_999)])
-    const listener = await startListener(t, (_req, res) => {
-      const headers = { 'Content-Length': '139999' }
-      const limits = { readerStallMs: 30_000 }
-      return sendAnswer(res, x, { answer: { status: 200, headers, content }, limits })
-    })
-    const one = await rawClient(t, listener.port)
-    one.send(get)
-    t.equal((await one.answer()).body.toString(), 'a'.repeat(70_000) + 'b'.repeat(69_999))
-    if (isPlain) t.equal(own.toString(), 'a'.repeat(70_000))
-    else await until(() => own.length === 0)
-    t.equal(shared.toString(), 'b'.repeat(70_000))
-  },
-)
+bothWays(t, 'freed-buffers')('what was sent is freed, unless it is shared', async (t, isPlain) => {
+  const own = Buffer.alloc(70_000, 'a')
+  const shared = Buffer.alloc(70_000, 'b')
+  const content = Readable.from([own, shared.subarray(0, 69_999)])
+  const listener = await startListener(t, (_req, res) => {
+    const headers = { 'Content-Length': '139999' }
+    const limits = { readerStallMs: 30_000 }
+    return sendAnswer(res, x, { answer: { status: 200, headers, content }, limits })
+  })
+  const one = await rawClient(t, listener.port)
+  t.equal((await one.ask(get)).body.toString(), 'a'.repeat(70_000) + 'b'.repeat(69_999))
+  if (isPlain) t.equal(own.toString(), 'a'.repeat(70_000))
+  else await until(() => own.length === 0)
+  t.equal(shared.toString(), 'b'.repeat(70_000))
+})
 
 t.test('HEAD has the length and no body, and nothing is read', async (t) => {
   const source = new Counted(whole)
@@ -108,8 +103,7 @@ t.test('HEAD has the length and no body, and nothing is read', async (t) => {
 t.test('HTTP/1.0 gets the same bytes, and their end is the connection', async (t) => {
   const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
-  one.send('GET / HTTP/1.0\r\n\r\n')
-  const { headers, body } = await one.answer()
+  const { headers, body } = await one.ask('GET / HTTP/1.0\r\n\r\n')
   t.equal(headers.connection, 'close')
   t.ok(body.equals(pattern(0, whole)))
   t.equal(await one.ended(), '')
@@ -198,27 +192,23 @@ t.test('content whose answer cannot be written is destroyed', async (t) => {
   const source = new Counted(whole)
   const { connect, ended } = await serve(t, [source], { status: 99 })
   const one = await connect()
-  one.send(get)
-  t.equal((await one.answer()).status, 503)
+  t.equal((await one.ask(get)).status, 503)
   t.match(await ended, { thrown: { cause: { code: 'ERR_HTTP_INVALID_STATUS_CODE' } } })
   t.ok(source.destroyed)
 })
 
-t.test(
-  'a client that takes nothing for too long is dropped, and the content with it',
-  async (t) => {
-    const source = new Counted(long)
-    let dropped = 0
-    const limits = { readerStallMs: 100, onDrop: () => void dropped++ }
-    const { connect, ended } = await serve(t, [source], { length: long, limits })
-    const one = await connect()
-    one.socket.pause()
-    one.send(get)
-    t.same(await ended, { left: true })
-    t.ok(source.destroyed)
-    t.equal(dropped, 1)
-  },
-)
+t.test('a client that takes nothing for too long is dropped, with the content', async (t) => {
+  const source = new Counted(long)
+  let dropped = 0
+  const limits = { readerStallMs: 100, onDrop: () => void dropped++ }
+  const { connect, ended } = await serve(t, [source], { length: long, limits })
+  const one = await connect()
+  one.socket.pause()
+  one.send(get)
+  t.same(await ended, { left: true })
+  t.ok(source.destroyed)
+  t.equal(dropped, 1)
+})
 
 t.test('content that pauses longer than a reader may is not a stuck reader', async (t) => {
   const { pass } = handClock(t)
@@ -256,27 +246,23 @@ t.test('content that is broken, too short or too long never looks whole', async 
   }
 })
 
-t.test(
-  'content that breaks before its first byte is refused, and the connection kept',
-  async (t) => {
-    const sources = [new Counted(whole, { breaksAt: 0 }), new Counted(0), new Counted(whole)]
-    const { connect } = await serve(t, sources)
-    const one = await connect()
-    one.send(get, get, get)
-    for (const cause of ['the disk is gone', 'it is empty']) {
-      const { status, json } = await one.answer()
-      t.equal(status, 503, cause)
-      t.equal(json.error?.code, 'storage_unavailable', cause)
-    }
-    t.equal((await one.answer()).body.length, whole)
-  },
-)
+t.test('content that breaks before its first byte is refused; the connection stays', async (t) => {
+  const sources = [new Counted(whole, { breaksAt: 0 }), new Counted(0), new Counted(whole)]
+  const { connect } = await serve(t, sources)
+  const one = await connect()
+  one.send(get, get, get)
+  for (const cause of ['the disk is gone', 'it is empty']) {
+    const { status, json } = await one.answer()
+    t.equal(status, 503, cause)
+    t.equal(json.error?.code, 'storage_unavailable', cause)
+  }
+  t.equal((await one.answer()).body.length, whole)
+})
 
 t.test('empty content is content, too', async (t) => {
   const { connect } = await serve(t, [new Counted(0)], { length: 0 })
   const one = await connect()
-  one.send(get)
-  const { status, headers, body } = await one.answer()
+  const { status, headers, body } = await one.ask(get)
   t.equal(status, 200)
   t.equal(headers['content-length'], '0')
   t.equal(body.length, 0)
@@ -368,8 +354,10 @@ t.test('content that fails while it is destroyed does not end the process', asyn
 t.test('after a request whose long body nobody read, its download closes it', async (t) => {
   const { connect } = await serve(t, [new Counted(whole)])
   const one = await connect()
-  one.send('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n', 'a'.repeat(500_000))
-  const { headers, body } = await one.answer()
+  const { headers, body } = await one.ask(
+    'GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n',
+    'a'.repeat(500_000),
+  )
   t.equal(headers.connection, 'close')
   t.ok(body.equals(pattern(0, whole)))
   t.equal(await one.ended(), '', 'no reset')

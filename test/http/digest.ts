@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { sha256InTurns } from '../../src/http/digest.ts'
+import { loopsDuring } from '../fixtures/loops.ts'
 
 t.test('the digest is that of all bytes, however many', async (t) => {
   for (const length of [0, 1, 256 * 1024, 256 * 1024 + 1, 1_000_000, 20 * 2 ** 20]) {
@@ -11,13 +12,7 @@ t.test('the digest is that of all bytes, however many', async (t) => {
 })
 
 t.test('a long content is hashed in turns', async (t) => {
-  let loops = 0
-  const tick = () => {
-    loops++
-    next = setImmediate(tick)
-  }
-  let next = setImmediate(tick)
-  await sha256InTurns(Buffer.alloc(40 * 2 ** 20), { ref: 'a', encoding: 'hex' })
-  clearImmediate(next)
+  const long = Buffer.alloc(40 * 2 ** 20)
+  const loops = await loopsDuring(sha256InTurns(long, { ref: 'a', encoding: 'hex' }))
   t.ok(loops > 1, `${loops} turns of the event loop`)
 })

@@ -33,8 +33,7 @@ async function refusing(t: Test, code: ErrorCode, details?: ErrorDetails, header
 t.test('a JSON answer has an id, a length and no-store; the connection is kept', async (t) => {
   const one = await answering(t, { status: 201, body: '{"a":"é"}', headers: { Location: '/b' } })
   for (let i = 0; i < 2; i++) {
-    one.send(get)
-    const { status, headers, body } = await one.answer()
+    const { status, headers, body } = await one.ask(get)
     t.equal(status, 201)
     t.equal(body.toString(), '{"a":"é"}')
     t.match(headers, {
@@ -49,36 +48,30 @@ t.test('a JSON answer has an id, a length and no-store; the connection is kept',
   }
 })
 
-t.test(
-  "bytes are sent as they are, with their own type and a backend's JSON with no-store",
-  async (t) => {
-    for (const size of [1, 1000, 200_000]) {
-      const body = Buffer.alloc(size, '{"é":"\u{1f600}"}')
-      const html = await answering(t, {
-        status: 200,
-        body,
-        headers: { 'content-type': 'text/html' },
-      })
-      html.send(get)
-      const answer = await html.answer()
-      t.ok(answer.body.equals(body), `${size} bytes`)
-      t.equal(answer.headers['cache-control'], undefined)
-    }
-    const json = await answering(t, {
+t.test("bytes are sent as they are, with their type; a backend's JSON with no-store", async (t) => {
+  for (const size of [1, 1000, 200_000]) {
+    const body = Buffer.alloc(size, '{"é":"\u{1f600}"}')
+    const html = await answering(t, {
       status: 200,
-      body: Buffer.from('{}'),
-      headers: { 'content-type': 'application/json; charset=utf-8' },
+      body,
+      headers: { 'content-type': 'text/html' },
     })
-    json.send(get)
-    t.equal((await json.answer()).headers['cache-control'], 'no-store')
-  },
-)
+    const answer = await html.ask(get)
+    t.ok(answer.body.equals(body), `${size} bytes`)
+    t.equal(answer.headers['cache-control'], undefined)
+  }
+  const json = await answering(t, {
+    status: 200,
+    body: Buffer.from('{}'),
+    headers: { 'content-type': 'application/json; charset=utf-8' },
+  })
+  t.equal((await json.ask(get)).headers['cache-control'], 'no-store')
+})
 
 t.test('204 and 304 have neither body nor length, HEAD has the length of GET', async (t) => {
   for (const status of [204, 304]) {
     const one = await answering(t, { status, body: '' })
-    one.send(get, get)
-    const { headers } = await one.answer()
+    const { headers } = await one.ask(get, get)
     t.equal(headers['content-length'], undefined)
     t.equal(headers['content-type'], undefined)
     t.equal((await one.answer()).status, status)
@@ -180,8 +173,10 @@ t.test('an error while a stream is open cuts it', async (t) => {
 
 t.test('an answer to a long body that nobody read is seen, and closes', async (t) => {
   const one = await answering(t, { status: 200, body: '{}' })
-  one.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n`, 'a'.repeat(500_000))
-  const answer = await one.answer()
+  const answer = await one.ask(
+    `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n`,
+    'a'.repeat(500_000),
+  )
   t.equal(answer.status, 200)
   t.equal(answer.headers.connection, 'close')
   t.equal(await one.ended(), '', 'no reset')

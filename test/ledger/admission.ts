@@ -16,6 +16,7 @@ import {
   newHoldId,
   openAdmission,
   openLedger,
+  reapingStarted,
   request,
   topUp,
   unlimited,
@@ -103,15 +104,12 @@ t.test('a model is refused by the key, or by the plan', async (t) => {
   await ledger.admit(request(byKey, 0, { model: 'other/x' }))
 })
 
-t.test(
-  "a plan's name that no configuration knows has the limits of the default plan",
-  async (t) => {
-    const { link, ledger } = await open()
-    const caller = await makeAccount(link, { account: { plan: 'gone away' } })
-    const hold = await ledger.admit(request(caller, 0))
-    t.equal(hold.fields.plan, 'gone away')
-  },
-)
+t.test('a plan that no configuration knows has the limits of the default plan', async (t) => {
+  const { link, ledger } = await open()
+  const caller = await makeAccount(link, { account: { plan: 'gone away' } })
+  const hold = await ledger.admit(request(caller, 0))
+  t.equal(hold.fields.plan, 'gone away')
+})
 
 for (const hoursOff of [-5, 5]) {
   t.test(`a clock ${hoursOff} hours off charges into Redis' hour, in two flights`, async (t) => {
@@ -183,90 +181,81 @@ t.test('a hold whose reply was lost is reported, a refused one is not', async (t
   t.same(unclear, ['a'])
 })
 
-t.test(
-  'hundreds of expired holds, hours old, are reaped while a request asks for their money',
-  async (t) => {
-    const { link } = await open()
-    const leaseMs = 1
-    await until(async () => !(await link.client.info('server')).includes('uptime_in_seconds:0\r'))
-    let reaped = 0
-    const scripts = createScripts({ library: ledgerScripts, link })
-    const admission = openAdmission({
-      scripts,
-      leaseMs,
-      onReaped: (count) => (reaped += count),
-      onOwing: () => t.fail('nothing is owed'),
-    })
-    const caller = await makeAccount(link)
-    await link.client.hset(keys.account(caller.ref), 'granted', 350)
-    for (let i = 0; i < 350; i++) {
-      const holdId = holdIdOf(Date.now() - (i % 7) * hourMs)
-      await admission.admit(request(caller, 1, { min: 0, holdId }))
-    }
-    await until(async () => (await admission.look(caller.ref)).reserved === 0)
-    const ids = Array.from({ length: 350 }, () => newHoldId())
-    const key = keys.holdRows(caller.ref)
-    await link.client.hset(
-      key,
-      Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
-    )
-    await link.client.zadd(keys.holdLeases(caller.ref), ...ids.flatMap((id) => [1, id]))
-    await link.client.hset(keys.account(caller.ref), {
-      reserved: 350,
-      [`open:key_${caller.ref}`]: 350,
-    })
-    reaped = 0
-    const hold = await admission.admit(request(caller, 300))
-    t.equal(hold.amount, 300)
-    t.equal(reaped, 300, 'a hundred a call, and no more than were needed')
-    t.equal(
-      (await admission.look(caller.ref)).reserved,
-      0,
-      'an operator sees them all gone, and the one that expired since',
-    )
-  },
-)
+t.test('hundreds of expired holds are reaped when a request asks for their money', async (t) => {
+  const { link } = await open()
+  const leaseMs = 1
+  await reapingStarted(link)
+  let reaped = 0
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const admission = openAdmission({
+    scripts,
+    leaseMs,
+    onReaped: (count) => (reaped += count),
+    onOwing: () => t.fail('nothing is owed'),
+  })
+  const caller = await makeAccount(link)
+  await link.client.hset(keys.account(caller.ref), 'granted', 350)
+  for (let i = 0; i < 350; i++) {
+    const holdId = holdIdOf(Date.now() - (i % 7) * hourMs)
+    await admission.admit(request(caller, 1, { min: 0, holdId }))
+  }
+  await until(async () => (await admission.look(caller.ref)).reserved === 0)
+  const ids = Array.from({ length: 350 }, () => newHoldId())
+  const key = keys.holdRows(caller.ref)
+  await link.client.hset(
+    key,
+    Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
+  )
+  await link.client.zadd(keys.holdLeases(caller.ref), ...ids.flatMap((id) => [1, id]))
+  await link.client.hset(keys.account(caller.ref), {
+    reserved: 350,
+    [`open:key_${caller.ref}`]: 350,
+  })
+  reaped = 0
+  const hold = await admission.admit(request(caller, 300))
+  t.equal(hold.amount, 300)
+  t.equal(reaped, 300, 'a hundred a call, and no more than were needed')
+  t.equal(
+    (await admission.look(caller.ref)).reserved,
+    0,
+    'an operator sees them all gone, and the one that expired since',
+  )
+})
 
-t.test(
-  'a settlement that was written first counts, though Redis reads the other connection first',
-  async (t) => {
-    const server = await startRedis(t)
-    const link = await connectLink(t, server.socket)
-    const one = await openLedger(t, { link })
-    const other = await openLedger(t, { link: await connectLink(t, server.socket) })
-    const [poor, busy] = [
-      await makeAccount(link),
-      await makeAccount(link, { key: { concurrency: 1 } }),
-    ]
-    for (const caller of [poor, busy]) await topUp(one, caller, 10)
-    for (const caller of [poor, busy]) {
-      const hold = await one.admit(request(caller, 10))
-      const filler = await makeAccount(link)
-      process.kill(server.pid, 'SIGSTOP')
-      // It waits at the other's connection, which Redis reads first and to its end.
-      const filling = other.identify(filler)
-      await turn()
-      const settled = one.settle(hold, used(0))
-      const next = other.admit(request(caller, 10))
-      await turn()
-      process.kill(server.pid, 'SIGCONT')
-      await Promise.all([filling, settled])
-      t.equal((await next).amount, 10)
-    }
-  },
-)
+t.test('a settlement that was written first counts, even if Redis reads it later', async (t) => {
+  const server = await startRedis(t)
+  const link = await connectLink(t, server.socket)
+  const one = await openLedger(t, { link })
+  const other = await openLedger(t, { link: await connectLink(t, server.socket) })
+  const [poor, busy] = [
+    await makeAccount(link),
+    await makeAccount(link, { key: { concurrency: 1 } }),
+  ]
+  for (const caller of [poor, busy]) await topUp(one, caller, 10)
+  for (const caller of [poor, busy]) {
+    const hold = await one.admit(request(caller, 10))
+    const filler = await makeAccount(link)
+    process.kill(server.pid, 'SIGSTOP')
+    // It waits at the other's connection, which Redis reads first and to its end.
+    const filling = other.identify(filler)
+    await turn()
+    const settled = one.settle(hold, used(0))
+    const next = other.admit(request(caller, 10))
+    await turn()
+    process.kill(server.pid, 'SIGCONT')
+    await Promise.all([filling, settled])
+    t.equal((await next).amount, 10)
+  }
+})
 
-t.test(
-  'guesses the default plan until told, and forgets the longest unused of more than 10,000',
-  async (t) => {
-    const guesses = createPlanGuesses()
-    t.equal(guesses.get('a'), 'default')
-    guesses.set('a', 'big')
-    guesses.set('b', 'big')
-    for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
-    t.equal(guesses.get('a'), 'big')
-    guesses.set('one more', 'x')
-    t.equal(guesses.get('a'), 'big')
-    t.equal(guesses.get('b'), 'default')
-  },
-)
+t.test('the default plan is guessed first; of over 10,000 the oldest is dropped', async (t) => {
+  const guesses = createPlanGuesses()
+  t.equal(guesses.get('a'), 'default')
+  guesses.set('a', 'big')
+  guesses.set('b', 'big')
+  for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
+  t.equal(guesses.get('a'), 'big')
+  guesses.set('one more', 'x')
+  t.equal(guesses.get('a'), 'big')
+  t.equal(guesses.get('b'), 'default')
+})

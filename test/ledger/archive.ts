@@ -40,33 +40,30 @@ async function open(t: Test) {
   return { link, ledger, caller, store, archiveInto, list, timeOf }
 }
 
-t.test(
-  'lists read the same across the border, in both directions, from every cursor',
-  async (t) => {
-    const { link, ledger, caller, store, archiveInto, list, timeOf } = await open(t)
-    const all = (await list({})).data
-    const cut = await timeOf(16)
-    const archived = await archiveInto(store).archive(caller.ref, cut)
-    t.ok(archived > 5 && archived <= 16)
-    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25 - archived)
-    t.same((await list({})).data, all)
-    t.same((await list({ order: 'desc' })).data, all.toReversed())
-    for (const order of ['asc', 'desc'] as const) {
-      const rows = order === 'asc' ? all : all.toReversed()
-      for (const [i, { id }] of rows.entries()) {
-        const after = await list({ order, after: id, limit: 6 })
-        t.same(after.data, rows.slice(i + 1, i + 7))
-        t.equal(after.has_more, i + 7 < rows.length)
-        const before = await list({ order, before: id, limit: 6 })
-        t.same(before.data, rows.slice(Math.max(0, i - 6), i))
-        t.equal(before.has_more, i > 6)
-      }
+t.test('lists are the same across the border, in both directions, from each cursor', async (t) => {
+  const { link, ledger, caller, store, archiveInto, list, timeOf } = await open(t)
+  const all = (await list({})).data
+  const cut = await timeOf(16)
+  const archived = await archiveInto(store).archive(caller.ref, cut)
+  t.ok(archived > 5 && archived <= 16)
+  t.equal(await link.client.xlen(keys.journal(caller.ref)), 25 - archived)
+  t.same((await list({})).data, all)
+  t.same((await list({ order: 'desc' })).data, all.toReversed())
+  for (const order of ['asc', 'desc'] as const) {
+    const rows = order === 'asc' ? all : all.toReversed()
+    for (const [i, { id }] of rows.entries()) {
+      const after = await list({ order, after: id, limit: 6 })
+      t.same(after.data, rows.slice(i + 1, i + 7))
+      t.equal(after.has_more, i + 7 < rows.length)
+      const before = await list({ order, before: id, limit: 6 })
+      t.same(before.data, rows.slice(Math.max(0, i - 6), i))
+      t.equal(before.has_more, i > 6)
     }
-    const report = await ledger.audit(caller.ref)
-    t.match(report, { accounts: 1, entries: 25 })
-    t.same(report.differences, [])
-  },
-)
+  }
+  const report = await ledger.audit(caller.ref)
+  t.match(report, { accounts: 1, entries: 25 })
+  t.same(report.differences, [])
+})
 
 t.test('what is owed and repaid stays exact across the border', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
@@ -103,27 +100,24 @@ t.test('what was archived in several runs is one list', async (t) => {
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
-t.test(
-  'a crash between writing and trimming: the next run finds the object and uses it',
-  async (t) => {
-    const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
-    const all = (await list({})).data
-    const crashing: ObjectStore = {
-      ...store,
-      get: () => Promise.reject(new Error('killed')),
-    }
-    await t.rejects(archiveInto(crashing).archive(caller.ref, await timeOf(10)), {
-      message: 'killed',
-    })
-    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25, 'nothing left Redis')
-    await ledger.settle(await ledger.admit(request(caller, 10)), used(3))
-    await archiveInto(store).archive(caller.ref, Date.now() + 1000)
-    await archiveInto(store).archive(caller.ref, Date.now() + 1000)
-    t.same((await list({})).data.slice(0, 25), all)
-    t.equal(await link.client.xlen(keys.journal(caller.ref)), 0)
-    t.same((await ledger.audit(caller.ref)).differences, [])
-  },
-)
+t.test('after a crash between writing and trimming, the next run uses the object', async (t) => {
+  const { ledger, caller, store, archiveInto, list, timeOf, link } = await open(t)
+  const all = (await list({})).data
+  const crashing: ObjectStore = {
+    ...store,
+    get: () => Promise.reject(new Error('killed')),
+  }
+  await t.rejects(archiveInto(crashing).archive(caller.ref, await timeOf(10)), {
+    message: 'killed',
+  })
+  t.equal(await link.client.xlen(keys.journal(caller.ref)), 25, 'nothing left Redis')
+  await ledger.settle(await ledger.admit(request(caller, 10)), used(3))
+  await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+  await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+  t.same((await list({})).data.slice(0, 25), all)
+  t.equal(await link.client.xlen(keys.journal(caller.ref)), 0)
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
 
 t.test('what is in the archive and still in the stream is listed once', async (t) => {
   const { caller, store, archiveInto, list, timeOf } = await open(t)
@@ -142,20 +136,17 @@ t.test('what is in the archive and still in the stream is listed once', async (t
   }
 })
 
-t.test(
-  'an object that does not read back as it was written keeps the journal as it is',
-  async (t) => {
-    const { caller, store, archiveInto, link } = await open(t)
-    const broken: ObjectStore = {
-      ...store,
-      get: async (name) => (await store.get(name)).subarray(1),
-    }
-    await t.rejects(archiveInto(broken).archive(caller.ref, Date.now() + 1000), {
-      message: /did not keep/,
-    })
-    t.equal(await link.client.xlen(keys.journal(caller.ref)), 25)
-  },
-)
+t.test('when an object does not read back as it was written, the journal stays', async (t) => {
+  const { caller, store, archiveInto, link } = await open(t)
+  const broken: ObjectStore = {
+    ...store,
+    get: async (name) => (await store.get(name)).subarray(1),
+  }
+  await t.rejects(archiveInto(broken).archive(caller.ref, Date.now() + 1000), {
+    message: /did not keep/,
+  })
+  t.equal(await link.client.xlen(keys.journal(caller.ref)), 25)
+})
 
 t.test('two gateways that archive at once lose nothing', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)

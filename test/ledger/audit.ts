@@ -3,13 +3,11 @@
 import t from 'tap'
 import { audit } from '../../src/ledger/audit.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { pick } from '../fixtures/pick.ts'
 
 t.test('an audit', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const { client } = link
   const place = { redis: client, archive: undefined }
   const open = async () => {
@@ -75,17 +73,12 @@ t.test('an audit', async (t) => {
     await client.zadd(keys.accounts, 0, `acct_${caller.ref}:${caller.ref}`)
     t.match(await ledger.audit(), { accounts: 1, entries: 2, differences: [] })
     await client.hincrby(keys.account(caller.ref), 'granted', 1)
-    t.match(
-      (await ledger.audit()).differences.map(({ what }) => what),
-      ['granted', 'balance'],
-    )
+    t.match(pick((await ledger.audit()).differences, 'what'), ['granted', 'balance'])
   })
 })
 
 t.test('with Redis away an audit of one or all is ledger_unavailable', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { server, link, ledger } = await openOn(t)
   const { ref } = await makeAccount(link)
   await server.kill()
   await t.rejects(ledger.audit(ref), { name: 'GatewayError', code: 'ledger_unavailable' })

@@ -3,7 +3,7 @@
 import t from 'tap'
 import { createDebtors } from '../../src/ledger/debtors.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, topUp, untilRow, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -37,9 +37,7 @@ t.test('a debt from a reaped hold is noted by whoever finds it', async (t) => {
   const caller = await makeAccount(link)
   const hold = await dying.admit(request(caller, 0))
   hold.watch(() => used(9))
-  await until(async () =>
-    String(await link.client.hget(keys.holdRows(caller.ref), hold.id)).startsWith('0 9 '),
-  )
+  await untilRow(link, hold, '0 9 ')
   await dying.close(0)
   lost.drop()
   await until(async () => (await ledger.balance(caller.ref)).owed === 9)

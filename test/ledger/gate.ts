@@ -15,9 +15,8 @@ function open(recover: () => Promise<void>) {
     onReady: (listener: () => void) => void ready.push(listener),
     onLost: (listener: () => void) => void lost.push(listener),
   }
-  const events = { problem: () => void state.problems++ }
   const gate = createGate(Object(link), {
-    events,
+    onProblem: () => void state.problems++,
     connected: { lost: () => void state.lost++ },
     recover,
   })

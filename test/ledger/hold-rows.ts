@@ -5,10 +5,10 @@ import t from 'tap'
 import { createHoldReader, hourOfHold, parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
 import {
-  connectLink,
   makeAccount,
   newHoldId,
-  openLedger,
+  openFor,
+  openOn,
   request,
   topUp,
   used,
@@ -19,8 +19,7 @@ import { until } from '../fixtures/until.ts'
 const server = await startRedis(t)
 
 t.test('an open hold has used what its last checkpoint says', async (t) => {
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link, leaseMs: 300 })
+  const { link, ledger } = await openOn(t, { on: server, leaseMs: 300 })
   const holds = createHoldReader(link.client)
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 100)
@@ -41,10 +40,7 @@ t.test('an open hold has used what its last checkpoint says', async (t) => {
 })
 
 t.test('a reaped hold has used the same, and one that never was nothing', async (t) => {
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link, leaseMs: 1 })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: server, leaseMs: 1 })
   const { ref } = caller
   const id = newHoldId()
   await link.client.hset(keys.account(ref), 'reserved', 50)
@@ -60,10 +56,7 @@ t.test('a reaped hold has used the same, and one that never was nothing', async 
 })
 
 t.test('a lease counts by the clock of Redis', async (t) => {
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: server })
   const { ref } = caller
   const hold = await ledger.admit(request(caller, 50))
   mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 })

@@ -6,8 +6,7 @@ import {
   toTransaction,
   transactionId,
 } from '../../src/ledger/journal.ts'
-import { connectLink, makeAccount, openLedger, topUp } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
+import { makeAccount, openOn, topUp } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 
 t.test('ids of transactions sort as their entries', async (t) => {
@@ -53,9 +52,7 @@ t.test('an entry that a credit made has none of the fields of a request', async 
 })
 
 t.test('a cursor that is no entry gives what follows it', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   for (const amount of [1, 2, 3]) await topUp(ledger, caller, amount)
   const list = async (page: object) => {

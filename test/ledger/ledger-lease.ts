@@ -3,9 +3,18 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ScriptLink } from '../../src/redis/scripts.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, spend, topUp, used } from '../fixtures/ledger.ts'
+import {
+  makeAccount,
+  openFor,
+  openOn,
+  reapingStarted,
+  request,
+  spend,
+  topUp,
+  untilRow,
+  used,
+} from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -16,93 +25,77 @@ const server = await startRedis(t)
 
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
-/** Redis must be up for a lease before anything is reaped; its uptime counts whole seconds. */
-function reapingStarted({ client }: ScriptLink) {
-  return until(async () => !(await client.info('server')).includes('uptime_in_seconds:0\r'))
-}
+t.test("6 a dead gateway's hold comes back, charged at its last checkpoint", async (t) => {
+  const leaseMs = 90
+  const dying = await open(t, { leaseMs })
+  const { link, ledger } = await open(t, { leaseMs })
+  await reapingStarted(link)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  const hold = await dying.ledger.admit(request(caller, 400))
+  spend(hold, { charge: 120 })
+  spend(hold, { completion: 9 })
+  await untilRow(link, hold, '400 120 ')
+  await dying.ledger.close(0)
+  dying.link.drop()
+  await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
+  t.match(await ledger.balance(caller.ref), { balance: 880 })
+  t.match((await ledger.transactions(caller.ref, page)).data[1], {
+    type: 'charge',
+    amount: -120,
+    estimated: true,
+    request_id: 'req_1',
+  })
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
 
-t.test(
-  "6 a crash loses nothing: a dead gateway's hold comes back, charged at its last checkpoint",
-  async (t) => {
-    const leaseMs = 90
-    const dying = await open(t, { leaseMs })
-    const { link, ledger } = await open(t, { leaseMs })
-    await reapingStarted(link)
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 1000)
-    const hold = await dying.ledger.admit(request(caller, 400))
-    spend(hold, { charge: 120 })
-    spend(hold, { completion: 9 })
-    await until(
-      async () =>
-        (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ??
-        false,
-    )
-    await dying.ledger.close(0)
-    dying.link.drop()
-    await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
-    t.match(await ledger.balance(caller.ref), { balance: 880 })
-    t.match((await ledger.transactions(caller.ref, page)).data[1], {
-      type: 'charge',
-      amount: -120,
-      estimated: true,
-      request_id: 'req_1',
-    })
-    t.same((await ledger.audit(caller.ref)).differences, [])
-  },
-)
-
-t.test(
-  '6 a gateway frozen past its lease opens its hold again for what is left, and pays the difference',
-  async (t) => {
-    const leaseMs = 90
-    const frozen = await open(t, { leaseMs })
-    const { link, ledger } = await open(t, { leaseMs })
-    await reapingStarted(link)
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 1000)
-    const hold = await frozen.ledger.admit(request(caller, 400))
-    spend(hold, { charge: 120 })
-    const openNow = () => link.client.hget(keys.holdRows(caller.ref), hold.id)
-    await until(async () => (await openNow())?.startsWith('400 120 ') ?? false)
-    const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
-    pause()
-    t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
-    await until(async () => (await openNow())?.startsWith('280 ') ?? false)
-    t.equal(hold.amount, 400)
-    spend(hold, { charge: 170 })
-    await until(async () => (await openNow())?.startsWith('280 170 ') ?? false)
-    pause()
-    t.match(
-      await ledger.balance(caller.ref),
-      { balance: 830, reserved: 0 },
-      'a second reaping charges the difference',
-    )
-    t.match(await frozen.ledger.settle(hold, used(150)), { charge: 150, owed: 0 })
-    t.match(await ledger.balance(caller.ref), { balance: 850, reserved: 0 })
-    const { data } = await ledger.transactions(caller.ref, page)
-    t.match(
-      data.map(({ type, amount }) => [type, amount]),
-      [
-        ['topup', 1000],
-        ['charge', -120],
-        ['adjustment', -50],
-        ['adjustment', 20],
-      ],
-    )
-    t.match(
-      await ledger.usage(caller.ref, {
-        from: Date.now() / 1000 - 9,
-        to: Date.now() / 1000,
-        bucket: 'day',
-      }),
-      {
-        data: [{ requests: 1, cost: 150, completion_tokens: 5, prompt_tokens: 7 }],
-      },
-    )
-    t.same((await ledger.audit(caller.ref)).differences, [])
-  },
-)
+t.test('6 a gateway frozen past its lease opens its hold again for what is left', async (t) => {
+  const leaseMs = 90
+  const frozen = await open(t, { leaseMs })
+  const { link, ledger } = await open(t, { leaseMs })
+  await reapingStarted(link)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  const hold = await frozen.ledger.admit(request(caller, 400))
+  spend(hold, { charge: 120 })
+  await untilRow(link, hold, '400 120 ')
+  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
+  pause()
+  t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
+  await untilRow(link, hold, '280 ')
+  t.equal(hold.amount, 400)
+  spend(hold, { charge: 170 })
+  await untilRow(link, hold, '280 170 ')
+  pause()
+  t.match(
+    await ledger.balance(caller.ref),
+    { balance: 830, reserved: 0 },
+    'a second reaping charges the difference',
+  )
+  t.match(await frozen.ledger.settle(hold, used(150)), { charge: 150, owed: 0 })
+  t.match(await ledger.balance(caller.ref), { balance: 850, reserved: 0 })
+  const { data } = await ledger.transactions(caller.ref, page)
+  t.match(
+    data.map(({ type, amount }) => [type, amount]),
+    [
+      ['topup', 1000],
+      ['charge', -120],
+      ['adjustment', -50],
+      ['adjustment', 20],
+    ],
+  )
+  t.match(
+    await ledger.usage(caller.ref, {
+      from: Date.now() / 1000 - 9,
+      to: Date.now() / 1000,
+      bucket: 'day',
+    }),
+    {
+      data: [{ requests: 1, cost: 150, completion_tokens: 5, prompt_tokens: 7 }],
+    },
+  )
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
 
 t.test('6 a frozen gateway whose money went elsewhere stops its backend', async (t) => {
   const leaseMs = 90
@@ -113,10 +106,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   await topUp(ledger, caller, 400)
   const hold = await frozen.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
-  await until(
-    async () =>
-      (await link.client.hget(keys.holdRows(caller.ref), hold.id))?.startsWith('400 120 ') ?? false,
-  )
+  await untilRow(link, hold, '400 120 ')
   const stopped = new Promise((resolve) => hold.onStop(resolve))
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
   // In the same turn, before the timers of the frozen gateway.
@@ -124,19 +114,14 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   t.equal(await stopped, 'insufficient_balance')
 })
 
-t.test(
-  'a suspended account is refused at once, and its streams stop at the next checkpoint',
-  async (t) => {
-    const { link, ledger } = await open(t, { leaseMs: 90 })
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 400)
-    const hold = await ledger.admit(request(caller, 100))
-    const stopped = new Promise((resolve) => hold.onStop(resolve))
-    await link.client.hset(keys.account(caller.ref), 'status', 'suspended')
-    t.equal(await stopped, 'account_suspended')
-    await t.rejects(ledger.admit(request(caller, 100)), { code: 'account_suspended', status: 403 })
-  },
-)
+t.test('a suspended account is refused, its streams stop at the next checkpoint', async (t) => {
+  const { link, ledger, caller } = await openFor(t, 400, { on: server, leaseMs: 90 })
+  const hold = await ledger.admit(request(caller, 100))
+  const stopped = new Promise((resolve) => hold.onStop(resolve))
+  await link.client.hset(keys.account(caller.ref), 'status', 'suspended')
+  t.equal(await stopped, 'account_suspended')
+  await t.rejects(ledger.admit(request(caller, 100)), { code: 'account_suspended', status: 403 })
+})
 
 t.test('while a gateway lives, its holds are renewed', async (t) => {
   const { link, ledger } = await open(t, { leaseMs: 30_000 })
@@ -149,24 +134,19 @@ t.test('while a gateway lives, its holds are renewed', async (t) => {
   await until(async () => (await deadline()) > first + 500)
 })
 
-t.test(
-  'a Redis that was just started reaps nobody: its gateways had no chance to renew',
-  async (t) => {
-    const own = await startRedis(t)
-    const { link, ledger } = await open(t, { on: own, leaseMs: 3000 })
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 100)
-    const hold = await ledger.admit(request(caller, 40))
-    const uptimeS = async () =>
-      Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])
-    await ledger.close(0)
-    const next = await open(t, { on: own, leaseMs: 3000 })
-    await link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
-    await until(async () => {
-      const { reserved } = await next.ledger.balance(caller.ref)
-      if (reserved === 40) return false
-      t.ok((await uptimeS()) >= 3, 'reaped only then')
-      return true
-    })
-  },
-)
+t.test('a Redis that was just started reaps no hold before it can be renewed', async (t) => {
+  const own = await startRedis(t)
+  const { link, ledger, caller } = await openFor(t, 100, { on: own, leaseMs: 3000 })
+  const hold = await ledger.admit(request(caller, 40))
+  const uptimeS = async () =>
+    Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])
+  await ledger.close(0)
+  const next = await open(t, { on: own, leaseMs: 3000 })
+  await link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
+  await until(async () => {
+    const { reserved } = await next.ledger.balance(caller.ref)
+    if (reserved === 40) return false
+    t.ok((await uptimeS()) >= 3, 'reaped only then')
+    return true
+  })
+})

@@ -6,11 +6,21 @@ import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { Hold } from '../../src/ledger/hold.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, newHoldId, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import {
+  makeAccount,
+  newHoldId,
+  openFor,
+  openOn,
+  request,
+  topUp,
+  untilBalance,
+  used,
+} from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
+import { pick } from '../fixtures/pick.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 const codeOf = (error: unknown) => (error instanceof GatewayError ? error.code : String(error))
@@ -24,9 +34,7 @@ t.before(async () => {
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
 t.test('a request holds what it wants, pays what it used, and gets the rest back', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 400))
   t.equal(hold.amount, 400)
   t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 400, available: 600 })
@@ -55,45 +63,35 @@ t.test('a request holds what it wants, pays what it used, and gets the rest back
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
-t.test(
-  '1 never negative: 200 requests on a balance for 7, over two gateways: exactly 7 are admitted',
-  async (t) => {
-    const gateways = [await open(t), await open(t)] as const
-    const [{ link, ledger }] = gateways
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 7 * 50 + 49)
-    const answers = await Promise.allSettled(
-      Array.from({ length: 200 }, (_, i) =>
-        (gateways[i % 2] ?? gateways[0]).ledger.admit(request(caller, 50)),
-      ),
-    )
-    t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 7)
-    const codes = new Set(
-      answers.flatMap((answer) => (answer.status === 'rejected' ? [codeOf(answer.reason)] : [])),
-    )
-    t.same([...codes], ['insufficient_balance'])
-    t.match(await ledger.balance(caller.ref), { available: 49, reserved: 350 })
-  },
-)
+t.test('1 never negative: of 200 requests over two gateways, 7 can pay and pass', async (t) => {
+  const gateways = [await open(t), await open(t)] as const
+  const [{ link, ledger }] = gateways
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 7 * 50 + 49)
+  const answers = await Promise.allSettled(
+    Array.from({ length: 200 }, (_, i) =>
+      (gateways[i % 2] ?? gateways[0]).ledger.admit(request(caller, 50)),
+    ),
+  )
+  t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 7)
+  const codes = new Set(
+    answers.flatMap((answer) => (answer.status === 'rejected' ? [codeOf(answer.reason)] : [])),
+  )
+  t.same([...codes], ['insufficient_balance'])
+  t.match(await ledger.balance(caller.ref), { available: 49, reserved: 350 })
+})
 
-t.test(
-  'the last token can be spent: what is there is granted, down to the least that makes sense',
-  async (t) => {
-    const { link, ledger } = await open(t)
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 30)
-    t.equal((await ledger.admit(request(caller, 100, { min: 20 }))).amount, 30)
-    await t.rejects(ledger.admit(request(caller, 100, { min: 1 })), {
-      code: 'insufficient_balance',
-      status: 402,
-    })
-  },
-)
+t.test('the last token can be spent: what is there is granted, down to the least', async (t) => {
+  const { ledger, caller } = await openFor(t, 30, { on: server })
+  t.equal((await ledger.admit(request(caller, 100, { min: 20 }))).amount, 30)
+  await t.rejects(ledger.admit(request(caller, 100, { min: 1 })), {
+    code: 'insufficient_balance',
+    status: 402,
+  })
+})
 
 t.test('3 exactly once: settling twice gives the same answer and one charge', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { link, ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 400))
   const [one, two] = await Promise.all([
     ledger.settle(hold, used(150)),
@@ -102,12 +100,7 @@ t.test('3 exactly once: settling twice gives the same answer and one charge', as
   t.same(one, two)
   link.cut()
   await until(() => !link.up)
-  await until(() =>
-    ledger.balance(caller.ref).then(
-      () => true,
-      () => false,
-    ),
-  )
+  await untilBalance(ledger, caller)
   t.match(
     await ledger.balance(caller.ref),
     { balance: 850, reserved: 0 },
@@ -117,9 +110,7 @@ t.test('3 exactly once: settling twice gives the same answer and one charge', as
 
 t.test('3 exactly once: an admission whose reply was lost is taken back', async (t) => {
   const own = await startRedis(t)
-  const { link, ledger } = await open(t, { on: own })
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { link, ledger, caller } = await openFor(t, 1000, { on: own })
   const { ledger: impatient } = await open(t, { on: own, commandTimeoutMs: 150 })
   process.kill(own.pid, 'SIGSTOP')
   const wanted = request(caller, 400)
@@ -127,12 +118,7 @@ t.test('3 exactly once: an admission whose reply was lost is taken back', async 
   process.kill(own.pid, 'SIGCONT')
   await until(async () => (await link.client.hget(keys.account(caller.ref), 'requests')) === '1')
   t.pass('Redis did carry it out')
-  await until(() =>
-    ledger.balance(caller.ref).then(
-      ({ reserved }) => reserved === 0,
-      () => false,
-    ),
-  )
+  await untilBalance(ledger, caller, { reserved: 0 })
   await t.rejects(
     ledger.admit(wanted),
     { code: 'ledger_unavailable' },
@@ -141,9 +127,7 @@ t.test('3 exactly once: an admission whose reply was lost is taken back', async 
 })
 
 t.test('4 owed: what was used beyond hold and balance is paid by the next top-up', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const hold = await ledger.admit(request(caller, 60))
   t.match(await ledger.settle(hold, { ...used(250), cut: true }), { charge: 250, owed: 150 })
   t.match(await ledger.balance(caller.ref), { balance: 0, available: 0, owed: 150, spent: 100 })
@@ -178,9 +162,7 @@ t.test('4 owed: what a request could pay nothing of is on record too', async (t)
 })
 
 t.test('4 owed: nothing that costs is admitted, and nothing can be taken', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const [one, other] = [
     await ledger.admit(request(caller, 40)),
     await ledger.admit(request(caller, 60)),
@@ -230,38 +212,31 @@ t.test('4 owed: a debt never leaves what can be counted', async (t) => {
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
-t.test(
-  'what is implausible is on the transaction, in the events once, and never owed',
-  async (t) => {
-    const reports: unknown[] = []
-    const events = { implausible: (report: unknown) => void reports.push(report) }
-    const { link, ledger } = await open(t, { events })
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 100)
-    const free = await ledger.admit(request(caller, 0))
-    const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0 }
-    await ledger.settle(free, { ...nothing, implausible: 3 })
-    const paid = await ledger.admit(request(caller, 10))
-    await ledger.settle(paid, { ...used(5), implausible: 2 ** 60 })
-    link.cut()
-    await until(() => !link.up)
-    await until(() => ledger.isOpen)
-    t.match((await ledger.transactions(caller.ref, page)).data.slice(1), [
-      { type: 'charge', amount: 0, implausible: 3 },
-      { type: 'charge', amount: -5, implausible: Number.MAX_SAFE_INTEGER },
-    ])
-    t.same(reports, [
-      { requestId: `req_${free.id}`, model: 'm', tokens: 3 },
-      { requestId: `req_${paid.id}`, model: 'm', tokens: Number.MAX_SAFE_INTEGER },
-    ])
-    t.match(await ledger.balance(caller.ref), { balance: 95, owed: 0 })
-  },
-)
+t.test('what is implausible is in the transaction and once in the events, not owed', async (t) => {
+  const reports: unknown[] = []
+  const events = { implausible: (report: unknown) => void reports.push(report) }
+  const { link, ledger, caller } = await openFor(t, 100, { on: server, events })
+  const free = await ledger.admit(request(caller, 0))
+  const nothing = { charge: 0, prompt: 0, cached: 0, completion: 0 }
+  await ledger.settle(free, { ...nothing, implausible: 3 })
+  const paid = await ledger.admit(request(caller, 10))
+  await ledger.settle(paid, { ...used(5), implausible: 2 ** 60 })
+  link.cut()
+  await until(() => !link.up)
+  await until(() => ledger.isOpen)
+  t.match((await ledger.transactions(caller.ref, page)).data.slice(1), [
+    { type: 'charge', amount: 0, implausible: 3 },
+    { type: 'charge', amount: -5, implausible: Number.MAX_SAFE_INTEGER },
+  ])
+  t.same(reports, [
+    { requestId: `req_${free.id}`, model: 'm', tokens: 3 },
+    { requestId: `req_${paid.id}`, model: 'm', tokens: Number.MAX_SAFE_INTEGER },
+  ])
+  t.match(await ledger.balance(caller.ref), { balance: 95, owed: 0 })
+})
 
 t.test('5 a request that cost nothing leaves no transaction', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { ledger, caller } = await openFor(t, 100, { on: server })
   const hold = await ledger.admit(request(caller, 60))
   await ledger.settle(hold, { charge: 0, prompt: 0, cached: 0, completion: 0 })
   t.equal((await ledger.transactions(caller.ref, page)).data.length, 1)
@@ -269,9 +244,7 @@ t.test('5 a request that cost nothing leaves no transaction', async (t) => {
 })
 
 t.test('an admission a day late charges nothing', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
   await t.rejects(ledger.admit(request(caller, 10, { holdId: `${old}${newHoldId().slice(12)}` })), {
     code: 'ledger_unavailable',
@@ -299,36 +272,23 @@ t.test('amounts up to 2^53-1 are exact to the token', async (t) => {
   })
   t.match(await ledger.settle(small, used(1)), { charge: 1 })
   const { data } = await ledger.transactions(caller.ref, page)
-  t.same(
-    data.map(({ amount }) => amount),
-    [most, 4 - most, -1],
-  )
-  t.same(
-    data.map(({ balance_after }) => balance_after),
-    [most, 4, 3],
-  )
+  t.same(pick(data, 'amount'), [most, 4 - most, -1])
+  t.same(pick(data, 'balance_after'), [most, 4, 3])
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
-t.test(
-  'a settlement more than a day late charges nothing, and the audit tells of it',
-  async (t) => {
-    const { link, ledger } = await open(t)
-    const caller = await makeAccount(link)
-    await topUp(ledger, caller, 1000)
-    const hold = await ledger.admit(request(caller, 100))
-    const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
-    const lost = new Hold({ ...hold.fields, id: `${old}${newHoldId().slice(12)}` }, 100)
-    t.match(await ledger.settle(lost, used(50)), { charge: 0, isWaiting: false })
-    t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 100 })
-    t.match(await ledger.audit(caller.ref), { late: 1, differences: [] })
-  },
-)
+t.test('a settlement a day late charges nothing, and the audit tells of it', async (t) => {
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
+  const hold = await ledger.admit(request(caller, 100))
+  const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
+  const lost = new Hold({ ...hold.fields, id: `${old}${newHoldId().slice(12)}` }, 100)
+  t.match(await ledger.settle(lost, used(50)), { charge: 0, isWaiting: false })
+  t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 100 })
+  t.match(await ledger.audit(caller.ref), { late: 1, differences: [] })
+})
 
 t.test('a settlement that finds neither hold nor mark, but is young, charges now', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 1000)
+  const { ledger, caller } = await openFor(t, 1000, { on: server })
   const hold = await ledger.admit(request(caller, 100))
   const forgotten = new Hold({ ...hold.fields, id: newHoldId() }, 100)
   t.match(await ledger.settle(forgotten, used(50)), { charge: 50, owed: 0 })
@@ -336,15 +296,10 @@ t.test('a settlement that finds neither hold nor mark, but is young, charges now
 })
 
 t.test('an admission that is repeated answers the same and holds once', async (t) => {
-  const { link, ledger } = await open(t)
-  const caller = await makeAccount(link)
-  await topUp(ledger, caller, 100)
+  const { link, ledger, caller } = await openFor(t, 100, { on: server })
   const wanted = request(caller, 100)
   const holds = await Promise.all([ledger.admit(wanted), ledger.admit(wanted)])
-  t.same(
-    holds.map(({ amount }) => amount),
-    [100, 100],
-  )
+  t.same(pick(holds, 'amount'), [100, 100])
   t.match(await ledger.balance(caller.ref), { reserved: 100 })
   t.equal(await link.client.hget(keys.account(caller.ref), 'requests'), '1')
 })

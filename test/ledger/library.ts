@@ -3,13 +3,10 @@
 import t from 'tap'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, openLedger, request, used } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
+import { makeAccount, openOn, request, used } from '../fixtures/ledger.ts'
 
 t.test('the keys that the scripts derive are those that redis.ts names', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   const { ref, hmac } = caller
   const credit = { ref, idempotencyId: 'an id', amount: 100, type: 'topup' } as const

@@ -61,7 +61,7 @@ async function addToMinute(
 
 for (const [side, plan, key] of sides) {
   t.test(
-    `requests a minute of ${side}: the limit is met exactly, and a refusal counts nothing`,
+    `requests a minute of ${side}: the limit is exact, refusals are not counted`,
     async (t) => {
       const { seen, counted } = await withinOneMinute(async () => {
         const { link, ledger, caller } = await open(

@@ -14,16 +14,14 @@ import { ledgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
-  connectLink,
   makeAccount,
   makeHold,
   newHoldId,
-  openLedger,
+  openOn,
   request,
   topUp,
   used,
 } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
 
 const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
@@ -62,9 +60,7 @@ t.test('an order of an older spool, without what is implausible, can be sent', a
 })
 
 t.test('a hold that crosses an hour, or midnight, settles once', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const scripts = createScripts({ link, library: ledgerScripts })
   const dayMs = 24 * hourMs
   const midnight = Math.floor(Date.now() / dayMs) * dayMs
@@ -168,12 +164,12 @@ t.test('what became of it', async (t) => {
 
 t.test('what an account owes then, and what was not believed, is told once', async (t) => {
   const told: unknown[] = []
-  const events = { implausible: (report: unknown) => void told.push(report) }
+  const onImplausible = (report: unknown) => void told.push(report)
   const onOwing = (ref: string) => void told.push(ref)
   const order = { ...releaseOrder('r', 'x', 'h'), model: 'm%2F1', implausible: 8 }
   const reply = (owed: string, isRepeated: 0 | 1) =>
     ({ word: 'ok', nowMs: 1, values: ['ok', 1, '4', owed, '9', isRepeated] }) as const
-  reportSettled(reply('5', 0), order, { onOwing, events })
-  reportSettled(reply('0', 1), order, { onOwing, events })
+  reportSettled(reply('5', 0), order, { onOwing, onImplausible })
+  reportSettled(reply('0', 1), order, { onOwing, onImplausible })
   t.strictSame(told, ['r', { requestId: 'req_h', model: 'm/1', tokens: 8 }])
 })

@@ -50,30 +50,27 @@ t.test('a settlement is sent in the same tick', async (t) => {
   await outbox.idle()
 })
 
-t.test(
-  'answered ones are sent again in order, until they are 30 s of connected time old',
-  async (t) => {
-    const { outbox, state, connected, sent } = await open(t, async () => ok)
-    await outbox.settle(settlement('a'))
-    state.nowMs = 20_000
-    await outbox.settle(settlement('b'))
-    await outbox.replay()
-    t.same(sent.splice(0), ['a', 'b', 'a', 'b'])
-    connected.lost()
-    state.nowMs = 90_000
-    await outbox.sweep()
-    t.equal(outbox.size, 2, 'time without a reply does not count')
-    connected.good()
-    state.nowMs = 119_999
-    connected.good()
-    await outbox.sweep()
-    t.equal(outbox.size, 2)
-    state.nowMs = 120_000
-    connected.good()
-    await outbox.sweep()
-    t.equal(outbox.size, 0)
-  },
-)
+t.test('answered ones are sent again in order for 30 s of connected time', async (t) => {
+  const { outbox, state, connected, sent } = await open(t, async () => ok)
+  await outbox.settle(settlement('a'))
+  state.nowMs = 20_000
+  await outbox.settle(settlement('b'))
+  await outbox.replay()
+  t.same(sent.splice(0), ['a', 'b', 'a', 'b'])
+  connected.lost()
+  state.nowMs = 90_000
+  await outbox.sweep()
+  t.equal(outbox.size, 2, 'time without a reply does not count')
+  connected.good()
+  state.nowMs = 119_999
+  connected.good()
+  await outbox.sweep()
+  t.equal(outbox.size, 2)
+  state.nowMs = 120_000
+  connected.good()
+  await outbox.sweep()
+  t.equal(outbox.size, 0)
+})
 
 t.test('a failed settlement waits on disk, and leaves it when answered and old', async (t) => {
   let isFailing = true
@@ -100,20 +97,17 @@ t.test('a failed settlement waits on disk, and leaves it when answered and old',
   t.equal(spool.size, 0)
 })
 
-t.test(
-  'a late one is kept apart and given up; one that was made before is only given up',
-  async (t) => {
-    const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }
-    const { outbox, state, spool } = await open(t, async () => late)
-    t.equal((await outbox.settle(settlement('a')))?.word, 'late')
-    t.equal(outbox.size, 0)
-    outbox.adopt([{ ...settlement('b'), wasAnswered: true }])
-    await outbox.sweep()
-    t.equal(outbox.size, 0)
-    t.equal(state.late, 1)
-    t.equal(await spool.countLate(), 1)
-  },
-)
+t.test('a late one is kept apart and given up; one made before is only given up', async (t) => {
+  const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }
+  const { outbox, state, spool } = await open(t, async () => late)
+  t.equal((await outbox.settle(settlement('a')))?.word, 'late')
+  t.equal(outbox.size, 0)
+  outbox.adopt([{ ...settlement('b'), wasAnswered: true }])
+  await outbox.sweep()
+  t.equal(outbox.size, 0)
+  t.equal(state.late, 1)
+  t.equal(await spool.countLate(), 1)
+})
 
 t.test('a late one waits while its file can not be written', async (t) => {
   const late: OrderReply = { word: 'late', nowMs: 1, values: ['late', 1] }

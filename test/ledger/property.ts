@@ -16,12 +16,11 @@ import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, newHoldId, request } from '../fixtures/ledger.ts'
+import { connectLink, makeAccount, newHoldId, reapingStarted, request } from '../fixtures/ledger.ts'
 import { openAdmission, spend } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-import { until } from '../fixtures/until.ts'
 
 const seed = Number(process.env.SEED ?? 20261121)
 const steps = Number(process.env.STEPS ?? 2500)
@@ -337,7 +336,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
   ]
   const world: World = { lives: [], released: [], credited: new Map(), journal: new Map() }
   // In the first second of a Redis nothing is reaped.
-  await until(async () => !(await links[0].client.info('server')).includes('uptime_in_seconds:0\r'))
+  await reapingStarted(links[0])
   const isRich = () => world.lives.some(({ reopened }) => reopened)
   // Leases end by the clock: a fast machine needs more steps until a hold is lost.
   for (let i = 0; i < steps || (!isRich() && i < 10 * steps); i++) {

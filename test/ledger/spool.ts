@@ -3,7 +3,7 @@
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import {
   appendFile,
   readFile,
@@ -115,11 +115,10 @@ t.test(
     await left.close()
     const spool = await openSpool(dir)
     t.same(await spool.takeOver(), [], 'this process lives')
-    const [name = ''] = (await spools(dir)).filter((one) => readFileSync(join(dir, one)).length > 0)
-    const earlier = name.replace(processStart(process.pid), '0a1b2c3d.4711')
-    await rename(join(dir, name), join(dir, earlier))
+    const earlier = left.path.replace(processStart(process.pid), '0a1b2c3d.4711')
+    await rename(left.path, earlier)
     t.same(await spool.takeOver(), [order('a')], 'the one before it that had its pid does not')
-    t.notOk((await spools(dir)).includes(earlier))
+    t.notOk(existsSync(earlier))
     await spool.close()
   },
 )
@@ -130,9 +129,8 @@ const noDevFull = process.platform === 'linux' ? false : 'needs /dev/full'
 async function openOnFullDisk(t: Test) {
   const dir = await tempDir(t)
   const spool = await openSpool(dir)
-  const [own = ''] = await spools(dir)
-  await symlink('/dev/full', join(dir, `${own}.new`))
-  await rm(join(dir, own))
+  await symlink('/dev/full', `${spool.path}.new`)
+  await rm(spool.path)
   await t.rejects(spool.touch())
   return { dir, spool }
 }
@@ -184,35 +182,29 @@ t.test('what is done leaves no file behind', async (t) => {
   t.same(await readdir(dir), [])
 })
 
-t.test(
-  'a file of a machine that can not be asked is taken after a minute of silence',
-  async (t) => {
-    const dir = await tempDir(t)
-    const dead = await openSpool(dir)
-    await dead.append(order('a'))
-    await dead.close()
-    const [name = ''] = await spools(dir)
-    const foreign = join(dir, 'spool-elsewhere-1-abcdef.ndjson')
-    await rename(join(dir, name), foreign)
-    const spool = await openSpool(dir)
-    t.same(await spool.takeOver(), [])
-    const longAgo = new Date(Date.now() - 61_000)
-    await utimes(foreign, longAgo, longAgo)
-    t.same(await spool.takeOver(), [order('a')])
-    await spool.close()
-  },
-)
-
-t.test("a dead process's orders stay on the disk until they are in the taker's file", async (t) => {
+/** A folder with an order of a process on another machine. */
+async function leftElsewhere(t: Test) {
   const dir = await tempDir(t)
   const dead = await openSpool(dir)
   await dead.append(order('a'))
   await dead.close()
-  const [name = ''] = await spools(dir)
-  await rename(join(dir, name), join(dir, 'spool-elsewhere-1-abcdef.ndjson'))
+  const foreign = join(dir, 'spool-elsewhere-1-abcdef.ndjson')
+  await rename(dead.path, foreign)
   const longAgo = new Date(Date.now() - 61_000)
-  await utimes(join(dir, 'spool-elsewhere-1-abcdef.ndjson'), longAgo, longAgo)
-  const spool = await openSpool(dir)
+  return { dir, spool: await openSpool(dir), fallSilent: () => utimes(foreign, longAgo, longAgo) }
+}
+
+t.test('the file of an unknown machine is taken after a minute of silence', async (t) => {
+  const { spool, fallSilent } = await leftElsewhere(t)
+  t.same(await spool.takeOver(), [])
+  await fallSilent()
+  t.same(await spool.takeOver(), [order('a')])
+  await spool.close()
+})
+
+t.test("a dead process's orders stay on the disk until they are in the taker's file", async (t) => {
+  const { dir, spool, fallSilent } = await leftElsewhere(t)
+  await fallSilent()
   // From now on no write to its own file can succeed.
   await spool.close()
   await spool.takeOver()

@@ -1,17 +1,14 @@
 // Sums by hour and day, by model and key, and as one.
 
 import t from 'tap'
-import { readUsage } from '../../src/ledger/usage.ts'
+import { parseUsageQuery, readUsage } from '../../src/ledger/usage.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 import { withinOne } from '../fixtures/windows.ts'
 
 t.test('usage', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const { caller, from } = await withinOne(3_600_000, async () => {
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 1000)
@@ -73,4 +70,36 @@ t.test('usage', async (t) => {
       code: 'ledger_unavailable',
     })
   })
+})
+
+const parse = (query: string) => parseUsageQuery(new URLSearchParams(query))
+
+t.test('a complete query is read as it is', async (t) => {
+  const asked = parse('from=100&to=7300&bucket=day&group_by=key')
+  t.same(asked, { from: 100, to: 7300, bucket: 'day', groupBy: 'key' })
+})
+
+t.test('without one it is the last day, by the hour, ungrouped', async (t) => {
+  const before = Math.floor(Date.now() / 1000)
+  const { from, to, bucket, groupBy } = parse('')
+  t.equal(to - from, 24 * 3600)
+  t.ok(to >= before)
+  t.same([bucket, groupBy], ['hour', undefined])
+})
+
+t.test('an invalid query is refused with its name', async (t) => {
+  const refused: readonly (readonly [string, string])[] = [
+    ['from=-1', 'from'],
+    ['to=1.5', 'to'],
+    ['from=', 'from'],
+    ['from=999999999999', 'from'],
+    ['from=20&to=10', 'from'],
+    ['from=10&from=20&to=30', 'from'],
+    ['bucket=day&bucket=hour', 'bucket'],
+    ['bucket=week', 'bucket'],
+    ['group_by=account', 'group_by'],
+  ]
+  for (const [query, param] of refused) {
+    t.throws(() => parse(query), { code: 'invalid_parameter', param }, query)
+  }
 })

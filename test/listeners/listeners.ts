@@ -26,18 +26,11 @@ t.test('each listener serves only its own routes', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const { key } = await gateway.account(0)
   t.equal((await gateway.call('/v1/models', key)).status, 200)
-  t.equal((await gateway.call('/admin/accounts', key)).status, 404)
+  for (const path of ['/admin/accounts', '/metrics', '/healthz', '/readyz']) {
+    t.equal((await gateway.call(path, key)).status, 404, path)
+  }
   t.equal((await fetch(`${gateway.adminUrl}/v1/models`)).status, 404)
   t.equal((await gateway.admin('GET', 'accounts')).status, 200)
-})
-
-t.test('a path under /api is served under /v1/api too', async (t) => {
-  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
-  const { key } = await gateway.account(7)
-  for (const mount of ['', '/v1']) {
-    const answer = await gateway.call(`${mount}/api/billing/balance`, key)
-    t.match(await answer.json(), { balance: 7 }, mount)
-  }
 })
 
 t.test('draining: running work ends well, new work is refused, then it closes', async (t) => {
@@ -76,8 +69,7 @@ t.test('an invalid request is logged and counted like others', async (t) => {
     [`GET /?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 'headers_too_large'],
   ] as const) {
     const client = await rawClient(t, port)
-    client.send(head)
-    const { headers, json } = await client.answer()
+    const { headers, json } = await client.ask(head)
     t.equal(json.error?.code, code)
     const line = gateway.log.find((one) => one.includes(headers['x-request-id'] ?? '?')) ?? '{}'
     t.match(JSON.parse(line), { code, source: 'client', msg: 'request' })
@@ -104,8 +96,10 @@ t.test('a large body of a refused request is freed at once', async (t) => {
     [110_000, 413],
   ] as const) {
     const chunk = `${bytes.toString(16)}\r\n${'a'.repeat(bytes)}\r\n`
-    one.send(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`)
-    t.equal((await one.answer()).status, status)
+    t.equal(
+      (await one.ask(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`)).status,
+      status,
+    )
     const kept = allocated.splice(0).map(({ length }) => length)
     t.ok(kept.length > 0 && kept.every((length) => length === 0), String(kept))
   }
@@ -124,18 +118,6 @@ t.test('after the drain a stream that still runs is told, charged and closed', a
   const { reserved, spent } = (await answer.json()) as { reserved: number; spent: number }
   t.equal(reserved, 0)
   t.ok(spent > 0, `${spent} tokens were charged`)
-})
-
-t.test('a client that leaves ends its backend request', async (t) => {
-  const backend = await startBackend(t, endless({ gapMs: 5 }))
-  const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })
-  const { key } = await gateway.account(1_000_000)
-  const leaving = new AbortController()
-  const answer = await gateway.call('/v1/chat', key, hi, leaving.signal)
-  const { closed } = await backend.request(0)
-  t.equal(answer.status, 200)
-  leaving.abort()
-  t.ok(await soon(closed), 'the backend sees it')
 })
 
 /** Serves 64 MiB that fall silent after the first bytes if the query says so. */
@@ -202,17 +184,6 @@ t.test('after the drain a download that still runs is cut', async (t) => {
   t.match(JSON.parse(gateway.log.find((line) => line.includes('/api/content')) ?? '{}'), {
     code: 'server_draining',
   })
-})
-
-t.test('a request that the router refuses has an id and a log line, too', async (t) => {
-  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
-  for (const path of ['/', '/v1/none', '/V1/models', '/v1/models/', '//v1/models']) {
-    const answer = await fetch(gateway.url + path)
-    const id = answer.headers.get('x-request-id') ?? 'none'
-    t.match(id, /^req_[0-9a-f]{32}$/)
-    t.match(await answer.json(), { error: {}, request_id: id }, path)
-    t.ok(gateway.log.some((line) => line.includes(id)))
-  }
 })
 
 t.test('a port in use stops the start and leaves no other port open', async (t) => {

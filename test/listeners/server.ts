@@ -23,15 +23,20 @@ t.test('headers over 16 KiB are 431 headers_too_large, a megabyte of query too',
   }
   for (const [name, bytes] of Object.entries(bombs)) {
     const client = await rawClient(t, listener.port)
-    client.send(bytes)
-    const answer = await client.answer()
-    t.equal(answer.status, 431, name)
-    t.equal(answer.json.error?.code, 'headers_too_large', name)
+    const answer = await client.ask(bytes)
+    t.match(answer, { status: 431, json: { error: { code: 'headers_too_large' } } }, name)
     t.equal(answer.headers.connection, 'close', name)
   }
   const client = await rawClient(t, listener.port)
-  client.send(`GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3900)}Authorization: last\r\n\r\n`)
-  t.equal((await client.answer()).status, 200, 'thousands of short headers fit')
+  t.equal(
+    (
+      await client.ask(
+        `GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3900)}Authorization: last\r\n\r\n`,
+      )
+    ).status,
+    200,
+    'thousands of short headers fit',
+  )
 })
 
 t.test('no header is dropped because there are many', async (t) => {
@@ -44,8 +49,7 @@ t.test('no header is dropped because there are many', async (t) => {
     }),
   )
   const client = await rawClient(t, listener.port)
-  client.send(`GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3000)}Authorization: last\r\n\r\n`)
-  await client.answer()
+  await client.ask(`GET / HTTP/1.1\r\n${host}${'a:\r\n'.repeat(3000)}Authorization: last\r\n\r\n`)
   t.equal(seen.authorization, 'last')
 })
 
@@ -53,10 +57,8 @@ t.test('headers that come too slowly, or not at all, are 408 request_timeout', a
   const limits = { headersMs: 150, keepAliveMs: 75_000 }
   const listener = await startListener(t, readAndAnswer(echoSize), { limits })
   const slow = await rawClient(t, listener.port)
-  slow.send(`GET / HTTP/1.1\r\n${host}`)
-  const answer = await slow.answer()
-  t.equal(answer.status, 408)
-  t.equal(answer.json.error?.code, 'request_timeout')
+  const answer = await slow.ask(`GET / HTTP/1.1\r\n${host}`)
+  t.match(answer, { status: 408, json: { error: { code: 'request_timeout' } } })
   slow.socket.end()
   await slow.ended()
   const silent = await rawClient(t, listener.port)
@@ -72,12 +74,10 @@ t.test('an idle connection is closed after the keep-alive time, a used one is ke
     return await rawClient(t, port)
   }
   const idle = await connectTo(100)
-  idle.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-  t.equal((await idle.answer()).status, 200)
+  t.equal((await idle.ask(`GET / HTTP/1.1\r\n${host}\r\n`)).status, 200)
   const used = await connectTo(60_000)
   for (let count = 0; count < 2; count++) {
-    used.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    t.equal((await used.answer()).status, 200)
+    t.equal((await used.ask(`GET / HTTP/1.1\r\n${host}\r\n`)).status, 200)
   }
   await idle.ended()
 })
@@ -102,75 +102,65 @@ t.test('pipelined requests are answered in order, whatever their duration', asyn
 t.test('HTTP/1.0 is answered and closed, with keep-alive kept', async (t) => {
   const listener = await startListener(t, readAndAnswer(echoSize))
   const client = await rawClient(t, listener.port)
-  client.send('GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
-  t.equal((await client.answer()).json.url, '/a')
-  client.send('GET /b HTTP/1.0\r\n\r\n')
-  const answer = await client.answer()
+  t.equal((await client.ask('GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')).json.url, '/a')
+  const answer = await client.ask('GET /b HTTP/1.0\r\n\r\n')
   t.equal(answer.json.url, '/b')
   t.equal(answer.headers.connection, 'close')
   await client.ended()
 })
 
-t.test(
-  'an offer to upgrade is ignored: the request is served as it is, body and all',
-  async (t) => {
-    const listener = await startListener(t, readAndAnswer(echoSize))
-    for (const offer of ['h2c', 'websocket']) {
-      const client = await rawClient(t, listener.port)
-      const upgrade = `Connection: Upgrade\r\nUpgrade: ${offer}\r\n`
-      client.send(`POST / HTTP/1.1\r\n${json}${upgrade}Content-Length: 7\r\n\r\n{"a":1}`)
-      const answer = await client.answer()
-      t.equal(answer.status, 200, offer)
-      t.equal(answer.json.bytes, 7)
-      client.send(`GET /next HTTP/1.1\r\n${host}\r\n`)
-      t.equal((await client.answer()).json.url, '/next', 'and the connection goes on')
-    }
-  },
-)
-
-t.test(
-  'while draining, new requests are served elsewhere and closed, running ones end well',
-  async (t) => {
-    const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
-    const { promise: began, resolve: begin } = Promise.withResolvers<void>()
-    const listener = await startListener(
-      t,
-      readAndAnswer(async (body, req) => {
-        begin()
-        await hold
-        return echoSize(body, req)
-      }),
-      { onDrainingRequest: readAndAnswer(() => ({ status: 503, body: '' })) },
-    )
-    const running = await rawClient(t, listener.port)
-    running.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    await began
-    listener.drain()
-    const late = await rawClient(t, listener.port)
-    late.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    const refused = await late.answer()
-    t.equal(refused.status, 503)
-    t.equal(refused.headers.connection, 'close')
-    letGo()
-    t.equal((await running.answer()).status, 200)
-  },
-)
-
-t.test(
-  'a handler that throws is answered 500 internal_error without its words, and logged',
-  async (t) => {
-    const logged: object[] = []
-    const log = { ...quietLog, error: (fields: object) => void logged.push(fields) }
-    const listener = await startListener(t, () => Promise.reject(new Error('secret host')), { log })
+t.test('an offer to upgrade is ignored: the request is served, body and all', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  for (const offer of ['h2c', 'websocket']) {
     const client = await rawClient(t, listener.port)
-    client.send(`GET / HTTP/1.1\r\n${host}\r\n`)
-    const answer = await client.answer()
-    t.equal(answer.status, 500)
-    t.equal(answer.json.error?.code, 'internal_error')
-    t.notMatch(answer.body.toString(), /secret/)
-    t.match(logged, [{ id: answer.headers['x-request-id'] }])
-  },
-)
+    const upgrade = `Connection: Upgrade\r\nUpgrade: ${offer}\r\n`
+    const answer = await client.ask(
+      `POST / HTTP/1.1\r\n${json}${upgrade}Content-Length: 7\r\n\r\n{"a":1}`,
+    )
+    t.equal(answer.status, 200, offer)
+    t.equal(answer.json.bytes, 7)
+    t.equal(
+      (await client.ask(`GET /next HTTP/1.1\r\n${host}\r\n`)).json.url,
+      '/next',
+      'and the connection goes on',
+    )
+  }
+})
+
+t.test('while draining, new requests are refused and closed, running ones end well', async (t) => {
+  const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise: began, resolve: begin } = Promise.withResolvers<void>()
+  const listener = await startListener(
+    t,
+    readAndAnswer(async (body, req) => {
+      begin()
+      await hold
+      return echoSize(body, req)
+    }),
+    { onDrainingRequest: readAndAnswer(() => ({ status: 503, body: '' })) },
+  )
+  const running = await rawClient(t, listener.port)
+  running.send(`GET / HTTP/1.1\r\n${host}\r\n`)
+  await began
+  listener.drain()
+  const late = await rawClient(t, listener.port)
+  const refused = await late.ask(`GET / HTTP/1.1\r\n${host}\r\n`)
+  t.equal(refused.status, 503)
+  t.equal(refused.headers.connection, 'close')
+  letGo()
+  t.equal((await running.answer()).status, 200)
+})
+
+t.test('a handler that throws is answered 500 without its words, and logged', async (t) => {
+  const logged: object[] = []
+  const log = { ...quietLog, error: (fields: object) => void logged.push(fields) }
+  const listener = await startListener(t, () => Promise.reject(new Error('secret host')), { log })
+  const client = await rawClient(t, listener.port)
+  const answer = await client.ask(`GET / HTTP/1.1\r\n${host}\r\n`)
+  t.match(answer, { status: 500, json: { error: { code: 'internal_error' } } })
+  t.notMatch(answer.body.toString(), /secret/)
+  t.match(logged, [{ id: answer.headers['x-request-id'] }])
+})
 
 t.test('connections are counted, and close() ends those that are idle or stuck', async (t) => {
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>()
@@ -193,8 +183,7 @@ t.test('after a body that came too slowly the connection is not used again', asy
     sendError(res, { id: 'req_1', replyHeaders: {} }, new GatewayError('request_timeout')),
   )
   const client = await rawClient(t, listener.port)
-  client.send(`POST / HTTP/1.1\r\n${json}Content-Length: 10\r\n\r\n{"a`)
-  const answer = await client.answer()
+  const answer = await client.ask(`POST / HTTP/1.1\r\n${json}Content-Length: 10\r\n\r\n{"a`)
   t.equal(answer.status, 408)
   t.equal(answer.headers.connection, 'close')
 })

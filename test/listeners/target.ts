@@ -13,8 +13,7 @@ t.test('path and query arrive as they were sent, in every form', async (t) => {
   )
   const ask = async (target: string) => {
     const client = await rawClient(t, listener.port)
-    client.send(`GET ${target} HTTP/1.1\r\nHost: a.example:80\r\n\r\n`)
-    const { json } = await client.answer()
+    const { json } = await client.ask(`GET ${target} HTTP/1.1\r\nHost: a.example:80\r\n\r\n`)
     return json.error?.code ?? [json.path, json.query]
   }
   t.same(await ask('/v1/chat'), ['/v1/chat', []])

@@ -177,8 +177,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'plugins/admin/once.ts',
-    'if (isRefusal(error)) await accounts.unclaim(name)',
-    'await accounts.unclaim(name)',
+    'if (isRefusal(error)) await asked(client.del(claim))',
+    'await asked(client.del(claim))',
   ),
   one('plugins/auth.ts', 'return 1 + Math.floor(bodyBytes / 2 ** 20)', 'return 1'),
   one(

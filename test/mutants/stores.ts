@@ -124,7 +124,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/spool.ts',
-    'await written.then(() => rm(path, { force: true })).catch(() => taken.add(path))',
+    'await written.then(() => rm(path, { force: true })).catch(() => this.#taken.add(path))',
     'await written.catch(() => undefined).then(() => rm(path, { force: true }))',
   ),
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),

@@ -3,20 +3,13 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../src/ids.ts'
+import type { List } from '../../src/http/page.ts'
 import type { Transaction } from '../../src/ledger/journal.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { codeOf, startGateway } from '../fixtures/gateway.ts'
+import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
 import { ask } from '../fixtures/money.ts'
-
-interface List<T> {
-  readonly object: string
-  readonly data: readonly T[]
-  readonly first_id: string | null
-  readonly last_id: string | null
-  readonly has_more: boolean
-}
 
 async function start(t: Test) {
   const backend = await startBackend(t, chat())
@@ -51,39 +44,27 @@ t.test('the balance is the current one, on both mounts', async (t) => {
   t.match(await mounted.json(), expected)
 })
 
-t.test(
-  'transactions are listed newest first, page by page, each with the balance after it',
-  async (t) => {
-    const { generate, get } = await start(t)
-    const used = [await generate(1), await generate(2), await generate(3)]
-    const all = await get<List<Transaction>>('transactions')
-    t.equal(all.has_more, false)
-    t.same(
-      all.data.map(({ type, amount }) => [type, amount]),
-      [...used.toReversed().map((tokens) => ['charge', -tokens]), ['topup', 10_000]],
-    )
-    let balance = 0
-    for (const { amount, balance_after } of all.data.toReversed()) {
-      balance += amount
-      t.equal(balance_after, balance)
-    }
-    const seen: string[] = []
-    for (let after = ''; ;) {
-      const page = await get<List<Transaction>>(`transactions?limit=3${after}`)
-      seen.push(...page.data.map(({ id }) => id))
-      if (!page.has_more) break
-      after = `&after=${page.last_id}`
-    }
-    t.same(
-      seen,
-      all.data.map(({ id }) => id),
-      'no row is missed or repeated',
-    )
-    const oldest = await get<List<Transaction>>('transactions?order=asc&limit=1')
-    t.match(oldest.data, [{ type: 'topup' }])
-    t.match(all.data[0]?.request_id, /^req_/)
-  },
-)
+t.test('transactions are listed newest first, in pages, with the balance after each', async (t) => {
+  const { generate, get } = await start(t)
+  const used = [await generate(1), await generate(2), await generate(3)]
+  const all = await get<List<Transaction>>('transactions')
+  t.equal(all.has_more, false)
+  t.same(
+    all.data.map(({ type, amount }) => [type, amount]),
+    [...used.toReversed().map((tokens) => ['charge', -tokens]), ['topup', 10_000]],
+  )
+  let balance = 0
+  for (const { amount, balance_after } of all.data.toReversed()) {
+    balance += amount
+    t.equal(balance_after, balance)
+  }
+  const page = await get<List<Transaction>>(`transactions?limit=2&after=${all.data[0]?.id}`)
+  t.same(page.data, all.data.slice(1, 3))
+  t.equal(page.has_more, true)
+  const oldest = await get<List<Transaction>>('transactions?order=asc&limit=1')
+  t.match(oldest.data, [{ type: 'topup' }])
+  t.match(all.data[0]?.request_id, /^req_/)
+})
 
 t.test('usage sums what was charged, by model and by key', async (t) => {
   const { gateway, account, generate, get } = await start(t)
@@ -99,26 +80,15 @@ t.test('usage sums what was charged, by model and by key', async (t) => {
   t.same(await costs('usage?group_by=model', 'model'), { m: one, other: two })
   t.equal((await costs('usage?group_by=key&bucket=day', 'key_id'))[second.id], two)
   t.same(await costs('usage', 'model'), { '': one + two })
-  const { data } = await get<List<UsageRow>>('usage?group_by=model')
-  t.equal(
-    data.reduce((sum, { requests }) => sum + requests, 0),
-    3,
-  )
 })
 
 t.test('an invalid query is refused with its name', async (t) => {
   const { gateway, account } = await start(t)
   for (const query of [
     'transactions?limit=0',
-    'transactions?limit=101',
-    'transactions?order=up',
     'transactions?after=foo',
-    'transactions?before=txn_1',
     `transactions?after=${newId('msg')}`,
-    `transactions?after=txn_${'0'.repeat(32)}&before=txn_${'1'.repeat(32)}`,
     'usage?bucket=week',
-    'usage?from=soon',
-    'usage?from=2&to=1',
   ]) {
     const answer = await gateway.call(`/api/billing/${query}`, account.key)
     t.equal(answer.status, 400, query)
@@ -131,8 +101,7 @@ t.test('a key without the scope is refused, and no key sees another account', as
   await generate(3)
   const { key } = await gateway.keyFor(account.id, { scopes: ['chat'] })
   const refused = await gateway.call('/api/billing/balance', key)
-  t.equal(refused.status, 403)
-  t.equal(await codeOf(refused), 'insufficient_scope')
+  t.same(await refusedWith(refused), [403, 'insufficient_scope'])
   const stranger = await gateway.account(0)
   t.match(await get('balance', stranger.key), { balance: 0, spent: 0 })
   t.match(await get('transactions', stranger.key), { data: [], has_more: false })

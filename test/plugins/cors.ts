@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startGateway } from '../fixtures/gateway.ts'
@@ -5,36 +6,17 @@ import { startGateway } from '../fixtures/gateway.ts'
 const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
 const origin = 'https://app.example.com'
 
-const readable = [
-  'x-request-id',
-  'x-client-request-id',
-  'x-message-id',
-  'x-user-message-id',
-  'x-should-retry',
-  'retry-after',
-  'retry-after-ms',
-  'openai-processing-ms',
-  'openai-version',
-  'idempotent-replayed',
-  'location',
-  'content-location',
-  'content-disposition',
-  'content-range',
-  'accept-ranges',
-  'etag',
-  'repr-digest',
-  'www-authenticate',
-  'allow',
-  'x-ratelimit-limit-requests',
-  'x-ratelimit-limit-tokens',
-  'x-ratelimit-remaining-requests',
-  'x-ratelimit-remaining-tokens',
-  'x-ratelimit-reset-requests',
-  'x-ratelimit-reset-tokens',
-]
 /** Headers that a page may always read, or that are for the browser itself. */
 const always =
-  /^(cache-control|content-(language|length|type|security-policy)|expires|last-modified|date|connection|keep-alive|transfer-encoding|vary|access-control-.*|x-content-type-options|cross-origin-resource-policy)$/
+  /^(cache-control|content-(language|length|type|security-policy)|expires|last-modified|date|connection|keep-alive|transfer-encoding|vary|access-control-.*|x-(content-type-options|accel-buffering)|cross-origin-resource-policy)$/
+
+/** All others in the table of docs/api.md. */
+const api = await readFile(new URL('../../docs/api.md', import.meta.url), 'utf8')
+const table = api.split('### Response headers')[1]?.split(/^#/m)[0] ?? ''
+const readable = [...table.matchAll(/^\|([^|]+)\|/gm)]
+  .flatMap(([, cell = '']) => [...cell.matchAll(/`([^`]+)`/g)])
+  .map(([, name = '']) => name.toLowerCase())
+  .filter((name) => !always.test(name))
 
 async function startFor(t: Test, origins: string) {
   const gateway = await startGateway(t, {

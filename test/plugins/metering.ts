@@ -57,21 +57,18 @@ for (const isStream of [true, false]) {
   })
 }
 
-t.test(
-  'a balance below the prompt and the least output is refused before the backend',
-  async (t) => {
-    const { backend, gateway } = await start(t, chat(), 'input: 0, output: 1')
-    const account = await gateway.account(15)
-    const answer = await gateway.call('/v1/chat', account.key, ask(100, true))
-    t.equal(answer.status, 402)
-    t.equal(answer.headers.get('x-should-retry'), 'false')
-    t.equal(await codeOf(answer), 'insufficient_balance')
-    t.equal(backend.requests.length, 0)
-    t.match(await balanceOf(gateway, account), { balance: 15, reserved: 0 })
-    const modest = await gateway.call('/v1/chat', account.key, ask(15, false))
-    t.equal(modest.status, 200, 'who wants less than the least output may have it')
-  },
-)
+t.test('less than the prompt and the least output is refused before the backend', async (t) => {
+  const { backend, gateway } = await start(t, chat(), 'input: 0, output: 1')
+  const account = await gateway.account(15)
+  const answer = await gateway.call('/v1/chat', account.key, ask(100, true))
+  t.equal(answer.status, 402)
+  t.equal(answer.headers.get('x-should-retry'), 'false')
+  t.equal(await codeOf(answer), 'insufficient_balance')
+  t.equal(backend.requests.length, 0)
+  t.match(await balanceOf(gateway, account), { balance: 15, reserved: 0 })
+  const modest = await gateway.call('/v1/chat', account.key, ask(15, false))
+  t.equal(modest.status, 200, 'who wants less than the least output may have it')
+})
 
 t.test('the balance limits the output, so the last token can be spent', async (t) => {
   const { backend, gateway } = await start(t, chat({ chunks: 100 }), 'input: 0, output: 2')
@@ -106,18 +103,15 @@ t.test('choices share the output that the balance affords', async (t) => {
   t.match(await balanceOf(gateway, account), { balance: 1, reserved: 0 })
 })
 
-t.test(
-  'a backend that runs past its bound is paid up to the balance; the rest is owed',
-  async (t) => {
-    const script = chat({ chunks: 30, ignoreMaxTokens: true })
-    const { gateway } = await start(t, script, 'input: 0, output: 1')
-    const account = await gateway.account(20)
-    await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
-    t.match(await chargesOf(gateway, account), [{ amount: -20, owed: 10, balance_after: 0 }])
-    t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 10 })
-    t.same(await differencesOf(gateway), [])
-  },
-)
+t.test('a backend that passes its bound is paid up to the balance; the rest is owed', async (t) => {
+  const script = chat({ chunks: 30, ignoreMaxTokens: true })
+  const { gateway } = await start(t, script, 'input: 0, output: 1')
+  const account = await gateway.account(20)
+  await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+  t.match(await chargesOf(gateway, account), [{ amount: -20, owed: 10, balance_after: 0 }])
+  t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 10 })
+  t.same(await differencesOf(gateway), [])
+})
 
 t.test('leaving in mid-stream costs what was generated, and the prompt', async (t) => {
   const gate = new Gate()
@@ -170,32 +164,29 @@ t.test('leaving between the finish and the usage costs what the backend reports'
   t.match(charges, [{ estimated: false, usage }])
 })
 
-t.test(
-  'usage that cannot be counted is charged by the last checkpoint, and no hold stays',
-  async (t) => {
-    const {
-      backend,
-      gate: gateway,
-      id,
-      key,
-      stream,
-      spent,
-    } = await chatPath(t, {
-      ownPlugins: [
-        spy((x) => ({
-          event() {
-            if (x.want) x.want = { ...x.want, countPrompt: () => Promise.reject(new Error('no')) }
-          },
-        })),
-      ],
-    })
-    backend.on(chat({ chunks: 6, usage: 'never' }))
-    t.match(await (await stream()).text(), /\[DONE\]/)
-    t.ok((await spent()) >= 6)
-    t.match(await chargesOf(gateway, { id, key }), [{ usage: { completion_tokens: 6 } }])
-    t.match(gateway.log.join(''), /"message":"no".*"plugin":"metering"/)
-  },
-)
+t.test('usage that cannot be counted is charged by the last checkpoint', async (t) => {
+  const {
+    backend,
+    gate: gateway,
+    id,
+    key,
+    stream,
+    spent,
+  } = await chatPath(t, {
+    ownPlugins: [
+      spy((x) => ({
+        event() {
+          if (x.want) x.want = { ...x.want, countPrompt: () => Promise.reject(new Error('no')) }
+        },
+      })),
+    ],
+  })
+  backend.on(chat({ chunks: 6, usage: 'never' }))
+  t.match(await (await stream()).text(), /\[DONE\]/)
+  t.ok((await spent()) >= 6)
+  t.match(await chargesOf(gateway, { id, key }), [{ usage: { completion_tokens: 6 } }])
+  t.match(gateway.log.join(''), /"message":"no".*"plugin":"metering"/)
+})
 
 for (const isStream of [true, false]) {
   const what = isStream ? 'a stream' : 'a whole answer'
@@ -231,21 +222,18 @@ for (const [what, script] of [
   })
 }
 
-t.test(
-  'a backend that is cut after content is paid for what it brought, by our count',
-  async (t) => {
-    const script = chat({ chunks: 6, cut: true })
-    const { gateway } = await start(t, script, 'input: 0, output: 1')
-    const account = await gateway.account(1000)
-    const text = await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
-    t.match(text, /"code":"upstream_incomplete"/)
-    t.notMatch(text, /\[DONE\]/)
-    const [charge] = await chargesOf(gateway, account)
-    t.equal(charge?.estimated, true)
-    t.ok((charge?.usage?.completion_tokens ?? 0) >= 6)
-    t.equal((await balanceOf(gateway, account)).reserved, 0)
-  },
-)
+t.test('a backend that is cut after content is paid for it, by our count', async (t) => {
+  const script = chat({ chunks: 6, cut: true })
+  const { gateway } = await start(t, script, 'input: 0, output: 1')
+  const account = await gateway.account(1000)
+  const text = await (await gateway.call('/v1/chat', account.key, ask(100, true))).text()
+  t.match(text, /"code":"upstream_incomplete"/)
+  t.notMatch(text, /\[DONE\]/)
+  const [charge] = await chargesOf(gateway, account)
+  t.equal(charge?.estimated, true)
+  t.ok((charge?.usage?.completion_tokens ?? 0) >= 6)
+  t.equal((await balanceOf(gateway, account)).reserved, 0)
+})
 
 t.test('a backend that reports no usage is counted, and the transaction says so', async (t) => {
   const { gateway } = await start(t, chat({ chunks: 6, usage: 'never' }), 'input: 1, output: 1')
@@ -262,17 +250,14 @@ t.test('a backend that reports no usage is counted, and the transaction says so'
   }
 })
 
-t.test(
-  'an unknown model is named only to callers with a good key, and holds nothing',
-  async (t) => {
-    const { gateway } = await start(t, chat(), 'input: 1, output: 1')
-    const account = await gateway.account(1000)
-    const body = { ...ask(100, true), model: 'nobody' }
-    t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'model_not_found')
-    t.equal((await balanceOf(gateway, account)).reserved, 0)
-    const { keys } = { keys: await gateway.admin('GET', `accounts/${account.id}/keys`) }
-    const [key] = ((await keys.json()) as { data: { id: string }[] }).data
-    await gateway.admin('DELETE', `keys/${key?.id}`)
-    t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'api_key_revoked')
-  },
-)
+t.test('an unknown model is named to good keys alone, and holds nothing', async (t) => {
+  const { gateway } = await start(t, chat(), 'input: 1, output: 1')
+  const account = await gateway.account(1000)
+  const body = { ...ask(100, true), model: 'nobody' }
+  t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'model_not_found')
+  t.equal((await balanceOf(gateway, account)).reserved, 0)
+  const { keys } = { keys: await gateway.admin('GET', `accounts/${account.id}/keys`) }
+  const [key] = ((await keys.json()) as { data: { id: string }[] }).data
+  await gateway.admin('DELETE', `keys/${key?.id}`)
+  t.equal(await codeOf(await gateway.call('/v1/chat', account.key, body)), 'api_key_revoked')
+})

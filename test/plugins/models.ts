@@ -1,5 +1,7 @@
 import t from 'tap'
+import type { List as Page } from '../../src/http/page.ts'
 import { startGateway } from '../fixtures/gateway.ts'
+import { pick } from '../fixtures/pick.ts'
 
 const target = "{ targets: [{ url: 'http://127.0.0.1:1/v1' }] }"
 const yaml = `
@@ -12,20 +14,14 @@ plans:
   cheap: { models: [small, org/large-2] }
 `
 
-interface List {
-  readonly object: string
-  readonly data: readonly { readonly id: string; readonly object: string }[]
-}
+type List = Page<{ readonly id: string }>
 
 t.test('lists ids and aliases in the shape that SDKs expect', async (t) => {
   const gateway = await startGateway(t, { yaml })
   const { key } = await gateway.account(0)
   const list = (await (await gateway.call('/v1/models', key)).json()) as List
   t.equal(list.object, 'list')
-  t.same(
-    list.data.map(({ id }) => id),
-    ['small', 'tiny', 'large', 'org/large-2'],
-  )
+  t.same(pick(list.data, 'id'), ['small', 'tiny', 'large', 'org/large-2'])
   for (const model of list.data)
     t.match(model, { object: 'model', created: Number, owned_by: String })
 })

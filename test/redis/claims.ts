@@ -67,28 +67,21 @@ t.test('another body under the same key is refused, running or kept', async (t) 
   await t.rejects(other.look(), { code: 'idempotency_key_reused' })
 })
 
-t.test(
-  'account, method, path and key each make it another claim; the mount does not',
-  async (t) => {
-    const { attemptOf } = await start(t)
-    await attemptOf(first).take()
-    for (const other of [
-      { ref: 'BBBBBBBBBBBB' },
-      { method: 'PATCH' },
-      { path: '/api/chat/other' },
-      { path: '/v1/chat/sessions' },
-      { key: 'two' },
-    ]) {
-      t.match(
-        await attemptOf({ ...second, ...other }).take(),
-        { is: 'taken' },
-        JSON.stringify(other),
-      )
-    }
-    const mounted = attemptOf({ ...second, path: '/v1/api/chat/sessions' })
-    t.match(await mounted.take(), { is: 'running' })
-  },
-)
+t.test('account, method, path and key each make another claim; the mount does not', async (t) => {
+  const { attemptOf } = await start(t)
+  await attemptOf(first).take()
+  for (const other of [
+    { ref: 'BBBBBBBBBBBB' },
+    { method: 'PATCH' },
+    { path: '/api/chat/other' },
+    { path: '/v1/chat/sessions' },
+    { key: 'two' },
+  ]) {
+    t.match(await attemptOf({ ...second, ...other }).take(), { is: 'taken' }, JSON.stringify(other))
+  }
+  const mounted = attemptOf({ ...second, path: '/v1/api/chat/sessions' })
+  t.match(await mounted.take(), { is: 'running' })
+})
 
 t.test('a look takes nothing', async (t) => {
   const { redis, attemptOf } = await start(t)

@@ -1,8 +1,8 @@
-import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Page } from '../../src/http/page.ts'
 import { readMembers, readPage } from '../../src/redis/listing.ts'
 import type { Row } from '../../src/redis/listing.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 
@@ -116,9 +116,7 @@ const up = { isUpwards: true, count: 2 }
 const down = { isUpwards: false, count: 2 }
 
 t.test('members are read from a cursor on, in both directions', async (t) => {
-  const server = await startRedis(t)
-  const redis = new Redis(server.socket, { maxRetriesPerRequest: 0 })
-  t.teardown(() => redis.disconnect())
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   await redis.zadd('plain', 0, 'a1', 0, 'a2', 0, 'a4', 0, 'a5')
   await redis.zadd('more', 0, 'a1:x', 0, 'a2:x', 0, 'a4:x', 0, 'a5:x')
   const cases = [

@@ -46,40 +46,37 @@ t.test('a working link answers, also to the embedded server', async (t) => {
   await t.rejects(connect({ kind: 'embedded' }), /has not been started/)
 })
 
-t.test(
-  'TLS with a certificate on both sides, a user of its own, and another database',
-  async (t) => {
-    const { certPath, keyPath, cert, key } = certificate
-    const port = await freePort()
-    const files = [
-      '--tls-cert-file',
-      certPath,
-      '--tls-key-file',
-      keyPath,
-      '--tls-ca-cert-file',
-      certPath,
-    ]
-    const users = ['--user', 'default', 'off', '--user', 'gate', 'on', '>s3cret', '~*', '+@all']
-    await startRedis(t, { args: ['--tls-port', String(port), ...files, ...users] })
-    const place = { kind: 'single', host: 'localhost', port, db: 3 } as const
-    const good = { ...place, username: 'gate', password: 's3cret', tls: { ca: cert, cert, key } }
-    const link = await connect(good)
-    t.teardown(() => link.close())
-    await link.client.set('a', '1')
-    t.match(await link.client.client('INFO'), /db=3 .*user=gate /)
+t.test('TLS with certificates on both sides, a user, and another database', async (t) => {
+  const { certPath, keyPath, cert, key } = certificate
+  const port = await freePort()
+  const files = [
+    '--tls-cert-file',
+    certPath,
+    '--tls-key-file',
+    keyPath,
+    '--tls-ca-cert-file',
+    certPath,
+  ]
+  const users = ['--user', 'default', 'off', '--user', 'gate', 'on', '>s3cret', '~*', '+@all']
+  await startRedis(t, { args: ['--tls-port', String(port), ...files, ...users] })
+  const place = { kind: 'single', host: 'localhost', port, db: 3 } as const
+  const good = { ...place, username: 'gate', password: 's3cret', tls: { ca: cert, cert, key } }
+  const link = await connect(good)
+  t.teardown(() => link.close())
+  await link.client.set('a', '1')
+  t.match(await link.client.client('INFO'), /db=3 .*user=gate /)
 
-    const wrong = connect({ ...good, password: 'wr0ng' }, { waitMs: 60_000 })
-    const error = await wrong.then(() => t.fail('must not connect'), String)
-    t.match(error, /localhost:\d+ can't be used: WRONGPASS/)
-    t.notMatch(error, /wr0ng/)
-    const stranger = await whyNot({ ...good, tls: { cert, key } })
-    t.match(stranger, /self.signed/, 'an unknown authority is told')
-    const unsigned = await whyNot({ ...good, tls: { ca: cert } })
-    t.match(unsigned, /can't be used/, 'the server wants a certificate')
-    const spoilt = connect({ ...good, tls: { ca: cert, cert, key: 'no key' } }, { waitMs: 60_000 })
-    await t.rejects(spoilt, /can't be used/, 'a key that is none is told at once')
-  },
-)
+  const wrong = connect({ ...good, password: 'wr0ng' }, { waitMs: 60_000 })
+  const error = await wrong.then(() => t.fail('must not connect'), String)
+  t.match(error, /localhost:\d+ can't be used: WRONGPASS/)
+  t.notMatch(error, /wr0ng/)
+  const stranger = await whyNot({ ...good, tls: { cert, key } })
+  t.match(stranger, /self.signed/, 'an unknown authority is told')
+  const unsigned = await whyNot({ ...good, tls: { ca: cert } })
+  t.match(unsigned, /can't be used/, 'the server wants a certificate')
+  const spoilt = connect({ ...good, tls: { ca: cert, cert, key: 'no key' } }, { waitMs: 60_000 })
+  await t.rejects(spoilt, /can't be used/, 'a key that is none is told at once')
+})
 
 t.test('a fault that no retry can heal is reported at once, others after a while', async (t) => {
   const { socket } = await startRedis(t)
@@ -158,23 +155,20 @@ t.test('a master that became a replica is left for a new connection', async (t) 
   t.equal(await link.client.set('a', '1'), 'OK')
 })
 
-t.test(
-  'a server that hangs: commands time out, the connection is given up and comes back',
-  async (t) => {
-    const redis = await startRedis(t)
-    const link = await linkTo(t, redis.socket, { commandTimeoutMs: 150 })
-    const lost = next(link.onLost)
-    process.kill(redis.pid, 'SIGSTOP')
-    await t.rejects(link.client.ping(), /timed out/)
-    await lost
-    const ready = next(link.onReady)
-    process.kill(redis.pid, 'SIGCONT')
-    await ready
-    // On a busy machine another connection may be given up.
-    const ping = () => link.client.ping().catch(() => 'none')
-    await until(async () => (await ping()) === 'PONG')
-  },
-)
+t.test('a server hangs: commands time out, the connection is replaced', async (t) => {
+  const redis = await startRedis(t)
+  const link = await linkTo(t, redis.socket, { commandTimeoutMs: 150 })
+  const lost = next(link.onLost)
+  process.kill(redis.pid, 'SIGSTOP')
+  await t.rejects(link.client.ping(), /timed out/)
+  await lost
+  const ready = next(link.onReady)
+  process.kill(redis.pid, 'SIGCONT')
+  await ready
+  // On a busy machine another connection may be given up.
+  const ping = () => link.client.ping().catch(() => 'none')
+  await until(async () => (await ping()) === 'PONG')
+})
 
 withWrites('the commands of one turn leave together, at its end', async (t, isPlain) => {
   const { socket } = await startRedis(t)

@@ -19,6 +19,7 @@ import {
   makeAccount,
   openAdmission,
   openLedger,
+  openOn,
   request,
   topUp,
   used,
@@ -50,57 +51,52 @@ t.test("each script runs on a Cluster's node that has the account's slot alone",
   t.match(await ledger.balance(caller.ref), { balance: 995, reserved: 0 })
 })
 
-t.test(
-  'while its slot is moved, a script does all or nothing, whichever key has moved',
-  async (t) => {
-    const { link } = await startNode(t)
-    const { link: other, busPort } = await startNode(t)
-    const { client } = link
-    await client.cluster('MEET', '127.0.0.1', 1, busPort)
-    const otherId = String(await other.client.cluster('MYID'))
-    const known = new RegExp(`^${otherId} \\S+ master`, 'm')
-    await until(async () => known.test(String(await client.cluster('NODES'))))
-    const ledger = await openLedger(t, { link })
-    const caller = await makeAccount(link)
-    const { ref } = caller
-    await topUp(ledger, caller, 1000)
-    const scripts = createScripts({ link, library: ledgerScripts })
-    const admission = openAdmission({ scripts, leaseMs: 60_000 })
-    const admit = () => admission.admit(request(caller, 10))
-    await sendOrder(scripts, settleOrder(await admit(), used(5)))
-    const [held, expired] = [await admit(), await admit()]
-    await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
-    await client.zadd(keys.holdLeases(ref), 1, expired.id)
-    const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
-    const attempts: Readonly<Record<string, () => Promise<Reply>>> = {
-      settle: () => sendOrder(scripts, settleOrder(held, used(7))),
-      identify: () => scripts.run('identify', names, ['1', '', '']),
+t.test('while its slot is moved, a script does all or nothing', async (t) => {
+  const { link } = await startNode(t)
+  const { link: other, busPort } = await startNode(t)
+  const { client } = link
+  await client.cluster('MEET', '127.0.0.1', 1, busPort)
+  const otherId = String(await other.client.cluster('MYID'))
+  const known = new RegExp(`^${otherId} \\S+ master`, 'm')
+  await until(async () => known.test(String(await client.cluster('NODES'))))
+  const ledger = await openLedger(t, { link })
+  const caller = await makeAccount(link)
+  const { ref } = caller
+  await topUp(ledger, caller, 1000)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const admission = openAdmission({ scripts, leaseMs: 60_000 })
+  const admit = () => admission.admit(request(caller, 10))
+  await sendOrder(scripts, settleOrder(await admit(), used(5)))
+  const [held, expired] = [await admit(), await admit()]
+  await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
+  await client.zadd(keys.holdLeases(ref), 1, expired.id)
+  const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
+  const attempts: Readonly<Record<string, () => Promise<Reply>>> = {
+    settle: () => sendOrder(scripts, settleOrder(held, used(7))),
+    identify: () => scripts.run('identify', names, ['1', '', '']),
+  }
+  const slot = await client.cluster('KEYSLOT', names[0] ?? '')
+  const all = (await client.keys(`{${ref}}:*`)).filter((name) => !name.includes(':credit:'))
+  const contents = async () =>
+    Promise.all(all.map(async (name) => (await client.dumpBuffer(name))?.toString('latin1')))
+  for (const [name, attempt] of Object.entries(attempts)) {
+    for (const gone of all) {
+      const moved = await client.dumpBuffer(gone)
+      await client.del(gone)
+      const before = await contents()
+      await client.cluster('SETSLOT', slot, 'MIGRATING', otherId)
+      await t.rejects(attempt(), { code: 'ledger_unavailable' }, `${name} without ${gone}`)
+      await client.cluster('SETSLOT', slot, 'STABLE')
+      t.same(await contents(), before)
+      await client.restore(gone, 0, moved)
     }
-    const slot = await client.cluster('KEYSLOT', names[0] ?? '')
-    const all = (await client.keys(`{${ref}}:*`)).filter((name) => !name.includes(':credit:'))
-    const contents = async () =>
-      Promise.all(all.map(async (name) => (await client.dumpBuffer(name))?.toString('latin1')))
-    for (const [name, attempt] of Object.entries(attempts)) {
-      for (const gone of all) {
-        const moved = await client.dumpBuffer(gone)
-        await client.del(gone)
-        const before = await contents()
-        await client.cluster('SETSLOT', slot, 'MIGRATING', otherId)
-        await t.rejects(attempt(), { code: 'ledger_unavailable' }, `${name} without ${gone}`)
-        await client.cluster('SETSLOT', slot, 'STABLE')
-        t.same(await contents(), before)
-        await client.restore(gone, 0, moved)
-      }
-      t.match(await attempt(), { word: 'ok' }, name)
-    }
-    t.match(await ledger.balance(ref), { balance: 983, reserved: 0 })
-  },
-)
+    t.match(await attempt(), { word: 'ok' }, name)
+  }
+  t.match(await ledger.balance(ref), { balance: 983, reserved: 0 })
+})
 
 t.test('a Redis that forgot its scripts gets them again', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   await link.client.script('FLUSH')
   await topUp(ledger, caller, 5)
@@ -108,9 +104,7 @@ t.test('a Redis that forgot its scripts gets them again', async (t) => {
 })
 
 t.test('an unexpected reply of Redis is ledger_unavailable', async (t) => {
-  const server = await startRedis(t)
-  const link = await connectLink(t, server.socket)
-  const ledger = await openLedger(t, { link })
+  const { server, link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   await link.client.config('SET', 'maxmemory', '1')
   await t.rejects(topUp(ledger, caller, 5), { code: 'ledger_unavailable' })

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { FairTurns, inTurns } from '../../src/sharing/fair-turns.ts'
+import { loopsDuring } from '../fixtures/loops.ts'
 
 t.test('work that hangs delays only its own account', async (t) => {
   const turns = new FairTurns(2)
@@ -55,14 +56,7 @@ function work(ref: string, { pieces, log }: { pieces: number; log: string[] }) {
 }
 
 t.test('between two pieces the event loop turns', async (t) => {
-  let loops = 0
-  const tick = () => {
-    loops++
-    ticking = setImmediate(tick)
-  }
-  let ticking = setImmediate(tick)
-  await work('a', { pieces: 10, log: [] })
-  clearImmediate(ticking)
+  const loops = await loopsDuring(work('a', { pieces: 10, log: [] }))
   t.ok(loops >= 9, `${loops} loops`)
 })
 

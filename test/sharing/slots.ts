@@ -16,20 +16,17 @@ t.test('an account has so many and no more, whatever others have', async (t) => 
   t.throws(() => slots.take('a'), { code: 'concurrency_limit_exceeded' })
 })
 
-t.test(
-  'one account never has all that there are, and a newcomer meets load, not a limit',
-  async (t) => {
-    const pool = new SharedPool(10)
-    const slots = createSlots({ pool })
-    const back = Array.from({ length: 5 }, () => slots.take('greedy'))
-    t.throws(() => slots.take('greedy'), { code: 'concurrency_limit_exceeded' })
-    slots.take('b')
-    slots.take('b')
-    slots.take('c')
-    slots.take('d')
-    t.throws(() => slots.take('newcomer'), { code: 'overloaded' })
-    for (const giveBack of back) giveBack()
-    t.equal(pool.used, 4)
-    slots.take('newcomer')
-  },
-)
+t.test('one account never has all slots, and a newcomer meets load, not a limit', async (t) => {
+  const pool = new SharedPool(10)
+  const slots = createSlots({ pool })
+  const back = Array.from({ length: 5 }, () => slots.take('greedy'))
+  t.throws(() => slots.take('greedy'), { code: 'concurrency_limit_exceeded' })
+  slots.take('b')
+  slots.take('b')
+  slots.take('c')
+  slots.take('d')
+  t.throws(() => slots.take('newcomer'), { code: 'overloaded' })
+  for (const giveBack of back) giveBack()
+  t.equal(pool.used, 4)
+  slots.take('newcomer')
+})

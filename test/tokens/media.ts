@@ -45,23 +45,20 @@ t.test('an image that only its key reveals counts as an image and as text', asyn
   }
 })
 
-t.test(
-  'words in a data URL count as text, too: some servers read documents as they are',
-  async (t) => {
-    const of = (value: unknown) => {
-      const body = Buffer.from(JSON.stringify(value))
-      return findMedia(body, { from: 0, to: body.length, ...prices, isMessages: false })
-    }
-    const words = 'words '.repeat(1000)
-    for (const head of ['data:,', 'data:text/plain,', 'data:image/png;base64x,']) {
-      const [one] = of([{ image: head + words }])
-      t.equal(one?.start, one?.end, head)
-      t.equal(one?.tokens, 96_000)
-    }
-    const [picture] = of([{ image: url }])
-    t.equal(picture && picture.end - picture.start, url.length)
-  },
-)
+t.test('words in a data URL count as text, too: some servers read them', async (t) => {
+  const of = (value: unknown) => {
+    const body = Buffer.from(JSON.stringify(value))
+    return findMedia(body, { from: 0, to: body.length, ...prices, isMessages: false })
+  }
+  const words = 'words '.repeat(1000)
+  for (const head of ['data:,', 'data:text/plain,', 'data:image/png;base64x,']) {
+    const [one] = of([{ image: head + words }])
+    t.equal(one?.start, one?.end, head)
+    t.equal(one?.tokens, 96_000)
+  }
+  const [picture] = of([{ image: url }])
+  t.equal(picture && picture.end - picture.start, url.length)
+})
 
 t.test('escapes do not hide an image', async (t) => {
   const written = JSON.stringify(parts(image))

@@ -75,13 +75,25 @@ function scanOf(
     const end = body.indexOf(quote, keyStart + 1)
     checkKey(key, { written: body.toString('utf8', keyStart + 1, end), ownKeys })
   }
+  const slice: Slice = (from, to) => body.toString('utf8', from, to)
+  return toScan({ members, values }, body.indexOf(openBrace) + 1, slice)
+}
+
+/** The text between two positions of a body. */
+type Slice = (from: number, to: number) => string
+
+function toScan(
+  { members, values }: Pick<ParsedObject, 'members' | 'values'>,
+  start: number,
+  slice: Slice,
+): JsonScan {
   return {
     members,
-    start: body.indexOf(openBrace) + 1,
+    start,
     value: (key) => (members.has(key) ? values[key] : undefined),
     text(key) {
       const member = members.get(key)
-      return member && body.toString('utf8', member.valueStart, member.valueEnd)
+      return member && slice(member.valueStart, member.valueEnd)
     },
   }
 }
@@ -97,10 +109,10 @@ function scanSmall(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
   if (!isUtf8(body)) throw invalidJson('The body is not valid UTF-8.')
   const whole = body.toString()
   // If every char is a byte, slices of the text are ten times cheaper than decoding the keys one by one.
-  const slice =
+  const slice: Slice =
     whole.length === body.length
-      ? (from: number, to: number) => whole.slice(from, to)
-      : (from: number, to: number) => body.toString('utf8', from, to)
+      ? (from, to) => whole.slice(from, to)
+      : (from, to) => body.toString('utf8', from, to)
   const start = openingBrace(body)
   const members = new Map<string, Member>()
   let i = skipSpace(body, start)
@@ -108,15 +120,7 @@ function scanSmall(body: Buffer, ownKeys: ReadonlySet<string>): JsonScan {
   if (skipSpace(body, i + 1) !== body.length)
     throw invalidJson('Something follows the JSON object.')
   const values = parseText(whole) as Readonly<Record<string, unknown>>
-  return {
-    members,
-    start,
-    value: (key) => (members.has(key) ? values[key] : undefined),
-    text(key) {
-      const member = members.get(key)
-      return member && slice(member.valueStart, member.valueEnd)
-    },
-  }
+  return toScan({ members, values }, start, slice)
 }
 
 function openingBrace(body: Buffer): number {
@@ -130,7 +134,7 @@ function openingBrace(body: Buffer): number {
 interface Scanning {
   readonly members: Map<string, Member>
   readonly ownKeys: ReadonlySet<string>
-  slice(from: number, to: number): string
+  readonly slice: Slice
 }
 
 /** Scans from the first key to the closing brace, and returns the position of that brace. */

@@ -78,7 +78,7 @@ function isLoopback(name: string): boolean {
 
 function guarded(guard: Guard, { ip, headers }: Exchange, error: GatewayError): GatewayError {
   if (error.code !== 'invalid_admin_token' || !headers.authorization) return error
-  const waitMs = guard.fail(ip)
+  const waitMs = guard(ip)
   if (waitMs === 0) return error
   return new GatewayError('rate_limit_exceeded', {
     retryAfterMs: waitMs,

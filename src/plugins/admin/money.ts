@@ -6,12 +6,12 @@ import { json } from '../../exchange.ts'
 import type { Exchange, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields } from '../../http/fields.ts'
-import { idempotencyKey } from '../../http/idempotency-key.ts'
+import { idempotencyKey } from '../../http/headers.ts'
 import { pageQuery, parsePage, single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import { isTransactionId } from '../../ledger/journal.ts'
 import { idOf, printable, route } from './route.ts'
-import { parseUsageQuery, usageQuery } from '../../ledger/usage-query.ts'
+import { parseUsageQuery, usageQuery } from '../../ledger/usage.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 

@@ -7,7 +7,9 @@ import { GatewayError } from '../../errors.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
-import { idempotencyKey } from '../../http/idempotency-key.ts'
+import { asked } from '../../redis/asked.ts'
+import { keys } from '../../redis/redis.ts'
+import { idempotencyKey } from '../../http/headers.ts'
 
 export interface Creation<Seed> {
   readonly seed: Seed
@@ -15,9 +17,11 @@ export interface Creation<Seed> {
   create(seed: Seed): Promise<object>
 }
 
+const daySeconds = 24 * 3600
+
 /** Answers 201 with the created object; with `Idempotent-Replayed` when an earlier call has created it. */
 export async function once<Seed>(
-  { accounts, config }: Gateway,
+  { redis: { client }, config }: Gateway,
   x: Exchange,
   { seed, create }: Creation<Seed>,
 ): Promise<Answer> {
@@ -25,16 +29,17 @@ export async function once<Seed>(
   if (key === undefined) return json(await create(seed), 201)
   const secret = (use: string) =>
     createHmac('sha256', config.admin.token).update(`${use}\n${x.method} ${x.path}\n${key}`)
-  const name = secret('name').digest('base64url')
+  const claim = keys.adminClaim(secret('name').digest('base64url'))
   const sealKey = secret('seal').digest()
   const body = hash('sha256', x.body, 'base64url')
-  const before = await accounts.claim(name, seal(JSON.stringify({ body, seed }), sealKey))
-  if (before === undefined) {
+  const sealed = seal(JSON.stringify({ body, seed }), sealKey)
+  const before = await asked(client.set(claim, sealed, 'EX', daySeconds, 'NX', 'GET'))
+  if (before === null) {
     try {
       return json(await create(seed), 201)
     } catch (error) {
       // A refusal is not kept: after it, the same key may be used for a better try.
-      if (isRefusal(error)) await accounts.unclaim(name)
+      if (isRefusal(error)) await asked(client.del(claim))
       throw error
     }
   }

@@ -2,7 +2,6 @@
 // for the answer, reads their files, stores their images, and generates the answer,
 // for any number of readers. With Last-Event-ID, the request only reads on.
 
-import type { Redis } from 'ioredis'
 import type { ChatRequest } from '../../chat/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { refOf } from '../../exchange.ts'
@@ -31,7 +30,6 @@ import { resume } from './stream.ts'
 
 export interface SendParts {
   readonly gateway: Gateway
-  readonly redis: Redis
   readonly scripts: SessionScripts
   readonly room: Room
   readonly rows: StreamRows

@@ -46,12 +46,7 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const scripts = scriptsOf(gateway)
     await scripts.load()
-    const parts = {
-      gateway,
-      redis: gateway.redis.client,
-      scripts,
-      ...partsOf(gateway, config, scripts),
-    }
+    const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
     const { book, messages, generations, streams } = parts
     gateway.redis.onReady(() => generations.wake())
     return {

@@ -4,7 +4,7 @@
 // Redis has lost are written again; when the session is lost too, only the readers here get the rest.
 
 import type { SseEvent } from '../../exchange.ts'
-import type { StreamOut } from '../../http/stream-out.ts'
+import type { StreamOut } from '../../http/client-stream.ts'
 import { Assembly } from './assembly.ts'
 import { Numbered, frameBehind, frameStart } from './frames.ts'
 import { FrameLog } from './log.ts'

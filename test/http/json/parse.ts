@@ -111,13 +111,10 @@ t.test('a key named __proto__ is a key like others', async (t) => {
   t.equal(Reflect.get(Object(values['a']), 'y'), undefined)
 })
 
-t.test(
-  'of equal keys below the top the last one counts; at the top they are refused',
-  async (t) => {
-    t.same(parse('{"a":{"b":1,"b":2}}').values, { a: { b: 2 } })
-    t.throws(() => parse('{"a":1,"\\u0061":2}'), { message: /"a" stands twice/ })
-  },
-)
+t.test('of equal keys below the top the last counts; at the top they are refused', async (t) => {
+  t.same(parse('{"a":{"b":1,"b":2}}').values, { a: { b: 2 } })
+  t.throws(() => parse('{"a":1,"\\u0061":2}'), { message: /"a" stands twice/ })
+})
 
 t.test('values and token ids have limits of their own', async (t) => {
   const list = (entry: string, count: number) => `{"a":[${Array(count).fill(entry).join(',')}]}`

@@ -72,43 +72,40 @@ t.test('each kind of file reaches the backend in the form that backends accept',
   await leftNothing(t, chat, 1)
 })
 
-t.test(
-  'files that are not there, not theirs or not to be had are refused by their path',
-  async (t) => {
-    const chat = await startFileChat(t, { model: 'accepts: [text, image]' })
-    const other = await chat.session()
-    const stranger = await chat.gateway.account(1_000_000)
-    const theirRef = stranger.key.slice('tg_live_'.length, 'tg_live_'.length + 12)
-    const theirs = newId('sess')
-    await chat.gateway.gateway.redis.client.hset(keys.session(theirRef, theirs), 'id', theirs)
-    const mine = await chat.keep('mine')
-    const cases: readonly (readonly [string, number, string])[] = [
-      [newId('file'), 404, 'file_not_found'],
-      ['nonsense', 404, 'file_not_found'],
-      [(await chat.keep('x', { session: other })).id, 404, 'file_not_found'],
-      [
-        (await keepFile(chat.shelf, Buffer.from('x'), { ref: theirRef, session: theirs })).id,
-        404,
-        'file_not_found',
-      ],
-      [(await chat.keep('x', { expiresAt: 1 })).id, 410, 'file_expired'],
-      [(await chat.keep('x', { contentType: 'audio/wav' })).id, 400, 'unsupported_attachment'],
-    ]
-    for (const [id, status, code] of cases) {
-      const content = [filePart(mine), filePart({ id })]
-      const live = await chat.send(chat.sessionId, { messages: [{ role: 'user', content }] })
-      const { error } = await live.json()
-      t.equal(live.status, status, id)
-      t.match(error, { code, param: 'messages[0].content[1].file.file_id' })
-    }
-    t.strictSame(await chat.messages(chat.sessionId), [])
-    const many = Array.from({ length: 11 }, () => filePart(mine))
-    t.strictSame(await refused(chat, many), [400, 'invalid_parameter'])
-    const elsewhere = await chat.send(newId('sess'), { content: [filePart({ id: newId('file') })] })
-    t.strictSame(await refusal(elsewhere), [404, 'session_not_found'])
-    await leftNothing(t, chat)
-  },
-)
+t.test('files that are missing, foreign or unusable are refused by their path', async (t) => {
+  const chat = await startFileChat(t, { model: 'accepts: [text, image]' })
+  const other = await chat.session()
+  const stranger = await chat.gateway.account(1_000_000)
+  const theirRef = stranger.key.slice('tg_live_'.length, 'tg_live_'.length + 12)
+  const theirs = newId('sess')
+  await chat.gateway.gateway.redis.client.hset(keys.session(theirRef, theirs), 'id', theirs)
+  const mine = await chat.keep('mine')
+  const cases: readonly (readonly [string, number, string])[] = [
+    [newId('file'), 404, 'file_not_found'],
+    ['nonsense', 404, 'file_not_found'],
+    [(await chat.keep('x', { session: other })).id, 404, 'file_not_found'],
+    [
+      (await keepFile(chat.shelf, Buffer.from('x'), { ref: theirRef, session: theirs })).id,
+      404,
+      'file_not_found',
+    ],
+    [(await chat.keep('x', { expiresAt: 1 })).id, 410, 'file_expired'],
+    [(await chat.keep('x', { contentType: 'audio/wav' })).id, 400, 'unsupported_attachment'],
+  ]
+  for (const [id, status, code] of cases) {
+    const content = [filePart(mine), filePart({ id })]
+    const live = await chat.send(chat.sessionId, { messages: [{ role: 'user', content }] })
+    const { error } = await live.json()
+    t.equal(live.status, status, id)
+    t.match(error, { code, param: 'messages[0].content[1].file.file_id' })
+  }
+  t.strictSame(await chat.messages(chat.sessionId), [])
+  const many = Array.from({ length: 11 }, () => filePart(mine))
+  t.strictSame(await refused(chat, many), [400, 'invalid_parameter'])
+  const elsewhere = await chat.send(newId('sess'), { content: [filePart({ id: newId('file') })] })
+  t.strictSame(await refusal(elsewhere), [404, 'session_not_found'])
+  await leftNothing(t, chat)
+})
 
 t.test('an image within a message becomes a file of its session', async (t) => {
   const chat = await startFileChat(t)
@@ -158,33 +155,30 @@ t.test('without money, in a busy session, or in none, nothing is stored', async 
 
 const count = ({ data }: { readonly data: readonly unknown[] }) => data.length
 
-t.test(
-  'a store that is away: 503, no message, nothing charged, and the session goes on',
-  async (t) => {
-    const chat = await startFileChat(t)
-    const file = await chat.keep('text')
-    const path = join(chat.storePath, 'files', chat.ref, file.id)
-    await rename(path, `${path}_`)
-    await symlink(path, path)
-    t.strictSame(await refused(chat, [filePart(file)]), [503, 'storage_unavailable'])
-    await leftNothing(t, chat)
-    await rm(path)
-    await rename(`${path}_`, path)
-    await answered(await chat.send(chat.sessionId, { content: [filePart(file)], stream: false }))
+t.test('a store is away: 503, no message, no charge, and the session goes on', async (t) => {
+  const chat = await startFileChat(t)
+  const file = await chat.keep('text')
+  const path = join(chat.storePath, 'files', chat.ref, file.id)
+  await rename(path, `${path}_`)
+  await symlink(path, path)
+  t.strictSame(await refused(chat, [filePart(file)]), [503, 'storage_unavailable'])
+  await leftNothing(t, chat)
+  await rm(path)
+  await rename(`${path}_`, path)
+  await answered(await chat.send(chat.sessionId, { content: [filePart(file)], stream: false }))
 
-    await rename(chat.storePath, `${chat.storePath}_`)
-    await writeFile(chat.storePath, '')
-    const image = [imagePart(dataUrl(pngOf(100)))]
-    t.strictSame(await refused(chat, image), [503, 'storage_unavailable'])
-    t.strictSame(await chat.ids(), [file.id])
-    await leftNothing(t, chat, 1)
-    t.equal((await chat.messages(chat.sessionId)).length, 2)
-    await rm(chat.storePath)
-    await rename(`${chat.storePath}_`, chat.storePath)
-    await answered(await chat.send(chat.sessionId, { content: image, stream: false }))
-    t.equal(gotParts(chat, 1).length, 2)
-  },
-)
+  await rename(chat.storePath, `${chat.storePath}_`)
+  await writeFile(chat.storePath, '')
+  const image = [imagePart(dataUrl(pngOf(100)))]
+  t.strictSame(await refused(chat, image), [503, 'storage_unavailable'])
+  t.strictSame(await chat.ids(), [file.id])
+  await leftNothing(t, chat, 1)
+  t.equal((await chat.messages(chat.sessionId)).length, 2)
+  await rm(chat.storePath)
+  await rename(`${chat.storePath}_`, chat.storePath)
+  await answered(await chat.send(chat.sessionId, { content: image, stream: false }))
+  t.equal(gotParts(chat, 1).length, 2)
+})
 
 t.test('an image beyond the quota: 403, and the other parts are not kept either', async (t) => {
   const chat = await startFileChat(t)
@@ -201,25 +195,22 @@ t.test('an image beyond the quota: 403, and the other parts are not kept either'
   t.equal((await chat.ids()).length, 1)
 })
 
-t.test(
-  'a refusal by the backend removes the image with its message; a failure after its headers does not',
-  async (t) => {
-    const chat = await startFileChat(t)
-    const content = [imagePart(dataUrl(pngOf(100)))]
-    chat.backend.once(failing(400))
-    t.equal((await chat.send(chat.sessionId, { content })).status, 400)
-    chat.backend.once(failing(500))
-    t.equal((await chat.send(chat.sessionId, { content })).status, 502)
-    t.strictSame([await chat.ids(), await chat.messages(chat.sessionId)], [[], []])
-    await leftNothing(t, chat, 2)
-    chat.backend.once(model({ chunks: 2, cut: true }))
-    await (await chat.send(chat.sessionId, { content })).end()
-    t.equal((await chat.ids()).length, 1)
-    const [user, answer] = await chat.messages(chat.sessionId)
-    t.match(user?.content, [{ type: 'file' }])
-    t.match(answer, { status: 'incomplete' })
-  },
-)
+t.test('a refusal by the backend removes the image too, a later failure does not', async (t) => {
+  const chat = await startFileChat(t)
+  const content = [imagePart(dataUrl(pngOf(100)))]
+  chat.backend.once(failing(400))
+  t.equal((await chat.send(chat.sessionId, { content })).status, 400)
+  chat.backend.once(failing(500))
+  t.equal((await chat.send(chat.sessionId, { content })).status, 502)
+  t.strictSame([await chat.ids(), await chat.messages(chat.sessionId)], [[], []])
+  await leftNothing(t, chat, 2)
+  chat.backend.once(model({ chunks: 2, cut: true }))
+  await (await chat.send(chat.sessionId, { content })).end()
+  t.equal((await chat.ids()).length, 1)
+  const [user, answer] = await chat.messages(chat.sessionId)
+  t.match(user?.content, [{ type: 'file' }])
+  t.match(answer, { status: 'incomplete' })
+})
 
 t.test('files read for a request count in the memory for bodies', async (t) => {
   const gate = new Gate()

@@ -1,15 +1,11 @@
 import t from 'tap'
+import type { List as Page } from '../../../src/http/page.ts'
 import { newId } from '../../../src/ids.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { addMessage } from '../../fixtures/sessions.ts'
 import { codeIn, sessionsYaml, startSessions } from '../../fixtures/sessions-http.ts'
 
-interface List {
-  readonly data: readonly { readonly id: string }[]
-  readonly first_id: string | null
-  readonly last_id: string | null
-  readonly has_more: boolean
-}
+type List = Page<{ readonly id: string }>
 
 const full = { title: 'a', model: 'm', instructions: 'Be brief.', metadata: { k: 'v' } }
 
@@ -134,26 +130,23 @@ t.test('instructions have 32 KiB of UTF-8 at most, and lists come without them',
   t.notOk(Object.hasOwn(Object(data[0]), 'instructions'))
 })
 
-t.test(
-  'a model must be there and allowed, and an alias is kept as what it stands for',
-  async (t) => {
-    const { call, make, admin, accountId, account } = await startSessions(t)
-    t.match(await make({ model: 'nick' }), { model: 'm' })
-    const { id } = await make()
-    const narrow = await admin('POST', `accounts/${accountId}/keys`, { models: ['m'] })
-    const { key: as } = (await narrow.json()) as { key: string }
-    const { key: cheap } = await account(0, { name: 'cheap', plan: 'cheap' })
-    for (const line of ['POST ', `PATCH /${id}`]) {
-      const none = { status: 404, body: { error: { code: 'model_not_found', param: 'model' } } }
-      t.match(await call(line, { model: 'none' }), none)
-      t.match(await call(line, { model: '' }), none)
-      const denied = { status: 403, body: { error: { code: 'model_not_allowed', param: 'model' } } }
-      t.match(await call(line, { model: 'dear' }, { as }), denied)
-    }
-    t.equal(codeIn(await call('POST ', { model: 'dear' }, { as: cheap })), 'model_not_allowed')
-    t.match(await call('POST ', { model: 'nick' }, { as: cheap }), { status: 201 })
-  },
-)
+t.test('a model must be there and allowed, and an alias is kept as its model', async (t) => {
+  const { call, make, admin, accountId, account } = await startSessions(t)
+  t.match(await make({ model: 'nick' }), { model: 'm' })
+  const { id } = await make()
+  const narrow = await admin('POST', `accounts/${accountId}/keys`, { models: ['m'] })
+  const { key: as } = (await narrow.json()) as { key: string }
+  const { key: cheap } = await account(0, { name: 'cheap', plan: 'cheap' })
+  for (const line of ['POST ', `PATCH /${id}`]) {
+    const none = { status: 404, body: { error: { code: 'model_not_found', param: 'model' } } }
+    t.match(await call(line, { model: 'none' }), none)
+    t.match(await call(line, { model: '' }), none)
+    const denied = { status: 403, body: { error: { code: 'model_not_allowed', param: 'model' } } }
+    t.match(await call(line, { model: 'dear' }, { as }), denied)
+  }
+  t.equal(codeIn(await call('POST ', { model: 'dear' }, { as: cheap })), 'model_not_allowed')
+  t.match(await call('POST ', { model: 'nick' }, { as: cheap }), { status: 201 })
+})
 
 t.test('it requires a key with the scope sessions', async (t) => {
   const { call, admin, accountId, make } = await startSessions(t)

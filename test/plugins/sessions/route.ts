@@ -11,16 +11,13 @@ t.test('a parameter that is not in the path is no id', async (t) => {
   t.same(idsOf(asked({ params: {} })), { session: '', message: '' })
 })
 
-t.test(
-  'a route stands below the path of sessions, and reads a body where it is bounded',
-  async (t) => {
-    const begin = answering(async () => ({ status: 200, body: '' }))
-    const common = { path: '/api/chat/sessions/:id', access: 'sessions', begin }
-    t.strictSame(route('GET', '/:id', { begin }), { ...common, method: 'GET', body: 'none' })
-    const bounded = { ...common, method: 'PATCH', body: 'json', maxBytes: 5 }
-    t.strictSame(route('PATCH', '/:id', { begin, maxBytes: 5 }), bounded)
-  },
-)
+t.test('a route is below the path of sessions, and reads a body if it is bounded', async (t) => {
+  const begin = answering(async () => ({ status: 200, body: '' }))
+  const common = { path: '/api/chat/sessions/:id', access: 'sessions', begin }
+  t.strictSame(route('GET', '/:id', { begin }), { ...common, method: 'GET', body: 'none' })
+  const bounded = { ...common, method: 'PATCH', body: 'json', maxBytes: 5 }
+  t.strictSame(route('PATCH', '/:id', { begin, maxBytes: 5 }), bounded)
+})
 
 t.test('without a name, the first model that can chat and is allowed', async (t) => {
   const models = [

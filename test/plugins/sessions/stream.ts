@@ -30,15 +30,12 @@ async function streamed(chat: Chat): Promise<{ live: Live; message: string; path
 
 const lineEnds = { LF: '\n', CRLF: '\r\n', CR: '\r' }
 for (const [name, lineEnd] of Object.entries(lineEnds)) {
-  t.test(
-    `a backend's values are sent byte for byte, from one that ends lines with ${name}`,
-    async (t) => {
-      const chat = await startChat(t, { script: sse(pieces(backendBytes(lineEnd), 7919)) })
-      const { live, message } = await streamed(chat)
-      const whole = await live.end()
-      t.same(told(parseStream(whole, { first: 0, message }).frames), said)
-    },
-  )
+  t.test(`values are sent byte for byte if the backend ends lines with ${name}`, async (t) => {
+    const chat = await startChat(t, { script: sse(pieces(backendBytes(lineEnd), 7919)) })
+    const { live, message } = await streamed(chat)
+    const whole = await live.end()
+    t.same(told(parseStream(whole, { first: 0, message }).frames), said)
+  })
 }
 
 t.test('a backend that sends its bytes one by one is relayed in the same way', async (t) => {
@@ -50,31 +47,28 @@ t.test('a backend that sends its bytes one by one is relayed in the same way', a
   t.ok(frames.length > 8)
 })
 
-t.test(
-  'a stream is replayed from each place, by header and query, here and elsewhere',
-  async (t) => {
-    const chat = await startChat(t, { script: sse([backendBytes()]) })
-    const { live, message, path } = await streamed(chat)
-    const whole = await live.end()
-    const other = await chat.another()
-    for (const on of [chat.gateway, other]) {
-      t.ok((await (await chat.at(path, {}, on)).end()).equals(whole), 'from the beginning')
-      for (let seq = 0; seq < said.length - 1; seq++) {
-        const expected = tailOf(whole, message, seq + 1)
-        const headers = { 'Last-Event-ID': `${message}:${seq}` }
-        const byHeader = await chat.at(path, { headers }, on)
-        t.ok((await byHeader.end()).equals(expected), `behind ${seq}, by header`)
-        const byQuery = await chat.at(`${path}?starting_after=${seq}`, {}, on)
-        t.ok((await byQuery.end()).equals(expected), `behind ${seq}, by query`)
-        parseStream(expected, { first: seq + 1, message })
-        const both = await chat.at(`${path}?starting_after=0`, { headers }, on)
-        t.ok((await both.end()).equals(expected), 'the header wins')
-      }
-      t.equal((await chat.at(`${path}?starting_after=${said.length - 1}`, {}, on)).status, 204)
+t.test('a stream is replayed from each place, by header or query, on both gateways', async (t) => {
+  const chat = await startChat(t, { script: sse([backendBytes()]) })
+  const { live, message, path } = await streamed(chat)
+  const whole = await live.end()
+  const other = await chat.another()
+  for (const on of [chat.gateway, other]) {
+    t.ok((await (await chat.at(path, {}, on)).end()).equals(whole), 'from the beginning')
+    for (let seq = 0; seq < said.length - 1; seq++) {
+      const expected = tailOf(whole, message, seq + 1)
+      const headers = { 'Last-Event-ID': `${message}:${seq}` }
+      const byHeader = await chat.at(path, { headers }, on)
+      t.ok((await byHeader.end()).equals(expected), `behind ${seq}, by header`)
+      const byQuery = await chat.at(`${path}?starting_after=${seq}`, {}, on)
+      t.ok((await byQuery.end()).equals(expected), `behind ${seq}, by query`)
+      parseStream(expected, { first: seq + 1, message })
+      const both = await chat.at(`${path}?starting_after=0`, { headers }, on)
+      t.ok((await both.end()).equals(expected), 'the header wins')
     }
-    t.equal(chat.backend.requests.length, 1)
-  },
-)
+    t.equal((await chat.at(`${path}?starting_after=${said.length - 1}`, {}, on)).status, 204)
+  }
+  t.equal(chat.backend.requests.length, 1)
+})
 
 t.test('readers who join anywhere get the same bytes live, on both gateways', async (t) => {
   const gate = new Gate()
@@ -132,74 +126,71 @@ t.test('pauses are filled with comments that break no frame, wherever it is read
   }
 })
 
-t.test(
-  'a cursor that names nothing is refused, and what is unknown or foreign is not there',
-  async (t) => {
-    const chat = await startChat(t, { script: sse([backendBytes()]) })
-    const { live, message, path } = await streamed(chat)
-    await live.end()
-    const second = await streamed(chat)
-    await second.live.end()
-    const last = said.length - 1
-    const wrongHeaders = [
-      '17',
-      'x',
-      'msg_',
-      `${message}`,
-      `${message}:`,
-      `${message}:-1`,
-      `${message}:1.5`,
-      `${message}:1e2`,
-      `${message}: 1`,
-      `${message}:1:2`,
-      `${message.toUpperCase()}:1`,
-      `${message}:0x1`,
-      `${message}:99999999999999999999`,
-      `${second.message}:1`,
-      `${message}:${last + 1}`,
-      `${message}:${last + 100}`,
-      ':5',
-      `sess_${message.slice(4)}:1`,
-    ]
-    for (const id of wrongHeaders) {
-      const answer = await chat.at(path, { headers: { 'Last-Event-ID': id } })
-      t.same(await refusal(answer), [400, 'invalid_last_event_id'], id)
-    }
-    const wrongQueries = [
-      '',
-      'x',
-      '-1',
-      '1.5',
-      '0x1',
-      '%201',
-      '1%0a',
-      `${last + 1}`,
-      '99999999999999999999',
-      `${message}:1`,
-    ]
-    for (const query of wrongQueries) {
-      const answer = await chat.at(`${path}?starting_after=${query}`)
-      t.same(await refusal(answer), [400, 'invalid_last_event_id'], query)
-    }
-    const twice = await chat.at(`${path}?starting_after=1&starting_after=1`)
-    t.same(await refusal(twice), [400, 'invalid_last_event_id'])
+t.test('a cursor that names nothing is refused; unknown or foreign streams are 404', async (t) => {
+  const chat = await startChat(t, { script: sse([backendBytes()]) })
+  const { live, message, path } = await streamed(chat)
+  await live.end()
+  const second = await streamed(chat)
+  await second.live.end()
+  const last = said.length - 1
+  const wrongHeaders = [
+    '17',
+    'x',
+    'msg_',
+    `${message}`,
+    `${message}:`,
+    `${message}:-1`,
+    `${message}:1.5`,
+    `${message}:1e2`,
+    `${message}: 1`,
+    `${message}:1:2`,
+    `${message.toUpperCase()}:1`,
+    `${message}:0x1`,
+    `${message}:99999999999999999999`,
+    `${second.message}:1`,
+    `${message}:${last + 1}`,
+    `${message}:${last + 100}`,
+    ':5',
+    `sess_${message.slice(4)}:1`,
+  ]
+  for (const id of wrongHeaders) {
+    const answer = await chat.at(path, { headers: { 'Last-Event-ID': id } })
+    t.same(await refusal(answer), [400, 'invalid_last_event_id'], id)
+  }
+  const wrongQueries = [
+    '',
+    'x',
+    '-1',
+    '1.5',
+    '0x1',
+    '%201',
+    '1%0a',
+    `${last + 1}`,
+    '99999999999999999999',
+    `${message}:1`,
+  ]
+  for (const query of wrongQueries) {
+    const answer = await chat.at(`${path}?starting_after=${query}`)
+    t.same(await refusal(answer), [400, 'invalid_last_event_id'], query)
+  }
+  const twice = await chat.at(`${path}?starting_after=1&starting_after=1`)
+  t.same(await refusal(twice), [400, 'invalid_last_event_id'])
 
-    const otherSession = await chat.session()
-    const unknown = `msg_${'0'.repeat(32)}`
-    for (const wrong of [
-      `/${chat.sessionId}/messages/${unknown}/stream`,
-      `/${chat.sessionId}/messages/nothing/stream`,
-      `/${otherSession}/messages/${message}/stream`,
-      `/sess_${'0'.repeat(32)}/messages/${message}/stream`,
-    ]) {
-      const [status, code] = await refusal(await chat.at(wrong))
-      t.equal(status, 404, `${wrong}: ${code}`)
-    }
-    const stranger = await chat.gateway.account(1000)
-    t.equal((await chat.at(path, { key: stranger.key })).status, 404)
-    t.equal((await chat.at(`/${chat.sessionId}/stream`, { key: stranger.key })).status, 404)
-  },
-)
+  const otherSession = await chat.session()
+  const unknown = `msg_${'0'.repeat(32)}`
+  for (const wrong of [
+    `/${chat.sessionId}/messages/${unknown}/stream`,
+    `/${chat.sessionId}/messages/nothing/stream`,
+    `/${otherSession}/messages/${message}/stream`,
+    `/sess_${'0'.repeat(32)}/messages/${message}/stream`,
+  ]) {
+    const [status, code] = await refusal(await chat.at(wrong))
+    t.equal(status, 404, `${wrong}: ${code}`)
+  }
+  const stranger = await chat.gateway.account(1000)
+  t.equal((await chat.at(path, { key: stranger.key })).status, 404)
+  t.equal((await chat.at(`/${chat.sessionId}/stream`, { key: stranger.key })).status, 404)
+})
 
 t.test('the headers of each stream are those of docs/api.md', async (t) => {
   const chat = await startChat(t, { script: sse([backendBytes()]) })
@@ -254,41 +245,38 @@ async function expired(t: Test, chat: Chat, message: string): Promise<void> {
   t.match(await chat.message(chat.sessionId, message), { status: 'completed' })
 }
 
-t.test(
-  'beyond the limit of a message, its oldest frames are dropped; live readers notice nothing',
-  async (t) => {
-    const gate = new Gate()
-    const text = (i: number) =>
-      `data: {"choices":[{"index":0,"delta":{"content":"${i}${'x'.repeat(8000)}"}}]}\n\n`
-    const parts = Array.from({ length: 60 }, (_, i) => text(i))
-    const finish = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
-    const chat = await startChat(t, {
-      script: sse([...parts, finish], { gate }),
-      model: 'max_output_tokens: 120000',
-      yaml: 'plugins: { sessions: { replay_bytes: 64KiB } }',
-    })
-    const other = await chat.another()
-    gate.next(2)
-    const { live, message, path } = await streamed(chat)
-    const elsewhere = await chat.at(path, {}, other)
-    await elsewhere.until(`id: ${message}:1\n`)
-    for (let i = 5; i < parts.length; i += 6) {
-      gate.next(i === 5 ? 4 : 6)
-      await live.until(`id: ${message}:${i}\n`)
-      await elsewhere.until(`id: ${message}:${i}\n`)
-    }
-    gate.open()
-    const whole = await live.end()
-    t.equal(parseStream(whole, { first: 0, message }).frames.length, 62)
-    t.ok((await elsewhere.end()).equals(whole))
-    for (const on of [chat.gateway, other]) {
-      const answer = await chat.at(path, {}, on)
-      t.equal(answer.headers.location, `/api/chat/sessions/${chat.sessionId}/messages/${message}`)
-      t.same(await refusal(answer), [410, 'stream_expired'])
-      const late = await chat.at(`${path}?starting_after=58`, {}, on)
-      t.ok((await late.end()).equals(tailOf(whole, message, 59)), 'the newest are kept')
-    }
-    const { content } = await chat.message(chat.sessionId, message)
-    t.equal(String(content).length, 60 * 8000 + 110, 'the message is whole')
-  },
-)
+t.test('beyond the limit of a message the oldest frames go; live readers see all', async (t) => {
+  const gate = new Gate()
+  const text = (i: number) =>
+    `data: {"choices":[{"index":0,"delta":{"content":"${i}${'x'.repeat(8000)}"}}]}\n\n`
+  const parts = Array.from({ length: 60 }, (_, i) => text(i))
+  const finish = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+  const chat = await startChat(t, {
+    script: sse([...parts, finish], { gate }),
+    model: 'max_output_tokens: 120000',
+    yaml: 'plugins: { sessions: { replay_bytes: 64KiB } }',
+  })
+  const other = await chat.another()
+  gate.next(2)
+  const { live, message, path } = await streamed(chat)
+  const elsewhere = await chat.at(path, {}, other)
+  await elsewhere.until(`id: ${message}:1\n`)
+  for (let i = 5; i < parts.length; i += 6) {
+    gate.next(i === 5 ? 4 : 6)
+    await live.until(`id: ${message}:${i}\n`)
+    await elsewhere.until(`id: ${message}:${i}\n`)
+  }
+  gate.open()
+  const whole = await live.end()
+  t.equal(parseStream(whole, { first: 0, message }).frames.length, 62)
+  t.ok((await elsewhere.end()).equals(whole))
+  for (const on of [chat.gateway, other]) {
+    const answer = await chat.at(path, {}, on)
+    t.equal(answer.headers.location, `/api/chat/sessions/${chat.sessionId}/messages/${message}`)
+    t.same(await refusal(answer), [410, 'stream_expired'])
+    const late = await chat.at(`${path}?starting_after=58`, {}, on)
+    t.ok((await late.end()).equals(tailOf(whole, message, 59)), 'the newest are kept')
+  }
+  const { content } = await chat.message(chat.sessionId, message)
+  t.equal(String(content).length, 60 * 8000 + 110, 'the message is whole')
+})

@@ -50,32 +50,29 @@ function isAlive(pid: number): boolean {
 
 const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8)
 
-t.test(
-  'private, recorded, durable, without a TCP port; nothing is left but the data',
-  async (t) => {
-    const dataDir = await tempDir(t)
-    const { redis, link } = await start(t, dataDir)
-    const setting = async (name: string) => (await link.client.config('GET', name)).at(1)
-    t.equal(await setting('appendonly'), 'yes')
-    t.equal(await setting('appendfsync'), 'everysec')
-    t.equal(await setting('maxmemory-policy'), 'noeviction')
-    t.equal(await setting('port'), '0')
-    const { socket } = JSON.parse(await readFile(join(dataDir, 'redis.json'), 'utf8'))
-    t.equal(socket, redis.socket)
-    t.equal(await mode(dirname(socket)), '700')
-    t.equal(await mode(socket), '700')
-    t.equal(await mode(join(dataDir, 'redis')), '700')
-    t.equal(await mode(join(dataDir, 'redis.json')), '600')
-    await link.client.set('a', '1')
-    await link.close()
-    await redis.stop()
-    t.notOk(isAlive(redis.pid))
-    t.notOk(existsSync(dirname(socket)))
-    t.strictSame(await readdir(dataDir), ['redis'])
-    const again = await start(t, dataDir)
-    t.equal(await again.link.client.get('a'), '1')
-  },
-)
+t.test('private, recorded, durable, without a TCP port; only the data is left', async (t) => {
+  const dataDir = await tempDir(t)
+  const { redis, link } = await start(t, dataDir)
+  const setting = async (name: string) => (await link.client.config('GET', name)).at(1)
+  t.equal(await setting('appendonly'), 'yes')
+  t.equal(await setting('appendfsync'), 'everysec')
+  t.equal(await setting('maxmemory-policy'), 'noeviction')
+  t.equal(await setting('port'), '0')
+  const { socket } = JSON.parse(await readFile(join(dataDir, 'redis.json'), 'utf8'))
+  t.equal(socket, redis.socket)
+  t.equal(await mode(dirname(socket)), '700')
+  t.equal(await mode(socket), '700')
+  t.equal(await mode(join(dataDir, 'redis')), '700')
+  t.equal(await mode(join(dataDir, 'redis.json')), '600')
+  await link.client.set('a', '1')
+  await link.close()
+  await redis.stop()
+  t.notOk(isAlive(redis.pid))
+  t.notOk(existsSync(dirname(socket)))
+  t.strictSame(await readdir(dataDir), ['redis'])
+  const again = await start(t, dataDir)
+  t.equal(await again.link.client.get('a'), '1')
+})
 
 t.test('killed with -9 it is back on the same socket with its data, again and again', async (t) => {
   const { redis, link, warnings } = await start(t, await tempDir(t))
@@ -140,20 +137,17 @@ t.test('a file cut off in the middle of a command is loaded up to there', async 
   t.equal(await link.client.get('b'), null)
 })
 
-t.test(
-  'a corrupt file stops the start with a message, leaving no server and no folder',
-  async (t) => {
-    const dataDir = await tempDir(t)
-    const first = await start(t, dataDir)
-    await first.link.client.set('a', '1')
-    await first.link.close()
-    await first.redis.stop()
-    const folder = join(dataDir, 'redis/appendonlydir')
-    for (const name of await readdir(folder)) await writeFile(join(folder, name), 'rubbish\n')
-    await t.rejects(start(t, dataDir), /ended at once. It said:[^]*(AOF|append only|manifest)/)
-    t.notOk(existsSync(join(dataDir, 'redis.json')))
-  },
-)
+t.test('a corrupt file stops the start with a message, and no server is left', async (t) => {
+  const dataDir = await tempDir(t)
+  const first = await start(t, dataDir)
+  await first.link.client.set('a', '1')
+  await first.link.close()
+  await first.redis.stop()
+  const folder = join(dataDir, 'redis/appendonlydir')
+  for (const name of await readdir(folder)) await writeFile(join(folder, name), 'rubbish\n')
+  await t.rejects(start(t, dataDir), /ended at once. It said:[^]*(AOF|append only|manifest)/)
+  t.notOk(existsSync(join(dataDir, 'redis.json')))
+})
 
 t.test('a data folder with a long path and blanks in it has a short socket path', async (t) => {
   const deep = join(await tempDir(t), 'a long name '.repeat(10), 'and "another" one '.repeat(10))

@@ -72,33 +72,30 @@ t.test('redis-tools alone contains a server under another name', async (t) => {
   await t.rejects(findRedisServer(data, { log }), /no redis-server/, 'a dead link is no server')
 })
 
-t.test(
-  'it is installed once, however many ask, and with fresh package lists if there are none',
-  async (t) => {
-    const { data, bin } = await place(t)
-    const asked = join(data, 'asked')
-    await script(
-      join(bin, 'apt-get'),
-      `echo "$*" >>'${asked}'
+t.test('it is installed once, however many ask, with new package lists if needed', async (t) => {
+  const { data, bin } = await place(t)
+  const asked = join(data, 'asked')
+  await script(
+    join(bin, 'apt-get'),
+    `echo "$*" >>'${asked}'
     case "$*" in
       *update*) touch '${data}/lists' ;;
       *install*) [ -e '${data}/lists' ] && ln -s '${server}' '${bin}/redis-check-rdb' ;;
       *download*) [ -e '${data}/lists' ] && touch redis-tools.deb ;;
     esac`,
-    )
-    await script(
-      join(bin, 'dpkg'),
-      `mkdir -p "$3/usr/bin" && ln -s '${server}' "$3/usr/bin/redis-check-rdb"`,
-    )
-    const finds = Array.from({ length: 4 }, () => findRedisServer(data, { log }))
-    t.strictSame(new Set(await Promise.all(finds)), new Set([join(data, 'bin/redis-server')]))
-    t.equal(notices.length, 1)
-    const lines = (await readFile(asked, 'utf8')).trim().split('\n')
-    t.equal(lines.filter((line) => line.includes('update')).length, 1)
-    await findRedisServer(data, { log })
-    t.equal(notices.length, 1, 'and never again')
-  },
-)
+  )
+  await script(
+    join(bin, 'dpkg'),
+    `mkdir -p "$3/usr/bin" && ln -s '${server}' "$3/usr/bin/redis-check-rdb"`,
+  )
+  const finds = Array.from({ length: 4 }, () => findRedisServer(data, { log }))
+  t.strictSame(new Set(await Promise.all(finds)), new Set([join(data, 'bin/redis-server')]))
+  t.equal(notices.length, 1)
+  const lines = (await readFile(asked, 'utf8')).trim().split('\n')
+  t.equal(lines.filter((line) => line.includes('update')).length, 1)
+  await findRedisServer(data, { log })
+  t.equal(notices.length, 1, 'and never again')
+})
 
 t.test('the log says beforehand what is done; TOLLGATE_INSTALL=no prevents it', async (t) => {
   const { data, bin } = await place(t)
