@@ -164,6 +164,7 @@ function callDoneFrom(last: number, finishing: Finishing): Promise<void> | undef
   for (let at = last; at >= 0; at--) {
     const hook = finishing.hooks[at]
     const done = hook && callDone(hook, finishing)
+    // The plugins before this one are called when this one is done.
     if (done) return done.then(() => callDoneFrom(at - 1, finishing))
   }
   return undefined

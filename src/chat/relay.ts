@@ -121,6 +121,7 @@ export class Relay {
       this.#end({ kind: 'failed', error: asGatewayError(error) })
     }
     if (this.#isEnded) return
+    // Without `#out` the answer has not begun, and frames are held back.
     if (this.#generation.meter.overran) this.#end({ kind: 'length', cut: false })
     else if (this.#out) this.#flushSoon()
     else if (this.#frames.length > heldBytes) this.#open()

@@ -137,7 +137,7 @@ export class Admission {
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0`
-    const args = () => ['', sizes, '1 - - - ', '', `${model} ${meta}`, keyId]
+    const args = () => ['', sizes, noLimits, '', `${model} ${meta}`, keyId]
     const caller = hold.fields
     const answer = await this.#ask({ script: 'admit', caller, args, read: readAdmitted })
     if (answer.word === 'account_suspended') hold.stop('account_suspended')
@@ -179,6 +179,9 @@ export class Admission {
     return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
   }
 }
+
+/** ARGV 4 of admit for a hold that was admitted before. */
+const noLimits = '1 - - - '
 
 /** ARGV 4 of admit; `-` where there is no limit. */
 export function planArgument(name: string, plan: Plan | undefined, model: string): string {

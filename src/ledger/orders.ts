@@ -98,9 +98,9 @@ export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
 }
 
 export function toSettled(order: SettleOrder, reply: OrderReply | undefined): Settled {
-  if (!reply || reply.word !== 'ok') {
-    return { charge: reply ? 0 : order.charge, owed: 0, isWaiting: reply === undefined }
-  }
+  // An order without a reply waits, and will be charged.
+  if (!reply) return { charge: order.charge, owed: 0, isWaiting: true }
+  if (reply.word !== 'ok') return { charge: 0, owed: 0, isWaiting: false }
   return { charge: numberAt(reply, 2), owed: numberAt(reply, 3), isWaiting: false }
 }
 

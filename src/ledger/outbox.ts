@@ -21,8 +21,9 @@ export interface OutboxOptions {
 
 interface OutboxEntry {
   readonly order: Order
+  /** Redis has accepted its newest sending: the entry is in `#answered`. */
   isAnswered: boolean
-  /** Redis said yes to it at least once. */
+  /** Redis has accepted some sending of it, perhaps one before a replay. */
   wasAnswered: boolean
   answeredAtMs: number
   /** The spool has it: on disk, or in memory for as long as the disk refuses. */
@@ -114,6 +115,7 @@ export class Outbox {
     const { ageMs } = connected
     while (this.#oldest < this.#answered.length) {
       const entry = this.#answered[this.#oldest]
+      // All further answers are younger.
       if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break
       this.#forgetOldest()
     }

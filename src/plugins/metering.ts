@@ -94,14 +94,15 @@ function settlementOf(
   const { price } = want.model
   const believed = used && plausible(x, want, used)
   const cost = believed ? charge(price, believed) : 0
-  const implausible = used && used !== believed ? charge(price, used) - cost : 0
+  const wasLowered = believed !== used
+  const implausible = used && wasLowered ? charge(price, used) - cost : 0
   const tokens: TokenCounts = believed ?? noTokens
   const estimated = believed?.estimated ?? false
   Object.assign(x.facts, { tokens, estimated, cost, basis: used?.basis ?? 'none' })
   return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
-/** Lowers usage that cannot be, so that a backend with wrong counts ruins nobody (docs/money.md, what can be). */
+/** Lowers usage that cannot be, and returns any other as it is. So a backend with wrong counts ruins nobody (docs/money.md, what can be). */
 function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   const { mostPrompt, choices } = want
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
@@ -123,6 +124,7 @@ function admissionOf(want: Want, minOutputTokens: number) {
     min: costOf(least),
     promptTokens,
     outputTokens,
+    // A client that set a bound gets all of it, or a refusal.
     leastOutputTokens: fields.bound === undefined ? least : outputTokens,
     neverFits: (limit: number) => tooMuch(want, limit),
   }
@@ -172,11 +174,11 @@ function usedBy(
   outcome: Outcome,
 ): Used | undefined | Promise<Used | undefined> {
   const { meter } = x
-  // Aborting must not buy free prefill.
   const isCancelled = outcome.clientLeft || outcome.error?.code === 'message_cancelled'
-  const isAborted = isCancelled && outcome.backendAsked
+  // The backend may have read the prompt, and leaving must not make that free.
+  const owesPrompt = isCancelled && outcome.backendAsked
   const hasOutput = meter !== undefined && (outcome.complete || meter.sawContent)
-  if (!hasOutput && !isAborted) return undefined
+  if (!hasOutput && !owesPrompt) return undefined
   if (meter?.reported?.prompt) return meter.used({ promptTokens: 0 })
   return countedBy(want, hasOutput ? meter : undefined)
 }

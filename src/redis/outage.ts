@@ -64,8 +64,8 @@ export class RedisOutage {
   watch(client: Redis): void {
     this.#client = client
     client.on('error', (error: Error) => this.#failed(textOf(error)))
-    client.on('close', () => this.#lost())
-    client.on('ready', () => this.#back())
+    client.on('close', () => this.#onClose())
+    client.on('ready', () => this.#onReady())
   }
 
   /** Call this with each error that Redis answers. */
@@ -95,7 +95,7 @@ export class RedisOutage {
     }
   }
 
-  #lost(): void {
+  #onClose(): void {
     const isReplica = this.#refuses === ofReplica
     if (!isReplica) this.#endProbe()
     const wasConnected = this.#wasUp && !this.#isAway
@@ -117,7 +117,7 @@ export class RedisOutage {
     this.#options.log?.warn({ reason }, 'Redis is away: work that needs it is refused')
   }
 
-  #back(): void {
+  #onReady(): void {
     const wasOnlyLeft = this.#isLeaving && !this.#isTold
     // If writes were refused, the probe finds out whether Redis is still a replica.
     const isProbed = this.#refuses !== undefined
@@ -152,7 +152,7 @@ export class RedisOutage {
     try {
       await this.#client?.zadd(this.#options.probeKey, 'XX', 0, 'nobody')
     } catch {
-      // If the connection is lost, #lost has ended the probe and logs that.
+      // If the connection is lost, #onClose has ended the probe and logs that.
       if (this.#refuses !== undefined) this.#later()
       return
     }

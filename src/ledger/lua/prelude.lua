@@ -43,6 +43,8 @@ local function available_of(account)
   return account.granted - account.spent - account.reserved
 end
 
+-- The amounts of a charge: `prior` was charged by an earlier reaping of the same hold, `paid` and `owed` are the two parts
+-- of what is charged now.
 -- Adds a charge to the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used
 -- and not charged before: the account pays what it has available, and owes the rest. A booking that follows a reaping's
 -- charge is an adjustment, so each request has exactly one charge.

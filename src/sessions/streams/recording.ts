@@ -111,6 +111,7 @@ export class Recording implements StreamOut {
     clearTimeout(this.#timer)
     await this.#appending
     if (text !== '' && !this.#isDropped) this.#keep(text)
+    // The end is stored again (with an empty text) until Redis has it; calls at the same time share one try.
     this.#storingEnd ??= this.#storeEnd(row)
       .catch(() => false)
       .finally(() => (this.#storingEnd = undefined))

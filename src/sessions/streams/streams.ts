@@ -194,6 +194,7 @@ export class Streams {
     const { rows, replayBytes } = this.#options
     const { next, isLost } = state
     if (!isLost && seq >= next) return nothingAfter(seq, state)
+    // A lost message has no stored terminal: each reader is given one, numbered after its last frame, and only once.
     if (isLost) {
       if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
       await rows.noteTerminal(place, Math.max(seq, next - 1))
