@@ -1,4 +1,4 @@
-// A gateway that is frozen in mid-stream, beside one that works: promise 6. One that is killed: thieves.ts.
+// A gateway that is killed or frozen in mid-stream, beside one that works: promise 6.
 
 import t from 'tap'
 import type { Test } from 'tap'
@@ -57,6 +57,32 @@ async function checkpoint(link: TestLink, account: Account) {
   await until(async () => (await openHold(link, account)).deadline > deadline)
   return openHold(link, account)
 }
+
+t.test(
+  'the hold of a killed gateway is back within one lease, charged by its checkpoint',
+  async (t) => {
+    const { victim, witness, link, account, yaml, redis } = await midStream(t)
+    const { charged } = await checkpoint(link, account)
+    t.equal(charged, early, 'the checkpoint knows what was generated')
+    t.match(await balanceOf(witness, account), { balance: 1000, reserved: maxTokens })
+
+    await victim.kill()
+    const { deadline } = await openHold(link, account)
+    const [seconds = 0, micros = 0] = (await link.client.time()).map(Number)
+    const leftMs = deadline - (seconds * 1000 + micros / 1000)
+    t.notOk(leftMs > leaseMs, 'due within one lease, if it is not back yet')
+    await until(async () => (await balanceOf(witness, account)).reserved === 0)
+    t.match(await balanceOf(witness, account), { balance: 1000 - early, reserved: 0 })
+    const [, ...charges] = await transactionsOf(witness, account)
+    t.match(charges, [{ type: 'charge', amount: -early, estimated: true }])
+    t.equal(charges.length, 1)
+    t.same(await differencesOf(witness), [])
+
+    const heir = await spawnGateway(t, { redis, yaml, dataDir: victim.dataDir })
+    t.match(await balanceOf(heir, account), { balance: 1000 - early, reserved: 0 })
+    t.same(await differencesOf(heir), [])
+  },
+)
 
 t.test(
   'a gateway that was frozen past its lease is charged once, for all that it streamed',

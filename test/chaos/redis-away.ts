@@ -1,7 +1,6 @@
 // Redis killed during streams, and a Redis that forgot what it had acknowledged: promises 7 and 8, from outside.
-// A settlement that waits on disk when its gateway ends: disk-full.ts.
 
-import { cp } from 'node:fs/promises'
+import { cp, readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -25,6 +24,12 @@ import {
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { soon, until } from '../fixtures/until.ts'
+
+/** The texts of all files in a folder. */
+async function textsIn(dir: string): Promise<string> {
+  const names = await readdir(dir)
+  return (await Promise.all(names.map((name) => readFile(join(dir, name), 'utf8')))).join('')
+}
 
 /** A stream that waits after its first three tokens, on a Redis that loses nothing that it has acknowledged. */
 async function midStream(t: Test) {
@@ -80,6 +85,27 @@ t.test(
     const again = await gateway.call('/v1/chat', account.key, ask(100, false))
     t.equal(again.status, 200, 'and work goes on')
     t.same(await differencesOf(gateway), [])
+  },
+)
+
+t.test(
+  "a settlement that waits on disk survives its gateway's end, and is charged once by the next",
+  async (t) => {
+    const { gate, redis, yaml, gateway, account, reading } = await midStream(t)
+    await redis.kill()
+    await until(async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 503)
+    gate.open()
+    t.match(await reading.end(), /data: \[DONE\]\n\n$/)
+    const spool = join(gateway.dataDir, 'spool')
+    await until(async () => (await textsIn(spool)).includes('"kind":"settle"'))
+    await gateway.kill()
+
+    await redis.restart()
+    const heir = await spawnGateway(t, { redis, yaml, dataDir: gateway.dataDir })
+    await until(async () => (await balanceNow(heir, account))?.reserved === 0)
+    t.match(await balanceOf(heir, account), { balance: 1000 - 8, reserved: 0 })
+    t.equal((await transactionsOf(heir, account)).length, 2)
+    t.same(await differencesOf(heir), [])
   },
 )
 

@@ -2,12 +2,14 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { keys } from '../../src/redis/redis.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, outputOnly } from '../fixtures/money.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { Reading, ask, balanceOf, outputOnly, refOf } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 async function pair(t: Test, gate?: Gate) {
@@ -21,7 +23,7 @@ async function pair(t: Test, gate?: Gate) {
   const account = await gateways[0].account(1000)
   const listed = await gateways[0].admin('GET', `accounts/${account.id}/keys`)
   const [row] = ((await listed.json()) as { data: { id: string }[] }).data
-  return { backend, gateways, account, keyId: row?.id ?? '' }
+  return { backend, gateways, account, redis, keyId: row?.id ?? '' }
 }
 
 /** The statuses of a chat and a balance, at both gateways; the codes when they refuse. */
@@ -52,6 +54,35 @@ t.test('a revoked key is refused at once everywhere; its running streams end wel
   t.equal(backend.requests.length, 1)
   gate.open()
   t.match(await running.end(), /data: \[DONE\]\n\n$/)
+})
+
+t.test('a key rotated without grace is refused at once, the new key works', async (t) => {
+  const { gateways, account, keyId } = await pair(t)
+  t.same(await answersTo(gateways, account.key), good)
+  const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, {})
+  const { key } = (await made.json()) as { key: string }
+  const [first, ...others] = await answersTo(gateways, account.key)
+  t.match(first, /^api_key_(revoked|expired)$/)
+  t.same([...new Set(others)], [first])
+  t.same(await answersTo(gateways, key), good)
+})
+
+t.test('a key rotated with grace works beside the new one until the grace ends', async (t) => {
+  const { gateways, account, keyId, redis } = await pair(t)
+  const made = await gateways[0].admin('POST', `keys/${keyId}/rotate`, { grace: 3600 })
+  const { key } = (await made.json()) as { key: string }
+  t.same(await answersTo(gateways, account.key), good)
+  t.same(await answersTo(gateways, key), good)
+  const { client } = await connectLink(t, redis.socket)
+  const old = keys.key(
+    refOf(account),
+    (await client.hget(keys.keyList(refOf(account)), keyId)) ?? '',
+  )
+  const endsAt = Number(await client.hget(old, 'expires_at'))
+  t.ok(Math.abs(endsAt - 3600 - Date.now() / 1000) < 60)
+  await client.hset(old, 'expires_at', endsAt - 3660) // Pretends that the grace has ended.
+  t.same(await answersTo(gateways, account.key), all('api_key_expired'))
+  t.same(await answersTo(gateways, key), good)
 })
 
 t.test('a suspended account is refused everywhere, and let in again', async (t) => {
