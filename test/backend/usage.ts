@@ -136,6 +136,60 @@ t.test('a usage chunk is told from a finish that carries usage, and both are rea
   t.strictSame(other.reported, { prompt: 3, completion: 4, cached: 0 })
 })
 
+t.test(
+  'a finish reason is found with spaces and in any place; null and absence are not one',
+  async (t) => {
+    for (const written of [
+      '"finish_reason":"stop"',
+      '"finish_reason" : "stop"',
+      '"finish_reason":\n"stop"',
+    ]) {
+      t.ok(fed([`{"choices":[{${written},"index":0,"delta":{}}]}`]).finished, written)
+    }
+    for (const written of ['"finish_reason":null', '"finish_reason" : null', '"x":1']) {
+      t.notOk(fed([`{"choices":[{"delta":{"content":"x"},${written}}]}`]).finished, written)
+    }
+    t.notOk(fed([text('"finish_reason":"stop"')]).finished, 'what a model says is no key')
+    t.notOk(fed([text('\\"finish_reason":"stop"')]).finished)
+  },
+)
+
+t.test('impossible usage is ignored', async (t) => {
+  const wrong = [-1, 1.5, 1e308, 1e15, '5', null, true, {}, [5]]
+  for (const value of wrong) {
+    const written = JSON.stringify(value)
+    const m = fed([
+      text('abc'),
+      finish(),
+      `{"choices":[],"usage":{"prompt_tokens":${written},"completion_tokens":${written}}}`,
+    ])
+    t.equal(m.reported, undefined, written)
+    t.match(await m.used({ promptTokens: 9 }), {
+      prompt: 9,
+      completion: 3,
+      estimated: true,
+      basis: 'counted',
+    })
+  }
+  for (const broken of [
+    '{"usage":{"prompt_tokens":5',
+    '{"usage":{}}',
+    '{"usage":[5]}',
+    '{"usage":{"prompt_tokens":1e999}}',
+  ]) {
+    t.equal(fed([broken]).reported, undefined, broken)
+  }
+})
+
+t.test('usage inside generated text, or in another object, is ignored', async (t) => {
+  const said = text('{"usage":{"prompt_tokens":0,"completion_tokens":0}}')
+  t.equal(fed([said]).reported, undefined)
+  const nested = chunk({
+    delta: { arguments: { usage: { prompt_tokens: 0, completion_tokens: 0 } } },
+  })
+  t.equal(fed([nested]).reported, undefined)
+})
+
 t.test('cached tokens are never more than the prompt', async (t) => {
   const usage = {
     prompt_tokens: 5,
