@@ -117,7 +117,7 @@ export class Meter {
     return true
   }
 
-  /** Reads what is there of an answer or an event that nobody gets, because it is too large, cut off, or no JSON. */
+  /** Reads what is there of an answer or an event that nobody gets, because it is too large, cut off, or no JSON. The tokens of the head stand for the whole, in proportion to the bytes. */
   refused({ head, tail, bytes, isAnswer = false }: Refused): void {
     const chunk = this.#read(head)
     if (this.#takeContent(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))

@@ -64,13 +64,14 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       if (!hold || !x.want) return undefined
       const { want } = x
       const held = hold
+      // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
         // The reply is not awaited, because the cost is known already.
         void ledger.settle(held, settlementOf(x, want, used, outcome))
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
-        // Settles after any error, because an unsettled hold would be renewed for ever.
+        // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
         void ledger.settle(held, held.progress)
         throw error
       }

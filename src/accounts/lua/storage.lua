@@ -34,6 +34,7 @@ local function read_window(text, now)
   return { since = 0, before = 0, bytes = 0 }
 end
 
+-- The text of a window to which `more` bytes are added; fewer when negative. A window without a turn begins now.
 local function window_with(window, more, now, kept)
   return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' '
     .. int(math.max(0, window.since + more)) .. ' ' .. int(window.before)

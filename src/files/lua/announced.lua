@@ -2,6 +2,7 @@
 -- A sweeper closes a minute here before it removes the announcement of that minute, and closes only minutes that cover
 -- nothing. What is added later needs a later announcement, so everything that is due has an announcement.
 
+-- The field `closed` is the last minute that a sweeper has closed.
 -- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.
 local function unannounced(storage, announced, due_ms)
   local next_open = number(call('HGET', storage, 'closed')) + 1

@@ -106,6 +106,7 @@ export class StringReader {
     const text = this.#text
     const most = from + pieceBytes
     this.#look(from)
+    // An escape comes first, and the next quote may be a part of it.
     if (this.#nextBackslash < Math.min(this.#nextQuote, most)) return this.#stepOver(most)
     if (this.#nextQuote <= most) {
       if (this.#nextQuote === text.length) throw unfinished()
