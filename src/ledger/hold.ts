@@ -1,6 +1,7 @@
 // One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
 
 import type { LimitStates } from '../errors.ts'
+import type { Linked } from '../sharing/linked-list.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
@@ -42,10 +43,14 @@ export interface HoldFields {
   readonly minute: number
 }
 
-export class Hold {
+export class Hold implements Linked<Hold> {
   readonly fields: HoldFields
   /** For the ledger alone: set when the hold's work has ended. */
   settlement: Promise<Settled> | undefined
+  // For the list of leases alone.
+  isListed = false
+  previous: Hold | undefined
+  next: Hold | undefined
   #read: (() => Progress) | undefined
   #amount: number
   #isLowered = false

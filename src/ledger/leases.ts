@@ -5,6 +5,7 @@ import type { Hold } from './hold.ts'
 import { wholeAmount, wholeCounts } from './price.ts'
 import { textAt } from '../redis/scripts.ts'
 import { accountKeys } from '../redis/redis.ts'
+import { LinkedList } from '../sharing/linked-list.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface LeasesOptions {
@@ -21,7 +22,7 @@ const chunk = 100
 
 export class Leases {
   readonly #options: LeasesOptions
-  readonly #holds = new Map<string, Hold>()
+  readonly #holds = new LinkedList<Hold>()
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
 
@@ -34,17 +35,17 @@ export class Leases {
   }
 
   add(hold: Hold): void {
-    this.#holds.set(hold.id, hold)
+    this.#holds.add(hold)
   }
 
   /** Returns false when the hold was not there, because it is settled already. */
   remove(hold: Hold): boolean {
-    return this.#holds.delete(hold.id)
+    return this.#holds.delete(hold)
   }
 
   /** Renews all leases. Resolves with the holds that Redis does not know; rejects when Redis could not be asked. */
   async renew(): Promise<readonly Hold[]> {
-    const byRef = Map.groupBy(this.#holds.values(), (hold) => hold.fields.ref)
+    const byRef = Map.groupBy(this.#holds.members(), (hold) => hold.fields.ref)
     const calls: Promise<readonly Hold[]>[] = []
     for (const [ref, all] of byRef) {
       for (let i = 0; i < all.length; i += chunk) {
@@ -81,7 +82,7 @@ export class Leases {
     const isSuspended = textAt(reply, 2) === 'suspended'
     const lost: Hold[] = []
     for (const [i, hold] of some.entries()) {
-      const isSettled = !this.#holds.has(hold.id)
+      const isSettled = !hold.isListed
       if (isSettled) continue
       if (isSuspended) hold.stop('account_suspended')
       else hold.stopIfSpent()

@@ -6,6 +6,8 @@ import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
 import type { CreditOrder, Order, OrderReply, SettleOrder } from './orders.ts'
 import { unavailable, wasRefused } from '../redis/scripts.ts'
+import { LinkedList } from '../sharing/linked-list.ts'
+import type { Linked } from '../sharing/linked-list.ts'
 import type { Spool } from './spool.ts'
 
 export interface OutboxOptions {
@@ -19,7 +21,7 @@ export interface OutboxOptions {
   readonly onProblem: (message: string, cause: unknown) => void
 }
 
-interface OutboxEntry {
+interface OutboxEntry extends Linked<OutboxEntry> {
   readonly order: Order
   /** Redis has accepted its newest sending: the entry is in `#answered`. */
   isAnswered: boolean
@@ -39,10 +41,10 @@ const chunk = 200
 
 export class Outbox {
   readonly #options: OutboxOptions
-  /** Orders without an answer yet, by key. */
-  readonly #open = new Map<string, OutboxEntry>()
+  /** Orders without an answer yet. */
+  readonly #open = new LinkedList<OutboxEntry>()
   /** The open orders that could not be sent. */
-  readonly #waiting = new Map<string, OutboxEntry>()
+  readonly #waiting = new Set<OutboxEntry>()
   /** Answered orders, from index `#oldest` on, by time of answer. A list and not a map, because it holds all of the last 30 s. */
   #answered: (OutboxEntry | undefined)[] = []
   #oldest = 0
@@ -66,14 +68,13 @@ export class Outbox {
 
   /** Sends in this tick. Resolves with undefined when Redis could not be told; the order then waits on disk. Never rejects. */
   async settle(order: SettleOrder): Promise<OrderReply | undefined> {
-    const key = orderKey(order)
     const entry = newEntry(order)
-    this.#open.set(key, entry)
+    this.#open.add(entry)
     if (this.#options.isUp()) {
-      const reply = await this.#send(key, entry)
+      const reply = await this.#send(entry)
       return typeof reply === 'string' ? undefined : reply
     }
-    this.#wait(key, entry)
+    this.#wait(entry)
     return undefined
   }
 
@@ -95,18 +96,21 @@ export class Outbox {
 
   /** Takes the orders of dead processes. */
   adopt(orders: readonly Order[]): void {
+    const known = new Set(this.#open.members().map((entry) => orderKey(entry.order)))
     for (const order of orders) {
       const key = orderKey(order)
-      if (this.#open.has(key)) continue
-      const entry = { ...newEntry(order), isSpooled: true }
-      this.#open.set(key, entry)
-      this.#waiting.set(key, entry)
+      if (known.has(key)) continue
+      known.add(key)
+      const entry = newEntry(order)
+      entry.isSpooled = true
+      this.#open.add(entry)
+      this.#waiting.add(entry)
     }
   }
 
   /** Sends all orders again: first the answered ones in the order of their answers, then the rest. Rejects when the connection is lost meanwhile. */
   async replay(): Promise<void> {
-    await this.#sendAll([...this.#kept(), ...this.#open.values()])
+    await this.#sendAll([...this.#kept(), ...this.#open.members()])
   }
 
   /** Sends what waits, and forgets what Redis has kept for long enough. */
@@ -120,7 +124,7 @@ export class Outbox {
       this.#forgetOldest()
     }
     if (isUp() && this.#waiting.size > 0) {
-      await this.#sendAll([...this.#waiting.values()]).catch(() => undefined)
+      await this.#sendAll([...this.#waiting]).catch(() => undefined)
     }
   }
 
@@ -132,7 +136,7 @@ export class Outbox {
 
   /** All that is kept goes to the disk, for the next start. */
   async park(): Promise<void> {
-    const all = [...this.#kept(), ...this.#open.values()]
+    const all = [...this.#kept(), ...this.#open.members()]
     await Promise.allSettled(all.map((entry) => this.#spool(entry)))
   }
 
@@ -143,27 +147,27 @@ export class Outbox {
   async #sendAll(entries: readonly OutboxEntry[]): Promise<void> {
     for (let from = 0; from < entries.length; from += chunk) {
       const replies = await Promise.all(
-        entries.slice(from, from + chunk).map((entry) => this.#send(orderKey(entry.order), entry)),
+        entries.slice(from, from + chunk).map((entry) => this.#send(entry)),
       )
       // An order that Redis refuses (out of memory, say) must not keep the gate shut.
       if (replies.includes('unreached')) throw unavailable()
     }
   }
 
-  async #send(key: string, entry: OutboxEntry): Promise<OrderReply | Failure> {
+  async #send(entry: OutboxEntry): Promise<OrderReply | Failure> {
     const { send, onSettled } = this.#options
-    this.#waiting.delete(key)
+    this.#waiting.delete(entry)
     try {
       const reply = await this.#counted(send(entry.order))
-      this.#open.delete(key)
-      if (reply.word !== 'ok') await this.#giveUp(key, entry)
+      this.#open.delete(entry)
+      if (reply.word !== 'ok') await this.#giveUp(entry)
       else {
         this.#keepAnswered(entry)
         if (entry.order.kind === 'settle') onSettled(reply, entry.order)
       }
       return reply
     } catch (error) {
-      this.#wait(key, entry)
+      this.#wait(entry)
       return wasRefused(error) ? 'refused' : 'unreached'
     }
   }
@@ -178,10 +182,10 @@ export class Outbox {
     }
   }
 
-  #wait(key: string, entry: OutboxEntry): void {
+  #wait(entry: OutboxEntry): void {
     entry.isAnswered = false
-    this.#open.set(key, entry)
-    this.#waiting.set(key, entry)
+    this.#open.add(entry)
+    this.#waiting.add(entry)
     this.#spool(entry).catch(() => undefined) // the spool reports it, and keeps the order in memory
   }
 
@@ -206,7 +210,7 @@ export class Outbox {
   }
 
   /** For an order that can no longer be carried out: it is a day late, or its account is gone. If it was carried out before, nothing is lost. */
-  async #giveUp(key: string, entry: OutboxEntry): Promise<void> {
+  async #giveUp(entry: OutboxEntry): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false
     if (!entry.wasAnswered) {
@@ -215,7 +219,7 @@ export class Outbox {
       } catch (error) {
         if (!this.#isLateRefused) onProblem('late.ndjson could not be written', error)
         this.#isLateRefused = true
-        return this.#wait(key, entry)
+        return this.#wait(entry)
       }
       this.#isLateRefused = false
       onLate(entry.order)
@@ -242,5 +246,8 @@ function newEntry(order: Order): OutboxEntry {
     wasAnswered: order.wasAnswered === true,
     answeredAtMs: 0,
     isSpooled: false,
+    isListed: false,
+    previous: undefined,
+    next: undefined,
   }
 }

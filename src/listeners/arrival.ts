@@ -19,6 +19,7 @@ import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
 import type { Gateway, NamedRunning } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { free } from '../sharing/discard.ts'
+import type { Linked, LinkedList } from '../sharing/linked-list.ts'
 import type { Router } from './router.ts'
 import type { OnRequest } from './server.ts'
 import { parseTarget } from './target.ts'
@@ -125,12 +126,19 @@ function refusing(thrown: unknown): Route {
   return { method: 'GET', path: 'none', access: 'anybody', body: 'none', begin }
 }
 
+/** An exchange that the drain waits for, and ends when its time is over. */
+export class Inside extends AbortController implements Linked<Inside> {
+  isListed = false
+  previous: Inside | undefined
+  next: Inside | undefined
+}
+
 /** What each request of a listener finds. */
 export interface Handling {
   readonly gateway: Gateway
   readonly plugins: readonly NamedRunning[]
   readonly ownerOf: ReadonlyMap<Route, NamedRunning>
-  readonly inside: Set<AbortController>
+  readonly inside: LinkedList<Inside>
   readonly budget: BodyBudget
   readonly router: Router
   readonly addressOf: (req: IncomingMessage) => string
@@ -143,7 +151,7 @@ export function requestHandler(handling: Handling): OnRequest {
     if (!isOutage(err, gateway.redis)) gateway.log.error({ err, plugin }, 'a hook failed')
   }
   return async (req: IncomingMessage, res: ServerResponse) => {
-    const controller = new AbortController()
+    const controller = new Inside()
     inside.add(controller)
     const share: BodyShare = handling.budget.share(() => x.caller?.ref ?? '')
     const x = new Arrival(req, handling, { signal: controller.signal, memory: share })

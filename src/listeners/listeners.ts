@@ -1,6 +1,7 @@
 // Opens both listeners, with the routes of all plugins, and closes them: the drain waits for the exchanges that run.
 
 import { requestHandler } from './arrival.ts'
+import type { Inside } from './arrival.ts'
 import { GatewayError } from '../errors.ts'
 import { createBodyBudget } from '../http/body.ts'
 import { createClientAddress } from '../http/client-address.ts'
@@ -9,6 +10,7 @@ import type { Router } from './router.ts'
 import { createListener } from './server.ts'
 import type { HttpListener } from './server.ts'
 import type { Gateway, NamedRunning } from '../plugin.ts'
+import { LinkedList } from '../sharing/linked-list.ts'
 
 export interface Listeners {
   readonly public: HttpListener
@@ -22,7 +24,7 @@ export async function openListeners(
   plugins: readonly NamedRunning[],
 ): Promise<Listeners> {
   const { config } = gateway
-  const inside = new Set<AbortController>()
+  const inside = new LinkedList<Inside>()
   const routes = plugins.flatMap((one) => one.routes ?? [])
   const ownerOf = new Map(plugins.flatMap((one) => one.routes?.map((route) => [route, one]) ?? []))
   const budget = createBodyBudget(config.limits.bodiesBytes)
@@ -39,7 +41,11 @@ export async function openListeners(
       limits: config.limits,
       onRequest: requestHandler(handling),
       // The drain does not wait for exchanges that begin now.
-      onDrainingRequest: requestHandler({ ...handling, router: closedRouter, inside: new Set() }),
+      onDrainingRequest: requestHandler({
+        ...handling,
+        router: closedRouter,
+        inside: new LinkedList(),
+      }),
       onRefused: (error, id) => noteRefusal(gateway, error, id),
       log: gateway.log,
     })
@@ -80,13 +86,13 @@ const lookMs = 20
 /** The time, after the abort, for the terminal events to be written and the settlements to be sent. */
 const settlingMs = 5000
 
-async function drained(inside: ReadonlySet<AbortController>, drainMs: number): Promise<void> {
+async function drained(inside: LinkedList<Inside>, drainMs: number): Promise<void> {
   await emptied(inside, drainMs)
-  for (const one of inside) one.abort(new GatewayError('server_draining'))
+  for (const one of inside.members()) one.abort(new GatewayError('server_draining'))
   await emptied(inside, settlingMs)
 }
 
-async function emptied(inside: ReadonlySet<unknown>, withinMs: number): Promise<void> {
+async function emptied(inside: LinkedList<Inside>, withinMs: number): Promise<void> {
   const until = performance.now() + withinMs
   while (inside.size > 0 && performance.now() < until) {
     await new Promise((resolve) => setTimeout(resolve, lookMs))

@@ -25,7 +25,7 @@ const schema = z.strictObject({
     .min(1)
     .default(600)
     .describe(
-      'How many refusals (401, 402, 403, 429) a minute a known key may get before its requests are answered 429 without being read.',
+      'How many refusals (401, 402, 403, 429, and other 4xx of a body over 4 KiB) a minute a known key may get before its requests are answered 429 without being read. A refusal counts one more for each MiB of its body.',
     ),
   ...accountSettings.shape,
 })

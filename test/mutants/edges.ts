@@ -236,4 +236,6 @@ export const edgeMutants: readonly Mutant[] = [
     'plugins/sessions/replay.ts',
   ),
   one('redis/outage.ts', 'if (isReplica || this.#isLeaving) return', ''),
+  one('sharing/linked-list.ts', 'else this.#last = previous', ''),
+  one('sharing/linked-list.ts', 'if (member.isListed) return', ''),
 ]
