@@ -232,9 +232,10 @@ export class Relay {
 
   /** Pauses the backend's socket; the backend's silence is then not its fault. */
   async #waitForClient(out: StreamOut): Promise<void> {
-    // After the end, the backend's answer is read without a pause, so that the connection can be used again.
-    if (this.#isEnded) return
-    const { deadline } = this.#generation
+    // After the end, the backend's answer is read without a pause, so that the connection can be used again. After a
+    // finish too: a client that takes nothing must not hide the usage.
+    const { deadline, meter } = this.#generation
+    if (this.#isEnded || this.#isDeparting || meter.finished) return
     this.backend.stream.pause()
     deadline.pause()
     await out.drained()
