@@ -40,6 +40,25 @@ t.test('a stream that the gateway ends because of its size is charged', async (t
   t.ok(charged >= 2000 && charged < 2600, `${charged}`)
 })
 
+t.test(
+  'a stream whose backend sends no stream, or no end of its last event, is charged',
+  async (t) => {
+    const { backend, stream, spent } = await chatPath(t)
+    const usage = { prompt_tokens: 7, completion_tokens: 3000 }
+    const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
+    backend.once(json({ choices, usage }))
+    const answer = await stream()
+    t.equal(answer.status, 502)
+    t.equal(answer.headers.get('x-should-retry'), 'false')
+    t.equal(await spent(), 3007)
+    const piece = { choices: [{ index: 0, delta: { content: 'x' } }] }
+    const last = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage }
+    backend.once(sse([`data: ${JSON.stringify(piece)}\n\n`, `data: ${JSON.stringify(last)}\n`]))
+    t.match(await (await stream()).text(), /upstream_incomplete/)
+    t.equal(await spent(), 2 * 3007)
+  },
+)
+
 t.test('a drain also ends answers that nobody waits for', async (t) => {
   const { backend, gate, leaving } = await chatPath(t, {
     yaml: 'drain: 100ms',
