@@ -6,10 +6,13 @@ const maxSegments = 64
 
 /** Reads an image in base64 that lies in a text. */
 export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
+  let checked = from
   const at: Bytes = (offset, length) => {
     const start = from + Math.floor(offset / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
-    // White space or an escape within base64 shifts all bytes after it: then nothing is recognised.
+    // A decoder may skip any other character. That shifts all bytes after it, so none of those is believed.
+    while (checked < end && isBase64(text[checked], to - checked)) checked++
+    if (checked < end) return nothing
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
     return bytes.subarray(offset % 3, (offset % 3) + length)
   }
@@ -21,6 +24,16 @@ export function imagePixels(text: Buffer, from: number, to: number): number | un
   if (word.startsWith('RIFF') && word.slice(8, 12) === 'WEBP') return webpPixels(head)
   return undefined
 }
+
+const nothing = Buffer.alloc(0)
+const digits = new Uint8Array(256)
+for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_') {
+  digits[char.charCodeAt(0)] = 1
+}
+
+/** `left`: how many characters there are, with this one. The last two may be padding. */
+const isBase64 = (char = 0, left: number): boolean =>
+  digits[char] === 1 || (char === 0x3d && left <= 2)
 
 /** Bytes of the image; fewer at its end. */
 type Bytes = (offset: number, length: number) => Buffer

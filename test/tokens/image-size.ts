@@ -54,3 +54,16 @@ t.test('other content has no pixels', async (t) => {
   const endless = Buffer.alloc(10_000, 'ffe00002', 'hex')
   t.equal(pixels(Buffer.concat([Buffer.from('ffd8', 'hex'), endless])), undefined)
 })
+
+t.test('what decoders skip within base64 does not put a false size in its place', (t) => {
+  // Who counts four skipped characters as three bytes looks for a frame at the end of the segment before it.
+  const segment = Buffer.from(`ffe0001d${'00'.repeat(24)}ffc000`, 'hex')
+  const frame = Buffer.from('ffc0000b081f401f40010111000000000000', 'hex')
+  const image = Buffer.concat([Buffer.from('ffd8', 'hex'), segment, frame]).toString('base64')
+  for (const skipped of ['!!!!', '\\n\\n', '====', '\n\n\n\n']) {
+    const text = Buffer.from(image.slice(0, 16) + skipped + image.slice(16))
+    t.equal(imagePixels(text, 0, text.length), undefined, JSON.stringify(skipped))
+  }
+  t.equal(imagePixels(Buffer.from(image), 0, image.length), 8000 * 8000)
+  t.end()
+})
