@@ -16,6 +16,8 @@ export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
   /** How many choices were asked for; 0 where the endpoint generates nothing. */
   readonly choices: number
+  /** How many answers are generated for each choice (`best_of`): only one is sent. Default: 1. */
+  readonly tries?: number
   readonly count: Count
   /** What each choice may generate; a backend that generates far more is detected. 0: no bound. */
   readonly outputPerChoice?: number
@@ -86,9 +88,8 @@ export class Meter {
     const chunk = this.#read(data)
     this.#pattern.learn(data, chunk)
     const isContent = this.#takeContent(chunk)
-    if (chunk.usage && this.#readUsage(parsed(data.slice(...chunk.usage)))) {
-      this.#reportedAt = this.#contentEvents
-    }
+    const isReport = chunk.usage && this.#readUsage(parsed(data.slice(...chunk.usage)))
+    if (isReport) this.#reportedAt = this.#contentEvents
     if (isContent) return 'content'
     return chunk.usage && chunk.hasChoices && chunk.choices.length === 0 ? 'usage' : 'other'
   }
@@ -186,13 +187,13 @@ export class Meter {
 
   /** What is to be charged. `promptTokens` is the estimate, for a backend that reports no prompt. Returns a promise when text has to be counted. */
   used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
-    const { choices } = this.#options
-    // With several choices some backends report only one of them; after a cut, the last report may be an early one.
-    const isFinal = choices === 1 && this.#completion !== undefined && this.#isReportWhole
-    if (choices === 0 || isFinal) return this.#usedWith(0, promptTokens)
-    return this.#generated.tokens().then((counted) => {
-      return this.#usedWith(Math.ceil(this.#byEvents(counted) * this.#scale), promptTokens)
-    })
+    const { choices, tries = 1 } = this.#options
+    // After a cut, the last report may be an early one. With several choices, some backends report only one of them.
+    const isFinal = this.#completion !== undefined && this.#isReportWhole
+    if (choices === 0 || (choices === 1 && isFinal)) return this.#usedWith(0, promptTokens)
+    const times = this.#scale * (isFinal ? 1 : tries)
+    const all = (counted: number) => Math.ceil(this.#byEvents(counted) * times)
+    return this.#generated.tokens().then((counted) => this.#usedWith(all(counted), promptTokens))
   }
 
   /** An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
@@ -215,15 +216,14 @@ export class Meter {
   }
 
   #usedWith(counted: number, promptTokens: number): Used {
-    const { choices } = this.#options
-    const cached = this.#reported?.cached ?? 0
+    const { cached = 0 } = this.#reported ?? {}
     const prompt = this.#reported?.prompt || undefined
     const isReported = this.#completion !== undefined
     const reported = this.#completion ?? 0
     // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
     const bound = isReported ? this.#maxTokens : Infinity
     const completion = Math.max(reported, Math.min(counted, bound))
-    const isUnknown = prompt === undefined || (!isReported && choices > 0)
+    const isUnknown = prompt === undefined || (!isReported && this.#options.choices > 0)
     const estimated = isUnknown || completion > reported
     return {
       prompt: prompt ?? promptTokens,

@@ -19,6 +19,7 @@ export class Deadline {
   readonly #idleMs: number
   readonly #generates: boolean
   #hasStarted = false
+  #isPaused = false
   readonly #total: NodeJS.Timeout
   #silence: NodeJS.Timeout
   readonly #parent: AbortSignal
@@ -56,11 +57,13 @@ export class Deadline {
 
   /** The client takes no data, so the backend's silence is not the backend's fault. */
   pause(): void {
+    this.#isPaused = true
     if (this.#hasStarted) clearTimeout(this.#silence)
   }
 
   /** The client takes data again. */
   resume(): void {
+    this.#isPaused = false
     if (this.#hasStarted) this.started()
   }
 
@@ -74,15 +77,16 @@ export class Deadline {
     this.#controller.abort(reason)
   }
 
-  /** Nobody waits for the answer any more, for this reason. */
+  /** The answer must end, for this reason. */
   depart(reason: unknown): void {
     const hasLeft = !(reason instanceof GatewayError)
     const hasCancelled = !hasLeft && reason.code === 'message_cancelled'
-    if ((hasLeft || hasCancelled) && this.#onDepart) this.#onDepart(reason)
+    const mayBeUnread = hasLeft || hasCancelled || this.#isPaused
+    if (mayBeUnread && this.#onDepart) this.#onDepart(reason)
     else this.cancel(reason)
   }
 
-  /** When the client has left or cancelled its message, `listener` is called and the request goes on; the listener must then call `cancel`. */
+  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. */
   onDepart(listener: (reason: unknown) => void): void {
     this.#onDepart = listener
   }
@@ -95,7 +99,7 @@ export class Deadline {
 
   readonly #expire = () => {
     const retry = !this.#generates
-    this.#controller.abort(new GatewayError('upstream_timeout', { source: 'backend', retry }))
+    this.depart(new GatewayError('upstream_timeout', { source: 'backend', retry }))
   }
 }
 

@@ -57,6 +57,11 @@ export function outcome({ x, sentAtMs, isCommitted }: Generation, said: number):
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
 
+/** The error of an answer that ended too early. No retry after content: the content is charged. */
+export function incomplete({ sawContent }: Meter): GatewayError {
+  return new GatewayError('upstream_incomplete', { source: 'backend', retry: !sawContent })
+}
+
 /** Settles a generation that failed before it answered, and returns the error for the client. */
 export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
   const { deadline, run } = generation

@@ -51,12 +51,13 @@ export async function openRelay(
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { model, choices, row, stream } = options.request
+  const { model, choices, tries, row, stream } = options.request
   const target = chooseTarget(model)
   const { outputPerChoice } = x.granted ?? options.request
   const meter = new Meter({
     completeWhen: model.completeWhen,
     choices,
+    tries,
     count: countText,
     outputPerChoice,
     isContinuous: target.continuousUsage,

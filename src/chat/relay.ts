@@ -18,7 +18,7 @@ import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
 import { untilQuiet } from './deadline.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
-import { forgetBody, outcome } from './generating.ts'
+import { forgetBody, incomplete, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
 
 export type Ending =
@@ -43,8 +43,6 @@ const closingMs = 1000
 
 /** So much without content is held back. Then the answer begins all the same, because nothing may grow without bound. */
 const heldBytes = 1024 * 1024
-
-const incomplete = () => new GatewayError('upstream_incomplete', { source: 'backend' })
 
 export class Relay {
   readonly backend: BackendAnswer
@@ -164,10 +162,11 @@ export class Relay {
   /** One server sends [DONE] even after a cut, so [DONE] means success only after a finish. */
   #onDone(): void {
     const { meter } = this.#generation
-    this.#end(meter.complete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
+    this.#end(meter.complete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }
 
   #onBackendEnd(how: 'whole' | 'cut'): void {
+    if (this.#isEnded) return
     const { rest } = this.#reader
     this.#reader.end()
     const { meter } = this.#generation
@@ -177,7 +176,9 @@ export class Relay {
     }
     // Fewer choices than were asked for are enough after a clean end, and never after a cut.
     const isComplete = how === 'whole' ? meter.complete : meter.finished
-    this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete() })
+    // Nobody gets an event without its end, or an answer that is no stream, but both were generated.
+    meter.refused({ head: rest, tail: rest, bytes: rest.length })
+    this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }
 
   readonly #onAbort = () => {
@@ -232,9 +233,10 @@ export class Relay {
 
   /** Pauses the backend's socket; the backend's silence is then not its fault. */
   async #waitForClient(out: StreamOut): Promise<void> {
-    // After the end, the backend's answer is read without a pause, so that the connection can be used again.
-    if (this.#isEnded) return
-    const { deadline } = this.#generation
+    // After the end, the backend's answer is read without a pause, so that the connection can be used again. After a
+    // finish too: a client that takes nothing must not hide the usage.
+    const { deadline, meter } = this.#generation
+    if (this.#isEnded || this.#isDeparting || meter.finished) return
     this.backend.stream.pause()
     deadline.pause()
     await out.drained()

@@ -25,6 +25,8 @@ export interface ChatRequest {
   /** The client asked for the usage chunk. */
   readonly wantsUsage: boolean
   readonly choices: number
+  /** How many answers are generated for each choice that is sent. */
+  readonly tries: number
   readonly promptTokens: number
   /** A backend that reports more is not believed. */
   readonly mostPrompt: number
@@ -65,7 +67,7 @@ export function parseChatRequest(
   if (!scan.members.has(row.required)) throw missing(row.required)
   const judged = judgeBody(scan, row)
   const maximum = readMaximum(scan)
-  const choices = readChoices(scan)
+  const { choices, tries } = readChoices(scan)
   const stream = readStream(scan, row)
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
@@ -84,6 +86,7 @@ export function parseChatRequest(
     stream,
     wantsUsage: wantsUsage(scan),
     choices: row.generates ? choices : 0,
+    tries,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: () => counted ?? countPrompt(there(known)),
@@ -136,13 +139,13 @@ export function readMaximum(scan: JsonScan): Maximum {
   return lowest
 }
 
-function readChoices(scan: JsonScan): number {
+function readChoices(scan: JsonScan) {
   const n = readCount(scan, 'n')
   const best_of = readCount(scan, 'best_of')
   const choices = countChoices({ prompt: scan.value('prompt'), n, best_of })
   if (!Number.isSafeInteger(choices) || choices > 1024)
     throw invalid('n', 'asks for more than 1024 choices')
-  return choices
+  return { choices, tries: Math.max(1, (best_of ?? 1) / (n ?? 1)) }
 }
 
 /** An integer ≥ 1; undefined where absent or null. */

@@ -1,32 +1,57 @@
 // How many pixels an image in a data URL has, from its first bytes: PNG, JPEG, GIF and WebP, recognised by their bytes
 // and not by their declared type. Decodes only the bytes it looks at. Returns undefined for any other image.
 
-/** Segments before the size of a JPEG, blocks before the first frame of a GIF. */
+/** Segments before the size of a JPEG, chunks before the pixels of a PNG, blocks before the first frame of a GIF. */
 const maxSegments = 64
 
 /** Reads an image in base64 that lies in a text. */
 export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
+  let checked = from
   const at: Bytes = (offset, length) => {
     const start = from + Math.floor(offset / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
-    // White space or an escape within base64 shifts all bytes after it: then nothing is recognised.
+    // A decoder may skip any other character. That shifts all bytes after it, so none of those is believed.
+    while (checked < end && isBase64(text[checked], to - checked)) checked++
+    if (checked < end) return nothing
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
     return bytes.subarray(offset % 3, (offset % 3) + length)
   }
   const head = at(0, 30)
   const word = head.toString('latin1')
-  if (word.startsWith('\x89PNG\r\n\x1a\n')) return pngPixels(head)
+  if (word.startsWith('\x89PNG\r\n\x1a\n')) return pngPixels(at)
   if (word.startsWith('\xff\xd8')) return jpegPixels(at)
   if (word.startsWith('GIF8')) return gifPixels(at, head)
   if (word.startsWith('RIFF') && word.slice(8, 12) === 'WEBP') return webpPixels(head)
   return undefined
 }
 
+const nothing = Buffer.alloc(0)
+const digits = new Uint8Array(256)
+for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_') {
+  digits[char.charCodeAt(0)] = 1
+}
+
+/** `left`: how many characters there are, with this one. The last two may be padding. */
+const isBase64 = (char = 0, left: number): boolean =>
+  digits[char] === 1 || (char === 0x3d && left <= 2)
+
 /** Bytes of the image; fewer at its end. */
 type Bytes = (offset: number, length: number) => Buffer
 
-function pngPixels(head: Buffer): number | undefined {
-  return head.length < 24 ? undefined : head.readUInt32BE(16) * head.readUInt32BE(20)
+/** The largest size of all chunks before the pixels: some decoders let other chunks come first, and take the last size. */
+function pngPixels(at: Bytes): number | undefined {
+  let pixels: number | undefined
+  let offset = 8
+  for (let i = 0; i < maxSegments; i++) {
+    const head = at(offset, 16)
+    const type = head.toString('latin1', 4, 8)
+    if (type === 'IDAT' || (head.length >= 8 && !/^\w{4}$/.test(type))) return pixels
+    if (head.length < 16) return undefined
+    if (type === 'IHDR')
+      pixels = Math.max(pixels ?? 0, head.readUInt32BE(8) * head.readUInt32BE(12))
+    offset += 12 + head.readUInt32BE(0)
+  }
+  return undefined
 }
 
 function jpegPixels(at: Bytes): number | undefined {

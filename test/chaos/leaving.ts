@@ -40,6 +40,47 @@ t.test('a stream that the gateway ends because of its size is charged', async (t
   t.ok(charged >= 2000 && charged < 2600, `${charged}`)
 })
 
+t.test(
+  'a stream whose backend sends no stream, or no end of its last event, is charged',
+  async (t) => {
+    const { backend, stream, spent } = await chatPath(t)
+    const usage = { prompt_tokens: 7, completion_tokens: 3000 }
+    const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }]
+    backend.once(json({ choices, usage }))
+    const answer = await stream()
+    t.equal(answer.status, 502)
+    t.equal(answer.headers.get('x-should-retry'), 'false')
+    t.equal(await spent(), 3007)
+    const piece = { choices: [{ index: 0, delta: { content: 'x' } }] }
+    const last = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage }
+    backend.once(sse([`data: ${JSON.stringify(piece)}\n\n`, `data: ${JSON.stringify(last)}\n`]))
+    t.match(await (await stream()).text(), /upstream_incomplete/)
+    t.equal(await spent(), 2 * 3007)
+  },
+)
+
+t.test('answers that best_of throws away are counted where no usage says so', async (t) => {
+  const model = 'endpoints: [completions]'
+  const { backend, ask, spent, leaving } = await chatPath(t, { model })
+  const body = { model: 'm', prompt: 'Hi', best_of: 8, max_tokens: 100 }
+  const text = words(50)
+  backend.once(json({ choices: [{ index: 0, text, finish_reason: 'length' }] }))
+  await (await ask(body, '/v1/completions')).text()
+  const counted = await spent()
+  t.ok(counted >= 8 * 50 && counted < 8 * 60, `${counted}`)
+  const usage = { prompt_tokens: 7, completion_tokens: 60 }
+  backend.once(json({ choices: [{ index: 0, text, finish_reason: 'length' }], usage }))
+  await (await ask(body, '/v1/completions')).text()
+  t.equal((await spent()) - counted, 67, 'what is reported is believed')
+  const piece = `data: ${JSON.stringify({ choices: [{ index: 0, text }] })}\n\n`
+  backend.once(sse([piece], { end: false }))
+  const { answer, leave } = leaving({ ...body, stream: true }, '/v1/completions')
+  await (await answer).body?.getReader().read()
+  leave()
+  const left = (await spent()) - counted - 67
+  t.ok(left >= 8 * 50 && left < 8 * 60, `${left}`)
+})
+
 t.test('a drain also ends answers that nobody waits for', async (t) => {
   const { backend, gate, leaving } = await chatPath(t, {
     yaml: 'drain: 100ms',

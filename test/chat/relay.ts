@@ -1,13 +1,16 @@
 // Streams through the gateway: four real servers replayed byte for byte, and every way in which a stream can end.
 
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import type { Test } from 'tap'
 import type { Call } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { captured, replay, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
+import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { eventsOf } from '../fixtures/sse-events.ts'
 
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
@@ -216,6 +219,61 @@ t.test('while a client is slow, silence does not count; afterwards it does', asy
   await untilSame(() => tail)
   t.match(tail, /"code":"upstream_timeout"/)
   t.equal(call.res.destroyed, true)
+})
+
+/** A client that takes the beginning of a stream and then nothing. The stream's first pieces, from the backend, are `pieces`. */
+async function stalled(t: Test, options: ChatPathOptions, pieces: readonly string[]) {
+  const path = await chatPath(t, options)
+  const calls: Call[] = []
+  path.backend.once((call) => {
+    calls.push(call)
+    call.res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const piece of pieces) call.res.write(piece)
+  })
+  const client = connect({ port: Number(new URL(path.gate.url).port), host: '127.0.0.1' })
+  t.teardown(() => void client.destroy())
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const body = JSON.stringify({ ...hi, stream: true })
+  client.write(
+    `POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${path.key}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  await once(client, 'readable')
+  const [call] = calls
+  if (!call) throw new Error('the backend was not asked')
+  await untilSame(() => call.socket.bytesWritten)
+  /** What is spent when so much time has passed. */
+  const spentAfter = async (ms: number) => {
+    await untilSame(() => call.socket.bytesWritten)
+    mock.timers.tick(ms)
+    await untilSame(() => call.res.destroyed)
+    mock.timers.reset()
+    client.destroy()
+    return await path.spent()
+  }
+  return { call, spentAfter }
+}
+
+const padded = (event: string, bytes: number) =>
+  event.replace('{"choices"', `{"id":"${'x'.repeat(bytes)}","choices"`)
+const reported =
+  'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3000}}\n\ndata: [DONE]\n\n'
+
+t.test('a client that stalls at the finish does not keep the usage unread', async (t) => {
+  const pieces = [word, padded(finish, 7 * 1024 * 1024)]
+  const { call, spentAfter } = await stalled(t, {}, pieces)
+  call.res.end(reported)
+  t.equal(await spentAfter(2000), 3007)
+})
+
+t.test('what came while a client stalled is read before the time is over', async (t) => {
+  const model = 'timeouts: { total: 60s }'
+  const pieces: string[] = Array(160).fill(padded(word, 64 * 1024))
+  const { call, spentAfter } = await stalled(t, { model }, [...pieces, finish])
+  t.ok(call.res.writableLength > 0, 'the backend is held back')
+  call.res.end(reported)
+  t.equal(await spentAfter(60_000), 3007)
 })
 
 /** Resolves when the value has not changed for many turns of the event loop, on which the whole test runs. */

@@ -35,6 +35,28 @@ t.test('a GIF is as large as its first frame, if that is larger than its screen'
   t.equal(pixels(gif), 6_000_000)
 })
 
+t.test(
+  'a PNG is as large as any header before its pixels says: some decoders take the last',
+  (t) => {
+    const chunk = (type: string, data: Buffer) => {
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(data.length)
+      return Buffer.concat([length, Buffer.from(type), data, Buffer.alloc(4)])
+    }
+    const header = (side: number) => chunk('IHDR', imageBytes('png', side, side).subarray(16, 29))
+    const text = chunk('tEXt', header(1).subarray(8, 21))
+    const png = (...chunks: Buffer[]) =>
+      pixels(Buffer.concat([imageBytes('png', 1, 1).subarray(0, 8), ...chunks]))
+    const data = chunk('IDAT', Buffer.alloc(9))
+    t.equal(png(text, header(8000), data), 64_000_000)
+    t.equal(png(header(1), text, header(8000), data), 64_000_000)
+    t.equal(png(header(30), data, header(8000)), 900)
+    t.equal(png(...Array<Buffer>(100).fill(text), header(8000), data), undefined)
+    t.equal(png(header(1), chunk('tEXt', Buffer.alloc(9)).subarray(0, 12)), undefined)
+    t.end()
+  },
+)
+
 t.test('the other two forms of WebP', async (t) => {
   const lossy = imageBytes('webp', 1, 1)
   lossy.write('VP8 ', 12)
@@ -53,4 +75,17 @@ t.test('other content has no pixels', async (t) => {
   }
   const endless = Buffer.alloc(10_000, 'ffe00002', 'hex')
   t.equal(pixels(Buffer.concat([Buffer.from('ffd8', 'hex'), endless])), undefined)
+})
+
+t.test('what decoders skip within base64 does not put a false size in its place', (t) => {
+  // Who counts four skipped characters as three bytes looks for a frame at the end of the segment before it.
+  const segment = Buffer.from(`ffe0001d${'00'.repeat(24)}ffc000`, 'hex')
+  const frame = Buffer.from('ffc0000b081f401f40010111000000000000', 'hex')
+  const image = Buffer.concat([Buffer.from('ffd8', 'hex'), segment, frame]).toString('base64')
+  for (const skipped of ['!!!!', '\\n\\n', '====', '\n\n\n\n']) {
+    const text = Buffer.from(image.slice(0, 16) + skipped + image.slice(16))
+    t.equal(imagePixels(text, 0, text.length), undefined, JSON.stringify(skipped))
+  }
+  t.equal(imagePixels(Buffer.from(image), 0, image.length), 8000 * 8000)
+  t.end()
 })

@@ -68,6 +68,18 @@ t.test('escapes do not hide an image', async (t) => {
   t.match(found(text), [{ tokens: 6000 }])
 })
 
+t.test('an image with other escapes than those of slashes counts as the largest', async (t) => {
+  const jpeg = imageUrl('jpeg', 10, 10)
+  const at = jpeg.indexOf(',') + 17
+  const text = (escape: string) =>
+    JSON.stringify(parts({ type: 'image_url', image_url: { url: jpeg } })).replace(
+      jpeg,
+      jpeg.slice(0, at) + escape + jpeg.slice(at),
+    )
+  t.match(found(text('\\n\\n\\n\\n')), [{ tokens: 96_000 }])
+  t.match(found(text('')), [{ tokens: 1500 }])
+})
+
 t.test('megabytes of escapes hold the event loop for a moment only', async (t) => {
   const escaped = `data:image\\/png;base64,${'\\/'.repeat(64 * 1024)}`
   const part = `{"type":"image_url","image_url":{"url":"${escaped}"}}`
