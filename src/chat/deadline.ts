@@ -14,6 +14,11 @@ export interface DeadlineOptions {
   readonly stream: boolean
 }
 
+/** Whether an answer that ends for this reason is no longer wanted: the client has left, or has cancelled its message. */
+export function isUnwanted(reason: unknown): boolean {
+  return !(reason instanceof GatewayError) || reason.code === 'message_cancelled'
+}
+
 export class Deadline {
   readonly #controller = new AbortController()
   readonly #idleMs: number
@@ -79,9 +84,7 @@ export class Deadline {
 
   /** The answer must end, for this reason. */
   depart(reason: unknown): void {
-    const hasLeft = !(reason instanceof GatewayError)
-    const hasCancelled = !hasLeft && reason.code === 'message_cancelled'
-    const mayBeUnread = hasLeft || hasCancelled || this.#isPaused
+    const mayBeUnread = isUnwanted(reason) || this.#isPaused
     if (mayBeUnread && this.#onDepart) this.#onDepart(reason)
     else this.cancel(reason)
   }

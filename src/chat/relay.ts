@@ -16,7 +16,7 @@ import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
-import { untilQuiet } from './deadline.ts'
+import { isUnwanted, untilQuiet } from './deadline.ts'
 import { doneData, latin1, lengthChunk } from './frames.ts'
 import { forgetBody, incomplete, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
@@ -52,6 +52,8 @@ export class Relay {
   readonly #ended = Promise.withResolvers<Ending>()
   #isEnded = false
   #isDeparting = false
+  /** The client has left, or has cancelled its message. */
+  #isUnwanted = false
   /** How often the backend's socket brought data. */
   #reads = 0
   #isOpen = false
@@ -98,7 +100,8 @@ export class Relay {
     this.#out = out
     forgetBody(this.#generation, this.backend)
     const { heartbeatMs } = this.#generation
-    if (heartbeatMs) this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
+    const beat = () => void (this.#isEnded || out.write(heartbeat))
+    if (heartbeatMs) this.#heartbeat = setInterval(beat, heartbeatMs)
     this.#flush()
     const ending = await this.#ended.promise
     this.#release()
@@ -131,13 +134,13 @@ export class Relay {
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
     // Once nobody waits for the answer, its events are only metered.
-    const isForClient = !this.#generation.cancelled && !this.#isDeparting
+    const isForClient = !this.#generation.cancelled && !this.#isUnwanted
     if (isForClient) run.event?.(event)
     if (kind === 'error') return this.#onError(event)
     if (kind === 'content') this.#onContent()
     deadline.heard()
-    const isUnwanted = kind === 'usage' && !request.wantsUsage
-    if (isForClient && !isUnwanted) this.#frames += this.#generation.grammar.frame(event)
+    const isOwnUsage = kind === 'usage' && !request.wantsUsage
+    if (isForClient && !isOwnUsage) this.#frames += this.#generation.grammar.frame(event)
   }
 
   #onError(event: SseEvent): void {
@@ -191,6 +194,7 @@ export class Relay {
   readonly #onDepart = (reason: unknown) => {
     if (this.#isDeparting || this.#isEnded) return
     this.#isDeparting = true
+    this.#isUnwanted = isUnwanted(reason)
     const { deadline, meter } = this.#generation
     this.backend.stream.resume()
     // After a finish, the relay waits for the usage as if nobody had left.
@@ -225,10 +229,6 @@ export class Relay {
     const frames = this.#frames
     this.#frames = ''
     return frames
-  }
-
-  #beat(): void {
-    if (!this.#isEnded) this.#out?.write(heartbeat)
   }
 
   /** Pauses the backend's socket; the backend's silence is then not its fault. */

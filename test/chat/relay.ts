@@ -12,6 +12,7 @@ import { captured, replay, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { eventsOf } from '../fixtures/sse-events.ts'
+import { until } from '../fixtures/until.ts'
 
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const finish = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
@@ -243,16 +244,18 @@ async function stalled(t: Test, options: ChatPathOptions, pieces: readonly strin
   const [call] = calls
   if (!call) throw new Error('the backend was not asked')
   await untilSame(() => call.socket.bytesWritten)
-  /** What is spent when so much time has passed. */
-  const spentAfter = async (ms: number) => {
+  /** When so much time has passed, the client takes the rest: the stream's text, and what is spent. */
+  const after = async (ms: number) => {
     await untilSame(() => call.socket.bytesWritten)
     mock.timers.tick(ms)
     await untilSame(() => call.res.destroyed)
     mock.timers.reset()
-    client.destroy()
-    return await path.spent()
+    let text = ''
+    client.on('data', (data) => (text += data))
+    await until(() => /\[DONE\]|"error"/.test(text.slice(-500)))
+    return { text, spent: await path.spent() }
   }
-  return { call, spentAfter }
+  return { call, after }
 }
 
 const padded = (event: string, bytes: number) =>
@@ -262,19 +265,25 @@ const reported =
 
 t.test('a client that stalls at the finish does not keep the usage unread', async (t) => {
   const pieces = [word, padded(finish, 7 * 1024 * 1024)]
-  const { call, spentAfter } = await stalled(t, {}, pieces)
+  const { call, after } = await stalled(t, {}, pieces)
   call.res.end(reported)
-  t.equal(await spentAfter(2000), 3007)
+  t.match(await after(2000), { spent: 3007, text: /\[DONE\]/ })
 })
 
-t.test('what came while a client stalled is read before the time is over', async (t) => {
-  const model = 'timeouts: { total: 60s }'
-  const pieces: string[] = Array(160).fill(padded(word, 64 * 1024))
-  const { call, spentAfter } = await stalled(t, { model }, [...pieces, finish])
-  t.ok(call.res.writableLength > 0, 'the backend is held back')
-  call.res.end(reported)
-  t.equal(await spentAfter(60_000), 3007)
-})
+t.test(
+  'when the time is over, a client that stalled gets all that had come, and pays for it',
+  async (t) => {
+    const model = 'timeouts: { total: 60s }'
+    const pieces: string[] = Array(160).fill(padded(word, 64 * 1024))
+    const { call, after } = await stalled(t, { model }, [...pieces, finish])
+    t.ok(call.res.writableLength > 0, 'the backend is held back')
+    call.res.end(reported)
+    const { text, spent } = await after(60_000)
+    t.equal(spent, 3007)
+    t.match(text, /\[DONE\]/)
+    t.equal(text.split('"content":"a"').length - 1, pieces.length)
+  },
+)
 
 /** Resolves when the value has not changed for many turns of the event loop, on which the whole test runs. */
 async function untilSame(look: () => unknown): Promise<void> {
