@@ -4,14 +4,33 @@
 /** Segments before the size of a JPEG, chunks before the pixels of a PNG, blocks before the first frame of a GIF. */
 const maxSegments = 64
 
+/** How many characters may still be read, of all images of a body: to read more would block the event loop. */
+export interface Budget {
+  chars: number
+}
+
+/** So much takes 6 ms. Cameras write up to 100 KB before the size of an image. */
+const mostChars = 2 * 1024 * 1024
+
+export const newBudget = (): Budget => ({ chars: mostChars })
+
+/** Where an image lies in a text. */
+export interface Place {
+  readonly from: number
+  readonly to: number
+  readonly budget: Budget
+}
+
 /** Reads an image in base64 that lies in a text. */
-export function imagePixels(text: Buffer, from: number, to: number): number | undefined {
+export function imagePixels(text: Buffer, { from, to, budget }: Place): number | undefined {
   let checked = from
   const at: Bytes = (offset, length) => {
     const start = from + Math.floor(offset / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
     // A decoder may skip any other character. That shifts all bytes after it, so none of those is believed.
-    while (checked < end && isBase64(text[checked], to - checked)) checked++
+    const until = Math.min(end, checked + budget.chars)
+    budget.chars -= Math.max(0, until - checked)
+    while (checked < until && isBase64(text[checked], to - checked)) checked++
     if (checked < end) return nothing
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
     return bytes.subarray(offset % 3, (offset % 3) + length)

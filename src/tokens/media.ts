@@ -4,7 +4,8 @@
 
 import { JsonTokens, decoded } from '../http/json/tokens.ts'
 import type { Span } from '../http/json/tokens.ts'
-import { imagePixels } from './image-size.ts'
+import { imagePixels, newBudget } from './image-size.ts'
+import type { Budget, Place } from './image-size.ts'
 
 /** The bytes of the body that count as media and not as text; an empty span when they count as both. */
 export interface Media extends Span {
@@ -48,7 +49,8 @@ export function imagePrice(pixels: number, imageTokens: number): number {
 /** For an image in a data URL. */
 export function dataUrlPrice(url: string, imageTokens: number): number {
   const text = Buffer.from(url.slice(0, headBytes), 'latin1')
-  return imagePrice(pixelsOf(text, 0, text.length) ?? url.length * pixelsPerChar, imageTokens)
+  const pixels = pixelsOf(text, { from: 0, to: text.length, budget: newBudget() })
+  return imagePrice(pixels ?? url.length * pixelsPerChar, imageTokens)
 }
 
 export interface MediaOptions {
@@ -66,7 +68,7 @@ export interface MediaOptions {
 export function findMedia(body: Buffer, options: MediaOptions): readonly Media[] {
   const found: Media[] = []
   const tokens = new JsonTokens(body, options)
-  const looking = { ...options, body, escapedBytes: 0 }
+  const looking = { ...options, body, escapedBytes: 0, budget: newBudget() }
   /** Keys that are open, by depth: [ { content: [ { image_url: { url: … } } ] } ]. */
   const keys: string[] = []
   const parts: MediaPart[] = []
@@ -93,6 +95,7 @@ interface Looking extends MediaOptions {
   readonly body: Buffer
   /** How many bytes with escapes were read so far. */
   escapedBytes: number
+  readonly budget: Budget
 }
 
 /** A content part while it is read. If a key stands twice, both values count, because parsers differ in which one they take. */
@@ -152,13 +155,13 @@ class MediaPart {
   }
 
   #pixels(start: number, end: number): number | undefined {
-    const { body } = this.#looking
+    const { body, budget } = this.#looking
     const head = body.subarray(start, Math.min(end, start + headBytes))
-    if (!head.includes(backslash)) return pixelsOf(body, start, end)
+    if (!head.includes(backslash)) return pixelsOf(body, { from: start, to: end, budget })
     this.#looking.escapedBytes += head.length
     if (this.#looking.escapedBytes > mostEscapedBytes) return undefined
     const text = withoutBackslashes(head)
-    return pixelsOf(text, 0, text.length)
+    return pixelsOf(text, { from: 0, to: text.length, budget })
   }
 
   #isDataUrl(start: number, end: number): boolean {
@@ -175,11 +178,11 @@ const images: ReadonlySet<string> = new Set(['image_url', 'image_url.url'])
 const otherImages: ReadonlySet<string> = new Set(['image', 'image.url'])
 const documents: ReadonlySet<string> = new Set(['file.file_data', 'video_url', 'video_url.url'])
 
-function pixelsOf(text: Buffer, from: number, to: number): number | undefined {
+function pixelsOf(text: Buffer, { from, to, budget }: Place): number | undefined {
   const comma = text.indexOf(',', from)
   if (comma < 0 || comma >= Math.min(to, from + 256)) return undefined
   const isBase64 = /;base64$/i.test(text.toString('latin1', from, comma))
-  return isBase64 ? imagePixels(text, comma + 1, to) : undefined
+  return isBase64 ? imagePixels(text, { from: comma + 1, to, budget }) : undefined
 }
 
 const backslash = 0x5c

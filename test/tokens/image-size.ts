@@ -1,12 +1,12 @@
 // Pixels by the first bytes of an image, whatever its name; undefined for anything else.
 
 import t from 'tap'
-import { imagePixels } from '../../src/tokens/image-size.ts'
+import { imagePixels, newBudget } from '../../src/tokens/image-size.ts'
 import { formats, imageBytes } from '../fixtures/images.ts'
 
 const pixels = (image: Buffer): number | undefined => {
   const text = Buffer.from(`data:x,${image.toString('base64')}`)
-  return imagePixels(text, 7, text.length)
+  return imagePixels(text, { from: 7, to: text.length, budget: newBudget() })
 }
 
 for (const format of formats) {
@@ -77,6 +77,8 @@ t.test('other content has no pixels', async (t) => {
   t.equal(pixels(Buffer.concat([Buffer.from('ffd8', 'hex'), endless])), undefined)
 })
 
+const whole = (text: Buffer) => imagePixels(text, { from: 0, to: text.length, budget: newBudget() })
+
 t.test('what decoders skip within base64 does not put a false size in its place', (t) => {
   // Who counts four skipped characters as three bytes looks for a frame at the end of the segment before it.
   const segment = Buffer.from(`ffe0001d${'00'.repeat(24)}ffc000`, 'hex')
@@ -84,8 +86,24 @@ t.test('what decoders skip within base64 does not put a false size in its place'
   const image = Buffer.concat([Buffer.from('ffd8', 'hex'), segment, frame]).toString('base64')
   for (const skipped of ['!!!!', '\\n\\n', '====', '\n\n\n\n']) {
     const text = Buffer.from(image.slice(0, 16) + skipped + image.slice(16))
-    t.equal(imagePixels(text, 0, text.length), undefined, JSON.stringify(skipped))
+    t.equal(whole(text), undefined, JSON.stringify(skipped))
   }
-  t.equal(imagePixels(Buffer.from(image), 0, image.length), 8000 * 8000)
+  t.equal(whole(Buffer.from(image)), 8000 * 8000)
+  t.end()
+})
+
+t.test('of all images of a body only so much is read', (t) => {
+  const budget = newBudget()
+  const { chars } = budget
+  const chunk = Buffer.alloc(12 + 800_000)
+  chunk.writeUInt32BE(chunk.length - 12)
+  chunk.write('tEXt', 4)
+  const small = imageBytes('png', 10, 10)
+  const far = Buffer.concat([small.subarray(0, 8), chunk, small.subarray(8)]).toString('base64')
+  const text = Buffer.from(far)
+  const read = () => imagePixels(text, { from: 0, to: text.length, budget })
+  t.same([read(), read(), read()], [100, undefined, undefined])
+  t.equal(budget.chars, 0)
+  t.ok(chars < 2 * far.length)
   t.end()
 })
