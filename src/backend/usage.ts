@@ -5,7 +5,7 @@
 import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
-import { Generated } from './generated.ts'
+import { Generated, runawayAt } from './generated.ts'
 import type { Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
 import { finishReasonIn, isError, readAnswer, readReport, usageIn } from './report.ts'
@@ -21,6 +21,8 @@ export interface MeterOptions {
   readonly count: Count
   /** What each choice may generate; a backend that generates far more is detected. 0: no bound. */
   readonly outputPerChoice?: number
+  /** So many tokens of the prompt may come again in all answers together (`echo`). */
+  readonly echoed?: number
   /** The backend was asked to report with every chunk what it has used so far. */
   readonly isContinuous?: boolean
 }
@@ -71,7 +73,7 @@ export class Meter {
     this.#generated = new Generated(options.count)
     const most = (options.outputPerChoice ?? 0) * options.choices
     this.#maxTokens = most > 0 ? most : Infinity
-    this.#nextCheck = runawayAt(this.#maxTokens)
+    this.#nextCheck = runawayAt(this.#maxTokens) + (options.echoed ?? 0)
   }
 
   /** Called for every event's data, latin1. */
@@ -204,8 +206,9 @@ export class Meter {
 
   /** Whether the last report covers all that came. */
   get #isReportWhole(): boolean {
-    if (this.complete || this.#isReportedLast) return true
-    return this.#options.isContinuous === true && this.#reportedAt === this.#contentEvents
+    if (this.#isWhole || this.#isReportedLast) return true
+    const mayBeLast = this.complete || this.#options.isContinuous === true
+    return mayBeLast && this.#reportedAt === this.#contentEvents
   }
 
   /** Some servers report 0 when they have not counted. Content has tokens, so 0 then counts as no report. */
@@ -270,7 +273,7 @@ export class Meter {
   #checkBound(): void {
     this.#nextCheck = Math.ceil(this.roughTokens * 1.25)
     void this.#generated.tokens().then((tokens) => {
-      if (tokens > runawayAt(this.#maxTokens)) this.#overran = true
+      if (tokens > runawayAt(this.#maxTokens) + (this.#options.echoed ?? 0)) this.#overran = true
     })
   }
 
@@ -295,6 +298,3 @@ export class Meter {
     return reported !== undefined
   }
 }
-
-/** More is not believed, and a backend that generates more is stopped. */
-export const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64

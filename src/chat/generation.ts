@@ -51,7 +51,7 @@ export async function openRelay(
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { model, choices, tries, row, stream } = options.request
+  const { model, choices, tries, echoed, row, stream } = options.request
   const target = chooseTarget(model)
   const { outputPerChoice } = x.granted ?? options.request
   const meter = new Meter({
@@ -60,6 +60,7 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     tries,
     count: countText,
     outputPerChoice,
+    echoed,
     isContinuous: target.continuousUsage,
   })
   x.meter = meter

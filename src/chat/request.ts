@@ -27,6 +27,8 @@ export interface ChatRequest {
   readonly choices: number
   /** How many answers are generated for each choice that is sent. */
   readonly tries: number
+  /** So many tokens of the prompt may come again with the answers. */
+  readonly echoed: number
   readonly promptTokens: number
   /** A backend that reports more is not believed. */
   readonly mostPrompt: number
@@ -87,6 +89,7 @@ export function parseChatRequest(
     wantsUsage: wantsUsage(scan),
     choices: row.generates ? choices : 0,
     tries,
+    echoed: scan.value('echo') === true ? choices * estimate.most : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: () => counted ?? countPrompt(there(known)),

@@ -17,11 +17,18 @@ const cheapInRuns = new Uint8Array(256)
 for (const char of ' \n\t=-*#_.~/') cheapInRuns[char.charCodeAt(0)] = 1
 const weightInRun = 1 / 32
 
-export async function countPieces(body: Buffer, pieces: readonly Span[]): Promise<number> {
+export interface PromptPiece extends Span {
+  /** The JSON around its messages and their parts is not counted: a template has its own. */
+  readonly isMessages?: boolean
+}
+
+export async function countPieces(body: Buffer, pieces: readonly PromptPiece[]): Promise<number> {
   const bytes = pieces.reduce((sum, { start, end }) => sum + end - start, 0)
   if (bytes > countedBytes) return sampled(body, pieces, plainText)
-  const texts = pieces.map(({ start, end }) => body.toString('utf8', start, end))
-  return countTokens(plainText(texts.join('\n')))
+  const texts = pieces.map((piece) =>
+    plainText(body.toString('utf8', piece.start, piece.end), piece),
+  )
+  return countTokens(texts.join('\n'))
 }
 
 /** Counts a text that is not JSON. */
@@ -39,8 +46,8 @@ export function countText(text: string): Promise<number> {
  */
 async function sampled(
   body: Buffer,
-  pieces: readonly Span[],
-  textOf: (block: string) => string,
+  pieces: readonly PromptPiece[],
+  textOf: (block: string, piece: PromptPiece) => string,
 ): Promise<number> {
   const blocks = pieces.flatMap(blocksOf)
   const ends = await weigh(body, blocks)
@@ -49,9 +56,9 @@ async function sampled(
   let squares = 0
   for (let i = 0; i < samples; i++) {
     const index = indexOf(ends, (randomInt(2 ** 40) / 2 ** 40) * total)
-    const block = blocks[index] ?? { start: 0, end: 0 }
+    const block: PromptPiece = blocks[index] ?? { start: 0, end: 0 }
     const weight = (ends[index] ?? 0) - (ends[index - 1] ?? 0) || 1
-    const ratio = (await countTokens(textOf(wholeText(body, block)))) / weight
+    const ratio = (await countTokens(textOf(wholeText(body, block), block))) / weight
     sum += ratio
     squares += ratio * ratio
     await nextTurn()
@@ -62,11 +69,11 @@ async function sampled(
   return Math.ceil(total * (mean + 3 * error + unmet))
 }
 
-function blocksOf(piece: Span): readonly Span[] {
+function blocksOf(piece: PromptPiece): readonly PromptPiece[] {
   const count = Math.ceil((piece.end - piece.start) / sampleBytes)
   return Array.from({ length: count }, (_, i) => {
     const start = piece.start + i * sampleBytes
-    return { start, end: Math.min(piece.end, start + sampleBytes) }
+    return { ...piece, start, end: Math.min(piece.end, start + sampleBytes) }
   })
 }
 
@@ -120,10 +127,8 @@ const messageHead = /\{\s*"role"\s*:\s*"(\w{1,16})"\s*,\s*"content"\s*:\s*"/g
 const partHead = /\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*"/g
 
 /** The text as a chat template may write it: without the JSON around plain messages, and without escapes. */
-function plainText(json: string): string {
-  const said = json.includes('"role"')
-    ? json.replace(messageHead, '$1\n').replace(partHead, '')
-    : json
+function plainText(json: string, { isMessages }: PromptPiece): string {
+  const said = isMessages ? json.replace(messageHead, '$1\n').replace(partHead, '') : json
   return said.includes('\\') ? said.replace(escaped, unescaped) : said
 }
 

@@ -2,8 +2,8 @@
 // sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
 
 import type { Member } from '../http/json/scan.ts'
-import type { Span } from '../http/json/tokens.ts'
 import { countPieces } from './count-pieces.ts'
+import type { PromptPiece } from './count-pieces.ts'
 import { around } from './estimate.ts'
 import type { PromptFacts } from './estimate.ts'
 
@@ -34,16 +34,33 @@ const own: ReadonlySet<string> = new Set(['model', 'stream_options'])
 /** Fields whose names no backend shows to a model. */
 const nameless: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'query', 'documents'])
 
-function textsOf({ body, members, facts }: KnownPrompt): readonly Span[] {
-  const texts: Span[] = []
+function textsOf({ body, members, facts }: KnownPrompt): readonly PromptPiece[] {
+  const texts: PromptPiece[] = []
   for (const [name, member] of members) {
     if (own.has(name) || isPlain(body, member)) continue
     const isIds = facts.ids > 0 && (name === 'prompt' || name === 'input')
     if (isIds && !hasText(body, member)) continue
     const start = nameless.has(name) ? member.valueStart : member.keyStart
-    texts.push(...around({ start, end: member.valueEnd }, facts.media))
+    const isMessages = name === 'messages' && hasOnlyMessages(body, member, facts)
+    const spans = around({ start, end: member.valueEnd }, facts.media)
+    texts.push(...spans.map((span) => ({ ...span, isMessages })))
   }
   return texts
+}
+
+/** Whether no other object looks like a message or a part: a template may show the arguments of a tool call as they are. */
+function hasOnlyMessages(body: Buffer, member: Member, { messages, parts }: PromptFacts): boolean {
+  const json = body.subarray(member.valueStart, member.valueEnd)
+  return !hasMore(json, '"role"', messages) && !hasMore(json, '"text"', 2 * parts)
+}
+
+/** Whether a word stands there more than so many times. */
+function hasMore(json: Buffer, word: string, most: number): boolean {
+  let count = 0
+  for (let at = json.indexOf(word); at >= 0; at = json.indexOf(word, at + 1)) {
+    if (++count > most) return true
+  }
+  return false
 }
 
 /** A number, true, false or null. */

@@ -33,6 +33,8 @@ export interface PromptFacts {
   /** The cost of all media at https addresses. */
   readonly addressed: { readonly tokens: number; readonly most: number }
   readonly messages: number
+  /** Parts of the contents of messages. */
+  readonly parts: number
   /** Token ids in place of text, and their bytes. */
   readonly ids: number
   readonly idBytes: number
@@ -98,8 +100,9 @@ function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
   const repeated = repeatedNames.flatMap((name) => members.get(name) ?? [])
   const documents = scan.value('documents') ?? (repeated.length > 0 && scan.value('input'))
   // Below `content`, vLLM reads each part as a document.
-  const parts = [documents, field(documents, 'content')].map((list) => listOf(list).length)
-  const times = Math.max(1, ...parts)
+  const counts = [documents, field(documents, 'content')].map((list) => listOf(list).length)
+  const times = Math.max(1, ...counts)
+  const partsOf = (message: unknown) => listOf(field(message, 'content')).length
   const isRepeated = ({ start }: Span) =>
     repeated.some(({ valueStart, valueEnd }) => start >= valueStart && start < valueEnd)
   const media = mediaIn(prompt, prices).map((one) =>
@@ -111,6 +114,7 @@ function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
     media,
     addressed: { tokens: addresses * one.tokens, most: addresses * one.most },
     messages: messages.length,
+    parts: messages.reduce<number>((sum, message) => sum + partsOf(message), 0),
     ids: lists.reduce((sum, { count }) => sum + count, 0),
     idBytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
     documents: times,

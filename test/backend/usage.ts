@@ -376,3 +376,23 @@ t.test('choices that have not ended are reported, each once', async (t) => {
   t.strictSame(meter().unfinished, [0])
   t.strictSame(fed([finish()]).unfinished, [])
 })
+
+t.test('a report that came before most of the content is not the last word', async (t) => {
+  const m = meter()
+  const usage = { prompt_tokens: 7, completion_tokens: 1 }
+  m.event(JSON.stringify({ choices: [{ index: 0, delta: { content: 'a' } }], usage }))
+  for (let i = 0; i < 300; i++) m.event(`{"choices":[{"index":0,"delta":{"content":" w${i}"}}]}`)
+  m.event('{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
+  const used = await m.used({ promptTokens: 7 })
+  t.ok(used.completion > 300, `${used.completion}`)
+})
+
+t.test('a prompt that comes again is not a backend that ran away', async (t) => {
+  const text = 'word '.repeat(3000)
+  for (const echoed of [0, 15_000]) {
+    const m = meter({ outputPerChoice: 5, echoed })
+    m.event(`{"choices":[{"index":0,"text":"${text}"}]}`)
+    await m.used({ promptTokens: 7 })
+    t.equal(m.overran, echoed === 0)
+  }
+})

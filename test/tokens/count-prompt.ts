@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import { countPrompt as count } from '../../src/tokens/count-prompt.ts'
+import { countTokens } from '../../src/tokens/count.ts'
 import { estimatePrompt } from '../../src/tokens/estimate.ts'
 import { imageUrl } from '../fixtures/images.ts'
 import { prices, promptOf } from '../fixtures/prompt.ts'
@@ -49,6 +50,27 @@ t.test('a document counts wherever it is, keys too', async (t) => {
     const counted = await countPrompt(body)
     const truth = name === 'a list' ? 10_000 : 5000
     t.ok(counted >= truth && counted < truth * 1.05 + 70, `${name}: ${counted}`)
+  }
+})
+
+t.test('what only looks like a message or a part is counted with all its JSON', async (t) => {
+  for (const one of [
+    { role: 'a', content: '' },
+    { type: 'text', text: '' },
+  ]) {
+    const many = Array(1000).fill(one)
+    const truth = await countTokens(JSON.stringify(many))
+    const bodies: Record<string, object> = {
+      tools: { ...said('hi'), tools: [{ type: 'function', function: { parameters: many } }] },
+      documents: { ...said('hi'), documents: many },
+      'arguments of a call': { messages: [{ role: 'a', tool_calls: [{ arguments: many }] }] },
+      'the same beside parts': said([{ type: 'text', text: 'hi', x: many }]),
+    }
+    for (const [name, body] of Object.entries(bodies)) {
+      const counted = await countPrompt(body)
+      // Each document has a frame, too.
+      t.ok(counted >= 0.95 * truth && counted < 1.5 * truth + 60, `${name}: ${counted} of ${truth}`)
+    }
   }
 })
 
