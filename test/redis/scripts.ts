@@ -20,6 +20,7 @@ import {
   openAdmission,
   openLedger,
   openOn,
+  reapingStarted,
   request,
   topUp,
   used,
@@ -54,6 +55,7 @@ t.test("each script runs on a Cluster's node that has the account's slot alone",
 t.test('while its slot is moved, a script does all or nothing', async (t) => {
   const { link } = await startNode(t)
   const { link: other, busPort } = await startNode(t)
+  await reapingStarted(link)
   const { client } = link
   await client.cluster('MEET', '127.0.0.1', 1, busPort)
   const otherId = String(await other.client.cluster('MYID'))
