@@ -3,9 +3,12 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { accountKeys, keys } from '../../src/redis/redis.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,
+  openAdmission,
   openFor,
   openOn,
   reapingStarted,
@@ -96,6 +99,30 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
   )
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
+
+t.test(
+  '6 reaped again before a checkpoint, a hold keeps the tokens it was charged for',
+  async (t) => {
+    const { link, ledger, caller } = await openFor(t, 1000, { on: server, leaseMs: 90 })
+    await reapingStarted(link)
+    const scripts = createScripts({ library: ledgerScripts, link })
+    const hold = await openAdmission({ scripts, leaseMs: 30_000 }).admit(request(caller, 400))
+    const isReaped = async () => (await ledger.balance(caller.ref)).reserved === 0
+    const usage = async () => {
+      const to = Date.now() / 1000
+      return (await ledger.usage(caller.ref, { from: to - 9, to, bucket: 'day' })).data
+    }
+    await scripts.run('checkpoint', accountKeys(caller.ref), ['1', `${hold.id} 120 7 2 5`])
+    await until(isReaped)
+    t.ok(await openAdmission({ scripts, leaseMs: 1 }).openAgain(hold))
+    await until(isReaped)
+    const counted = { requests: 1, prompt_tokens: 7, completion_tokens: 5 }
+    t.match(await usage(), [{ ...counted, cost: 120 }])
+    await ledger.settle(hold, used(150))
+    t.match(await usage(), [{ ...counted, cost: 150 }])
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  },
+)
 
 t.test('6 a frozen gateway whose money went elsewhere stops its backend', async (t) => {
   const leaseMs = 90

@@ -47,7 +47,9 @@ local function book_reaping(account, id, value, mark)
   account.reserved = account.reserved - number(amount)
   book_charge(account, charge, math.max(0, number(total) - before.charge))
   local charged = before.charge + charge.paid + charge.owed
-  count_usage(charge, charged, number(prompt), number(cached), number(completion), before)
+  -- A hold that was opened again has nothing in its row until its next checkpoint.
+  count_usage(charge, charged, math.max(number(prompt), before.prompt),
+    math.max(number(cached), before.cached), math.max(number(completion), before.completion), before)
   charge.mark = 'r ' .. int(charged) .. ' ' .. charge.usage
   return charge
 end
