@@ -160,7 +160,8 @@ export class Outbox {
     try {
       const reply = await this.#counted(send(entry.order))
       this.#open.delete(entry)
-      if (reply.word !== 'ok') await this.#giveUp(entry)
+      if (reply.word === 'insufficient_balance') this.#waitForTokens(entry)
+      else if (reply.word !== 'ok') await this.#giveUp(entry)
       else {
         this.#keepAnswered(entry)
         if (entry.order.kind === 'settle') onSettled(reply, entry.order)
@@ -187,6 +188,20 @@ export class Outbox {
     this.#open.add(entry)
     this.#waiting.add(entry)
     this.#spool(entry).catch(() => undefined) // the spool reports it, and keeps the order in memory
+  }
+
+  /**
+   * For an adjustment that was made, and that Redis forgot: the tokens that it took may come back only with the orders of
+   * another gateway. It is sent again at each sweep; credit.lua answers `late` after a day.
+   */
+  #waitForTokens(entry: OutboxEntry): void {
+    const isFirst = entry.wasAnswered
+    entry.wasAnswered = false
+    this.#wait(entry)
+    if (!isFirst) return
+    const { id } = entry.order
+    const cause = new Error(`The balance does not cover the credit ${id} now`)
+    this.#options.onProblem('Redis forgot an adjustment: it waits for the balance', cause)
   }
 
   #keepAnswered(entry: OutboxEntry): void {

@@ -10,6 +10,7 @@ import { cutOff, durable } from '../fixtures/aof.ts'
 import {
   connectLink,
   makeAccount,
+  openFor,
   openOn,
   request,
   topUp,
@@ -65,4 +66,25 @@ t.test('8 Redis forgets its last 200 commands: what it acknowledged comes back o
     t.match(await ledger.settle(hold, used(50)), { charge: 50, owed: 0, isWaiting: false })
   t.match(await ledger.balance(caller.ref), { spent: before.spent + 200, reserved: 0 })
   t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+t.test('8 an adjustment that Redis forgot is made when the tokens it took are back', async (t) => {
+  const server = await startRedis(t, { args: durable })
+  const { ledger, caller, ref } = await openFor(t, 100, { on: server })
+  const other = await openOn(t, { on: server })
+  const cover = { ref, idempotencyId: 'cover', amount: 900, type: 'topup' } as const
+  await other.ledger.credit(cover)
+  await ledger.credit({ ref, idempotencyId: 'take', amount: -1000, type: 'adjustment' })
+  other.link.drop()
+  await server.kill()
+  // The whole of the adjustment, and of the top-up before it.
+  await cutOff(server.dir, 6)
+
+  await server.restart()
+  await untilBalance(ledger, caller, { balance: 100 })
+  // Made again here in place of the other gateway, which would send it when it is back.
+  await ledger.credit(cover)
+  await untilBalance(ledger, caller, { balance: 0 })
+  t.match(await ledger.balance(ref), { granted: 0, owed: 0, available: 0 })
+  t.match(await ledger.audit(ref), { late: 0, entries: 3, differences: [] })
 })

@@ -140,6 +140,37 @@ t.test('a credit that was made is on disk before it is answered', async (t) => {
   t.equal(spool.size, 1)
 })
 
+t.test('an adjustment that Redis forgot waits until the balance covers it', async (t) => {
+  let word: OrderReply['word'] = 'ok'
+  const { outbox, state, spool } = await open(t, async () => ({ ...ok, word }))
+  await outbox.credit({ ...topup, type: 'adjustment', amount: -1 })
+  word = 'insufficient_balance'
+  await outbox.replay()
+  await outbox.sweep()
+  t.equal(outbox.unanswered, 1)
+  t.equal(spool.size, 1)
+  t.match(state, { late: 0, problems: 1 }, 'told once')
+  word = 'ok'
+  await outbox.sweep()
+  t.equal(outbox.unanswered, 0)
+  word = 'late'
+  await outbox.replay()
+  t.match(state, { late: 0 }, 'it was made')
+})
+
+t.test('one that the balance never covers is late after a day', async (t) => {
+  let word: OrderReply['word'] = 'ok'
+  const { outbox, state, spool } = await open(t, async () => ({ ...ok, word }))
+  await outbox.credit({ ...topup, type: 'adjustment', amount: -1 })
+  word = 'insufficient_balance'
+  await outbox.replay()
+  word = 'late'
+  await outbox.sweep()
+  t.equal(outbox.unanswered, 0)
+  t.equal(state.late, 1)
+  t.equal(await spool.countLate(), 1)
+})
+
 t.test('parking leaves everything to the next start', async (t) => {
   const { outbox, spool } = await open(t, async () => ok)
   await outbox.settle(settlement('a'))
