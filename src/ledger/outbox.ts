@@ -161,7 +161,7 @@ export class Outbox {
       const reply = await this.#counted(send(entry.order))
       this.#open.delete(entry)
       if (reply.word === 'insufficient_balance') this.#waitForTokens(entry)
-      else if (reply.word !== 'ok') await this.#giveUp(entry)
+      else if (reply.word !== 'ok') await this.#giveUp(entry, reply.word)
       else {
         this.#keepAnswered(entry)
         if (entry.order.kind === 'settle') onSettled(reply, entry.order)
@@ -224,11 +224,12 @@ export class Outbox {
     if (entry?.isAnswered) this.#leaveDisk(entry)
   }
 
-  /** For an order that can no longer be carried out: it is a day late, or its account is gone. If it was carried out before, nothing is lost. */
-  async #giveUp(entry: OutboxEntry): Promise<void> {
+  /** For an order that can no longer be carried out: it is a day late, or its account is gone. A late one that was answered before was carried out: nothing is lost. */
+  async #giveUp(entry: OutboxEntry, word: OrderReply['word']): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false
-    if (!entry.wasAnswered) {
+    const wasCarriedOut = entry.wasAnswered && word === 'late'
+    if (!wasCarriedOut) {
       try {
         await spool.late(entry.order)
       } catch (error) {

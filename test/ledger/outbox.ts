@@ -171,6 +171,16 @@ t.test('one that the balance never covers is late after a day', async (t) => {
   t.equal(await spool.countLate(), 1)
 })
 
+t.test('a credit whose account Redis forgot is late', async (t) => {
+  let word: OrderReply['word'] = 'ok'
+  const { outbox, state, spool } = await open(t, async () => ({ ...ok, word }))
+  await outbox.credit(topup)
+  word = 'account_not_found'
+  await outbox.replay()
+  t.equal(state.late, 1)
+  t.equal(await spool.countLate(), 1)
+})
+
 t.test('parking leaves everything to the next start', async (t) => {
   const { outbox, spool } = await open(t, async () => ok)
   await outbox.settle(settlement('a'))
