@@ -16,6 +16,7 @@ import { headerList, headerOf, limitHeaders } from './headers.ts'
 import type { Headers } from './headers.ts'
 import { linger } from './linger.ts'
 import { watchReader } from './slow-reader.ts'
+import type { ReaderLimits } from './slow-reader.ts'
 
 /** What an answer needs of its exchange. */
 export interface Replying {
@@ -47,8 +48,7 @@ export async function sendAnswer(
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
     sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
-    if (res.writableLength > 0 && !res.destroyed) watchReader(res, limits)()
-    return
+    return watchUntaken(res, limits)
   }
   const out = openStream(res, x, { status: answer.status, headers: answer.headers, limits })
   try {
@@ -80,8 +80,21 @@ function contentOf(res: ServerResponse, x: Replying, options: ContentOptions): C
   }
 }
 
+/** A whole answer that the system has not taken at once waits for its reader. */
+function watchUntaken(res: ServerResponse, limits: ReaderLimits): void {
+  if (res.writableLength > 0 && !res.destroyed) watchReader(res, limits)()
+}
+
+/** For refusals that no exchange sends. */
+const ownLimits: ReaderLimits = { readerStallMs: 30_000 }
+
 /** Sends the error; if an answer has begun already, cuts that answer. */
-export function sendError(res: ServerResponse, x: Replying, error: GatewayError): void {
+export function sendError(
+  res: ServerResponse,
+  x: Replying,
+  error: GatewayError,
+  limits: ReaderLimits = ownLimits,
+): void {
   if (res.destroyed) return
   if (res.headersSent) {
     if (!res.writableEnded) res.destroy()
@@ -93,6 +106,7 @@ export function sendError(res: ServerResponse, x: Replying, error: GatewayError)
     body: errorBody(error, x.id),
     isMidBody: isMidBody(res.req) || error.code === 'request_timeout',
   })
+  watchUntaken(res, limits)
 }
 
 /** Sends the headers at once. */

@@ -13,6 +13,7 @@ import type { BodyBudget, BodyShare } from '../http/body.ts'
 import { parseAhead, smallBytes } from '../http/json/scan.ts'
 import { hasLeft, sendAnswer, sendError } from '../http/reply.ts'
 import { shareOf } from '../http/slow-reader.ts'
+import type { ReaderLimits } from '../http/slow-reader.ts'
 import { newId } from '../ids.ts'
 import { live } from '../lifecycle.ts'
 import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
@@ -222,11 +223,10 @@ class HttpWire implements Wire {
 
   async send(answer: Answer): Promise<void> {
     const { res, x, gateway } = this.#parts
-    const { metrics, config } = gateway
+    const { metrics, pools } = gateway
     const limits = {
-      readerStallMs: config.limits.readerStallMs,
-      unsent: x.caller && shareOf(gateway.pools.unsent, x.caller.ref),
-      onDrop: () => metrics.readersDropped.inc(),
+      ...readerLimits(gateway),
+      unsent: x.caller && shareOf(pools.unsent, x.caller.ref),
       onContent: (bytes: number) => metrics.downloadBytes.inc(bytes),
     }
     const isStream = !('body' in answer)
@@ -240,9 +240,17 @@ class HttpWire implements Wire {
   }
 
   async sendError(error: GatewayError): Promise<void> {
-    const { res, x } = this.#parts
+    const { res, x, gateway } = this.#parts
     if (this.#isParsing) free(x.body)
-    sendError(res, x, error)
+    // An error is small, and its caller may not be proven: it takes nothing from an account's share.
+    sendError(res, x, error, readerLimits(gateway))
+  }
+}
+
+function readerLimits({ config, metrics }: Gateway): ReaderLimits {
+  return {
+    readerStallMs: config.limits.readerStallMs,
+    onDrop: () => metrics.readersDropped.inc(),
   }
 }
 

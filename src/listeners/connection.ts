@@ -66,8 +66,19 @@ export function refuseUnparsed(socket: Duplex, error: GatewayError): string | un
   if (!isDue) socket.write(rawRefusal(error, id))
   // Written with `res`: the exchange may still refuse a body that never ends, and must see that an answer has begun.
   else if (!hasBegun) sendError(res, { id, replyHeaders: {} }, error)
-  linger(socket, () => socket.end(() => socket.destroy()))
+  linger(socket, () => endWithin(socket, closingMs))
   return hasBegun ? undefined : id
+}
+
+/** A client that reads nothing has so long to take the refusal. */
+const closingMs = 30_000
+
+function endWithin(socket: Duplex, ms: number): void {
+  const closing = setTimeout(() => socket.destroy(), ms).unref()
+  socket.end(() => {
+    clearTimeout(closing)
+    socket.destroy()
+  })
 }
 
 /** Whether the parser failed within this answer's own request, which has no answer yet, or a refusal that closes anyway. */

@@ -213,6 +213,22 @@ t.test('a client that does not read a long answer is dropped', async (t) => {
   t.equal(dropped, 1)
 })
 
+t.test('neither does one stay that does not read a refusal', async (t) => {
+  let dropped = 0
+  const stalling = { readerStallMs: 100, onDrop: () => void dropped++ }
+  const { promise: closed, resolve: close } = Promise.withResolvers<boolean>()
+  const long = { id: 'req_test', replyHeaders: { 'X-Long': 'a'.repeat(30_000_000) } }
+  const client = await serve(t, async (_req, res) => {
+    res.on('close', () => close(hasLeft(res)))
+    sendError(res, long, new GatewayError('invalid_api_key'), stalling)
+  })
+  const one = await client()
+  one.socket.pause()
+  one.send(get)
+  t.equal(await closed, true)
+  t.equal(dropped, 1)
+})
+
 t.test('a refusal without a ServerResponse has the same form', async (t) => {
   const text = rawRefusal(new GatewayError('server_draining'), 'req_1')
   const [head = '', body = ''] = text.split('\r\n\r\n')
