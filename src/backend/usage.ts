@@ -126,7 +126,9 @@ export class Meter {
     if (this.#takeContent(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
     this.#isReportedLast = this.#readUsage(usageIn(tail))
     if (!this.#isReportedLast && chunk.usage) this.#readUsage(parsed(head.slice(...chunk.usage)))
-    if (isAnswer || this.#reported) this.#sawContent = true
+    const { prompt, completion } = this.#reported ?? {}
+    // Some backends report the prompt before they generate.
+    if (isAnswer || (this.#options.choices > 0 ? completion : prompt)) this.#sawContent = true
   }
 
   /** Every choice that was asked for has ended: nothing but usage and [DONE] can follow. */
@@ -219,18 +221,16 @@ export class Meter {
   }
 
   #usedWith(counted: number, promptTokens: number): Used {
-    const { cached = 0 } = this.#reported ?? {}
     const prompt = this.#reported?.prompt || undefined
-    const isReported = this.#completion !== undefined
-    const reported = this.#completion ?? 0
+    const reported = this.#completion
     // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
-    const bound = isReported ? this.#maxTokens : Infinity
-    const completion = Math.max(reported, Math.min(counted, bound))
-    const isUnknown = prompt === undefined || (!isReported && this.#options.choices > 0)
-    const estimated = isUnknown || completion > reported
+    const bound = reported === undefined ? Infinity : this.#maxTokens
+    const completion = Math.max(reported ?? 0, Math.min(counted, bound))
+    const isUnknown = prompt === undefined || (reported === undefined && this.#options.choices > 0)
+    const estimated = isUnknown || completion > (reported ?? 0)
     return {
       prompt: prompt ?? promptTokens,
-      cached: prompt === undefined ? 0 : Math.min(cached, prompt),
+      cached: Math.min(this.#reported?.cached ?? 0, prompt ?? 0),
       completion,
       estimated,
       basis: estimated ? 'counted' : 'reported',

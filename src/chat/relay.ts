@@ -179,8 +179,9 @@ export class Relay {
     }
     // Fewer choices than were asked for are enough after a clean end, and never after a cut.
     const isComplete = how === 'whole' ? meter.complete : meter.finished
-    // Nobody gets an event without its end, or an answer that is no stream, but both were generated.
-    meter.refused({ head: rest, tail: rest, bytes: rest.length })
+    // Nobody gets an event without its end, or an answer that is no stream, but both were generated. Where JSON is cut
+    // off, its last key or role would look like text.
+    if (rest.trimEnd().endsWith('}')) meter.refused({ head: rest, tail: rest, bytes: rest.length })
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }
 

@@ -126,6 +126,12 @@ const escaped = /\\(u[0-9a-fA-F]{4}|[^u])/g
 const messageHead = /\{\s*"role"\s*:\s*"(\w{1,16})"\s*,\s*"content"\s*:\s*"/g
 const partHead = /\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*"/g
 
+/** How much looks like the beginning of a message, or of a part of one. */
+export function headsIn(json: string): { readonly messages: number; readonly parts: number } {
+  const count = (head: RegExp) => json.match(head)?.length ?? 0
+  return { messages: count(messageHead), parts: count(partHead) }
+}
+
 /** The text as a chat template may write it: without the JSON around plain messages, and without escapes. */
 function plainText(json: string, { isMessages }: PromptPiece): string {
   const said = isMessages ? json.replace(messageHead, '$1\n').replace(partHead, '') : json

@@ -2,7 +2,7 @@
 // sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
 
 import type { Member } from '../http/json/scan.ts'
-import { countPieces } from './count-pieces.ts'
+import { countPieces, countedBytes, headsIn } from './count-pieces.ts'
 import type { PromptPiece } from './count-pieces.ts'
 import { around } from './estimate.ts'
 import type { PromptFacts } from './estimate.ts'
@@ -51,7 +51,11 @@ function textsOf({ body, members, facts }: KnownPrompt): readonly PromptPiece[] 
 /** Whether no other object looks like a message or a part: a template may show the arguments of a tool call as they are. */
 function hasOnlyMessages(body: Buffer, member: Member, { messages, parts }: PromptFacts): boolean {
   const json = body.subarray(member.valueStart, member.valueEnd)
-  return !hasMore(json, '"role"', messages) && !hasMore(json, '"text"', 2 * parts)
+  if (!hasMore(json, '"role"', messages) && !hasMore(json, '"text"', 2 * parts)) return true
+  // The words may be a message's content or a tool's name. To look closer takes too long for more.
+  if (json.length > countedBytes) return false
+  const heads = headsIn(json.toString('latin1'))
+  return heads.messages <= messages && heads.parts <= parts
 }
 
 /** Whether a word stands there more than so many times. */

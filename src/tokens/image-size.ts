@@ -11,6 +11,8 @@ export interface Budget {
 
 /** So much takes 6 ms. Cameras write up to 100 KB before the size of an image. */
 const mostChars = 2 * 1024 * 1024
+/** A read takes as long as so many characters, however few bytes it wants: images may be small, and many. */
+const charsPerRead = 256
 
 export const newBudget = (): Budget => ({ chars: mostChars })
 
@@ -28,10 +30,11 @@ export function imagePixels(text: Buffer, { from, to, budget }: Place): number |
     const start = from + Math.floor(offset / 3) * 4
     const end = Math.min(to, start + Math.ceil((length + 3) / 3) * 4)
     // A decoder may skip any other character. That shifts all bytes after it, so none of those is believed.
-    const until = Math.min(end, checked + budget.chars)
-    budget.chars -= Math.max(0, until - checked)
+    const spare = Math.max(0, budget.chars - charsPerRead)
+    const until = Math.min(end, checked + spare)
+    budget.chars = spare - Math.max(0, until - checked)
     while (checked < until && isBase64(text[checked], to - checked)) checked++
-    if (checked < end) return nothing
+    if (checked < end || spare === 0) return nothing
     const bytes = Buffer.from(text.toString('latin1', start, end), 'base64')
     return bytes.subarray(offset % 3, (offset % 3) + length)
   }

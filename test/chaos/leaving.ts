@@ -59,6 +59,23 @@ t.test(
   },
 )
 
+t.test('a stream that ends before it has generated anything is free', async (t) => {
+  const { backend, stream, spent } = await chatPath(t, { target: 'continuous_usage_stats: true' })
+  const choices = [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }]
+  const usage = { prompt_tokens: 7, completion_tokens: 0 }
+  const role = `data: ${JSON.stringify({ choices, usage })}\n`
+  const cuts = ['"ind', '"role"', '"assis', '"finish_reason":n'].map((part) =>
+    role.slice(0, role.indexOf(part) + part.length),
+  )
+  for (const text of [`${role}\n`, role, ...cuts]) {
+    backend.once(sse([text]))
+    const answer = await stream()
+    t.equal(answer.status, 502, text)
+    t.equal(answer.headers.get('x-should-retry'), null, text)
+    t.equal(await spent(), 0, text)
+  }
+})
+
 t.test('answers that best_of throws away are counted where no usage says so', async (t) => {
   const model = 'endpoints: [completions]'
   const { backend, ask, spent, leaving } = await chatPath(t, { model })

@@ -136,7 +136,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'backend/usage.ts',
-    'const completion = Math.max(reported, Math.min(counted, bound))',
+    'const completion = Math.max(reported ?? 0, Math.min(counted, bound))',
     'const completion = reported',
   ),
   one(

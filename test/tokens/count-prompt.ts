@@ -74,6 +74,22 @@ t.test('what only looks like a message or a part is counted with all its JSON', 
   }
 })
 
+t.test('words that messages and parts have, too, do not make honest messages dearer', async (t) => {
+  const many = Array.from({ length: 20 }, () => ({ role: 'user', content: 'Good morning' }))
+  const plain = await countPrompt({ messages: many })
+  const call = { type: 'function', function: { name: 'text', arguments: '{"role":"a"}' } }
+  const extras: Record<string, object> = {
+    text: { content: 'text' },
+    role: { content: 'role' },
+    call: { content: 'Good', tool_calls: [call] },
+    thoughts: { content: 'Good', reasoning_details: [{ type: 'reasoning.text', text: 'So' }] },
+  }
+  for (const [name, extra] of Object.entries(extras)) {
+    const counted = await countPrompt({ messages: [...many, { role: 'user', ...extra }] })
+    t.ok(counted < plain + 50, `${name}: ${counted} beside ${plain}`)
+  }
+})
+
 t.test('escapes do not change the count', async (t) => {
   const content = '你好,世界。'.repeat(50)
   const body = JSON.stringify(said(content))

@@ -107,3 +107,17 @@ t.test('of all images of a body only so much is read', (t) => {
   t.ok(chars < 2 * far.length)
   t.end()
 })
+
+t.test('of small images only so many are read', (t) => {
+  const gif = imageBytes('gif', 10, 10)
+  const blocks = Buffer.alloc(3 * 40, '21f900', 'hex')
+  const text = Buffer.from(
+    Buffer.concat([gif.subarray(0, 13), blocks, gif.subarray(13)]).toString('base64'),
+  )
+  const budget = newBudget()
+  let read = 0
+  while (imagePixels(text, { from: 0, to: text.length, budget }) === 100) read++
+  // Each takes a read for its head, for each block, for each block's end and for its frame.
+  t.ok(read > 50 && read * 82 < 10_000, `${read}`)
+  t.end()
+})
