@@ -47,8 +47,7 @@ export async function sendAnswer(
   if ('content' in answer) return sendContent(res, contentOf(res, x, { ...options, answer }))
   if ('body' in answer) {
     const { status, headers = {}, body } = answer
-    sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req) })
-    return watchUntaken(res, limits)
+    return sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req), limits })
   }
   const out = openStream(res, x, { status: answer.status, headers: answer.headers, limits })
   try {
@@ -105,8 +104,8 @@ export function sendError(
     headers: errorHeaders(error, res.req),
     body: errorBody(error, x.id),
     isMidBody: isMidBody(res.req) || error.code === 'request_timeout',
+    limits,
   })
-  watchUntaken(res, limits)
 }
 
 /** Sends the headers at once. */
@@ -150,10 +149,11 @@ const oneWriteBytes = 64 * 1024
 interface Whole extends Head {
   readonly body: string | Buffer
   readonly isMidBody: boolean
+  readonly limits: ReaderLimits
 }
 
 function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
-  const { isMidBody } = whole
+  const { isMidBody, limits } = whole
   const isLong = whole.body.length > oneWriteBytes
   const body = isLong && typeof whole.body === 'string' ? Buffer.from(whole.body) : whole.body
   if (isMidBody) res.shouldKeepAlive = false
@@ -161,10 +161,12 @@ function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
   // The answer is ended only after `linger`, because Node closes the connection when such an answer ends.
   if (isMidBody) {
     res.write(body)
-    linger(res.req, () => res.end())
-  } else if (typeof body === 'string') res.end(body)
+    return linger(res.req, () => watchUntaken(res.end(), limits))
+  }
+  if (typeof body === 'string') res.end(body)
   else if (isLong) res.end(body)
   else res.end(body.toString('latin1'), 'latin1')
+  watchUntaken(res, limits)
 }
 
 function writeHead(

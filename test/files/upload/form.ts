@@ -311,11 +311,7 @@ t.test('after it was held back, a client must keep the rate again', async (t) =>
   while (req.socket.bytesRead < all || req.isPaused()) await nextTurn()
   mock.timers.tick(30_000)
   t.equal(stop.signal.reason, undefined, 'it was held back in this time')
-  // What had come is perhaps still being taken.
-  for (let i = 0; i < 1000 && !stop.signal.aborted; i++) {
-    await nextTurn()
-    mock.timers.tick(30_000)
-  }
+  mock.timers.tick(30_000)
   t.match(stop.signal.reason, { code: 'request_timeout', message: /1000 bytes a second/ })
 })
 
